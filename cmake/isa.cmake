@@ -1,0 +1,26 @@
+# Kernels that are compiled once per instruction set and chosen at start: the suffix of a source names
+# the set. ingot_isa(LIST) drops from LIST the sources of other architectures and sets the others' flags.
+set(INGOT_AVX2_FLAGS "-mavx2;-mfma;-mf16c;-mprefer-vector-width=256")
+set(INGOT_AVX512_FLAGS
+  "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mfma;-mf16c;-mprefer-vector-width=512")
+
+function(ingot_isa list)
+  set(sources ${${list}})
+  string(TOLOWER "${CMAKE_SYSTEM_PROCESSOR}" processor)
+  if(NOT processor MATCHES "^(x86_64|amd64)$")
+    list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cpp$")
+  endif()
+  if(processor MATCHES "^(aarch64|arm64)$")
+    list(FILTER sources EXCLUDE REGEX "_baseline\\.cpp$")  # NEON is the baseline there
+  else()
+    list(FILTER sources EXCLUDE REGEX "_neon\\.cpp$")
+  endif()
+  foreach(source ${sources})
+    if(source MATCHES "_avx2\\.cpp$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${INGOT_AVX2_FLAGS}")
+    elseif(source MATCHES "_avx512\\.cpp$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${INGOT_AVX512_FLAGS}")
+    endif()
+  endforeach()
+  set(${list} ${sources} PARENT_SCOPE)
+endfunction()

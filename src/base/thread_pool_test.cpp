@@ -1,0 +1,108 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace ingot {
+namespace {
+
+TEST(ThreadPool, RunsEveryIndexOnce) {
+  for (int threads = 1; threads <= 8; ++threads) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (const int64_t n : {0, 1, 2, 7, 64, 10000}) {
+      std::vector<std::atomic<int>> calls(static_cast<size_t>(n));
+      std::atomic<int> bad_thread{0};
+      pool.run(n, [&](int64_t i, int thread) {
+        ++calls[static_cast<size_t>(i)];
+        if (thread < 0 || thread >= threads) ++bad_thread;
+      });
+      for (const auto& c : calls) ASSERT_EQ(c, 1);
+      ASSERT_EQ(bad_thread, 0);
+    }
+  }
+}
+
+// Plain memory, written by the workers and read by the caller and by the next loop: run() orders both.
+TEST(ThreadPool, ManyTinyLoopsSeeEachOthersWrites) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    std::vector<int64_t> values(16, 0), others(16, 0);
+    for (int loop = 0; loop < 3000; ++loop) {
+      pool.run(16, [&](int64_t i, int) { values[static_cast<size_t>(i)] += others[static_cast<size_t>(15 - i)] + 1; });
+      pool.run(16,
+               [&](int64_t i, int) { others[static_cast<size_t>(i)] = values[static_cast<size_t>(15 - i)] % 1000; });
+      ASSERT_EQ(others[0], values[15] % 1000);
+    }
+    std::vector<int64_t> want(16, 0), want_others(16, 0);
+    for (int loop = 0; loop < 3000; ++loop) {
+      for (size_t i = 0; i < 16; ++i) want[i] += want_others[15 - i] + 1;
+      for (size_t i = 0; i < 16; ++i) want_others[i] = want[15 - i] % 1000;
+    }
+    EXPECT_EQ(values, want);
+  }
+}
+
+TEST(ThreadPool, AnIndexIsNeverHeldByTwoThreads) {
+  ThreadPool pool(4);
+  for (int loop = 0; loop < 200; ++loop) {
+    std::vector<int> in_use(4, 0);  // of each thread's scratch
+    std::atomic<int> clashes{0};
+    pool.run(40, [&](int64_t, int thread) {
+      if (++in_use[static_cast<size_t>(thread)] != 1) ++clashes;
+      --in_use[static_cast<size_t>(thread)];
+    });
+    ASSERT_EQ(clashes, 0);
+  }
+}
+
+TEST(ThreadPool, WorkersTakePart) {
+  ThreadPool pool(2);
+  std::atomic<int> arrived{0};
+  // Each waits for the other: only two threads at once can finish.
+  pool.run(2, [&](int64_t, int) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived, 2);
+}
+
+TEST(ThreadPool, MakingAndDroppingIsClean) {
+  for (int i = 0; i < 50; ++i) {
+    ThreadPool pool(1 + i % 8);
+    if (i % 2) pool.run(i, [](int64_t, int) {});
+  }
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST(ThreadPool, IdleWorkersUseNoCpu) {
+  ThreadPool pool(4);
+  pool.run(100, [](int64_t, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // they spin a moment before they sleep
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // Three spinning workers would use up to 0.6 s, one of them on a single core 0.2 s.
+  EXPECT_LT(cpu_seconds() - before, 0.02);
+}
+
+TEST(ThreadPool, AtLeastOneCoreIsAvailable) {
+  EXPECT_GE(available_cores(), 1);
+  EXPECT_LE(available_cores(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+}
+
+}  // namespace
+}  // namespace ingot

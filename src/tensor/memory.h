@@ -1,0 +1,26 @@
+// Zeroed memory of the CPU that costs nothing until it is touched: arenas and the KV cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ingot {
+
+class Memory {
+ public:
+  Memory() = default;
+  // Page-aligned. Throws Error where the system refuses the size.
+  explicit Memory(int64_t bytes);
+  ~Memory();
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace ingot
