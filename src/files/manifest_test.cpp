@@ -1,0 +1,147 @@
+#include "files/manifest.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/sha256.h"
+#include "files/atomic_file.h"
+#include "files/gguf_writer.h"
+#include "files/json.h"
+#include "files/test_files.h"
+
+namespace ingot {
+namespace {
+
+void flip(const std::string& path, size_t bit) {
+  const int fd = ::open(path.c_str(), O_RDWR);
+  unsigned char byte = 0;
+  ASSERT_EQ(::pread(fd, &byte, 1, static_cast<off_t>(bit / 8)), 1);
+  byte = static_cast<unsigned char>(byte ^ (1u << bit % 8));
+  ASSERT_EQ(::pwrite(fd, &byte, 1, static_cast<off_t>(bit / 8)), 1);
+  ::close(fd);
+}
+
+std::string verify(const std::string& model, const std::string& manifest) {
+  return error_of([&] { verify_manifest(model, manifest); });
+}
+
+// Each of 1,000 flipped bits is found, and the region that holds it is named.
+TEST(Manifest, FindsEveryFlippedBitOfAGguf) {
+  const TempDir dir;
+  const GgufBytes file = small_gguf();
+  const std::string model = dir.write("m.gguf", file.bytes);
+  const std::string manifest = dir / "m.manifest.json";
+  write_manifest(model, manifest);
+  EXPECT_EQ(verify(model, manifest), "");
+  std::mt19937 random(7);
+  int found = 0;
+  for (int i = 0; i < 1000; i++) {
+    const size_t bit = random() % (file.bytes.size() * 8);
+    const size_t byte = bit / 8;
+    std::string region = byte < file.data[0].first ? "metadata" : "padding";
+    for (size_t t = 0; t < file.data.size(); t++) {
+      if (byte >= file.data[t].first && byte < file.data[t].second) region = fmt::format("tensor 't{}'", t);
+    }
+    flip(model, bit);
+    const std::string message = verify(model, manifest);
+    EXPECT_TRUE(message.starts_with(fmt::format("[manifest] m.gguf: {} differs", region))) << bit << ": " << message;
+    found += message.empty() ? 0 : 1;
+    flip(model, bit);
+  }
+  EXPECT_EQ(found, 1000);
+  EXPECT_EQ(verify(model, manifest), "");
+}
+
+TEST(Manifest, SaysTheHashOfTheWholeFile) {
+  const TempDir dir;
+  const std::string model = dir.write("m.gguf", small_gguf().bytes);
+  write_manifest(model, dir / "x.json");
+  const Json json = read_json_file(dir / "x.json");
+  EXPECT_EQ(get_string(json.at("files").at(0).get_object(), "sha256"), sha256_file(model));
+}
+
+TEST(Manifest, OtherSizes) {
+  const TempDir dir;
+  const std::string bytes = small_gguf().bytes;
+  const std::string model = dir.write("m.gguf", bytes);
+  write_manifest(model, dir / "x.json");
+  dir.write("m.gguf", bytes.substr(0, bytes.size() - 1));
+  EXPECT_TRUE(contains(verify(model, dir / "x.json"), "tensor 't3' is cut short"));
+  dir.write("m.gguf", bytes + "x");
+  EXPECT_TRUE(contains(verify(model, dir / "x.json"), "m.gguf: has"));
+  dir.write("m.gguf", "");
+  EXPECT_TRUE(contains(verify(model, dir / "x.json"), "metadata is cut short"));
+  std::filesystem::remove(model);
+  EXPECT_TRUE(contains(verify(model, dir / "x.json"), "No such file"));
+}
+
+TEST(Manifest, Directory) {
+  const TempDir dir;
+  dir.write("model.safetensors", safetensors_bytes(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2));
+  dir.write("config.json", "{}");
+  dir.write("notes.md", "not part of the model");
+  const std::string manifest = dir / "manifest.json";
+  write_manifest(dir.path(), manifest);
+  write_manifest(dir.path(), manifest);
+  EXPECT_EQ(verify(dir.path(), manifest), "");
+  EXPECT_EQ(verify(dir / "model.safetensors", manifest), "");
+  flip(dir / "config.json", 3);
+  EXPECT_TRUE(contains(verify(dir.path(), manifest), "config.json: file differs"));
+  flip(dir / "config.json", 3);
+  flip(dir / "model.safetensors", (std::filesystem::file_size(dir / "model.safetensors") - 1) * 8);
+  EXPECT_TRUE(contains(verify(dir.path(), manifest), "model.safetensors: tensor 'a' differs"));
+  write_manifest(dir / "model.safetensors", dir / "one.json");
+  EXPECT_EQ(verify(dir / "model.safetensors", dir / "one.json"), "");
+  EXPECT_TRUE(contains(verify(dir / "notes.md", dir / "one.json"), "does not name the model"));
+}
+
+TEST(Manifest, BadManifests) {
+  const TempDir dir;
+  const std::string model = dir.write("m.gguf", "abc");
+  const std::string hash = sha256_hex(bytes_of("abc"));
+  const auto with = [&](std::string_view files) {
+    const std::string text = fmt::format(R"({{"ingot_manifest":1,"files":[{}]}})", files);
+    return verify(model, dir.write("x.json", text));
+  };
+  const auto region = [&](int offset, int n) {
+    return fmt::format(R"({{"name":"r","offset":{},"bytes":{},"sha256":"{}"}})", offset, n, hash);
+  };
+  const auto file = [&](std::string_view name, int n, std::string_view regions) {
+    return fmt::format(R"({{"name":"{}","bytes":{},"regions":[{}]}})", name, n, regions);
+  };
+  EXPECT_EQ(with(file("m.gguf", 3, region(0, 3))), "");
+  EXPECT_TRUE(contains(with(file("../m.gguf", 3, region(0, 3))), "no name of a file"));
+  EXPECT_TRUE(contains(with(file("m.gguf", 3, region(1, 2))), "does not follow"));
+  EXPECT_TRUE(contains(with(file("m.gguf", 3, "")), "do not cover"));
+  EXPECT_TRUE(contains(with(file("m.gguf", 4, region(0, 4))), "cut short"));
+  EXPECT_NE(with(file("m.gguf", 3, region(0, -1))), "");
+  EXPECT_NE(with(R"({"name":"m.gguf","bytes":3})"), "");
+  EXPECT_NE(with("1"), "");
+  EXPECT_NE(with(""), "");
+  EXPECT_NE(verify(model, dir.write("x.json", "{}")), "");
+  EXPECT_NE(verify(model, dir.write("x.json", "[]")), "");
+  EXPECT_NE(verify(model, dir.write("x.json", "{")), "");
+}
+
+TEST(AtomicFile, AppearsWholeOrNotAtAll) {
+  const TempDir dir;
+  dir.write("a", "old");
+  {
+    AtomicFile file(dir / "a");
+    file.write("new");
+  }
+  EXPECT_EQ(read_text_file(dir / "a"), "old");
+  {
+    AtomicFile file(dir / "a");
+    file.write("new");
+    file.commit();
+  }
+  EXPECT_EQ(read_text_file(dir / "a"), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
+}
+
+}  // namespace
+}  // namespace ingot
