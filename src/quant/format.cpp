@@ -1,0 +1,77 @@
+#include "quant/format.h"
+
+#include "base/check.h"
+
+namespace ingot {
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool equal_any_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (lower(a[i]) != lower(b[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view format_name(Format format) {
+  return visit_format(format, [](auto f) -> std::string_view { return f.kName; });
+}
+
+std::optional<Format> format_by_name(std::string_view name) {
+#define X(NAME) \
+  if (equal_any_case(name, NAME::kName)) return Format::k##NAME;
+  INGOT_FORMATS(X)
+#undef X
+  return std::nullopt;
+}
+
+std::optional<Format> format_by_gguf_type(uint32_t ggml_type) {
+#define X(NAME) \
+  if (NAME::kGgufType >= 0 && ggml_type == static_cast<uint32_t>(NAME::kGgufType)) return Format::k##NAME;
+  INGOT_FORMATS(X)
+#undef X
+  return std::nullopt;
+}
+
+std::optional<uint32_t> gguf_type(Format format) {
+  const int type = visit_format(format, [](auto f) { return f.kGgufType; });
+  return type < 0 ? std::nullopt : std::optional(static_cast<uint32_t>(type));
+}
+
+int64_t format_block(Format format) {
+  return visit_format(format, [](auto f) { return f.kBlock; });
+}
+
+int64_t format_block_bytes(Format format) {
+  return visit_format(format, [](auto f) { return f.kBytes; });
+}
+
+int64_t format_row_bytes(Format format, int64_t cols) {
+  return visit_format(format, [cols](auto f) {
+    CHECK(cols >= 0 && cols % f.kBlock == 0, "{} columns in format {}", cols, f.kName);
+    return cols / f.kBlock * f.kBytes;
+  });
+}
+
+void format_decode(Format format, const void* in, float* out, int64_t n) {
+  visit_format(format, [=](auto f) {
+    CHECK(n >= 0 && n % f.kBlock == 0, "{} values in format {}", n, f.kName);
+    const uint8_t* __restrict from = static_cast<const uint8_t*>(in);
+    float* __restrict to = out;
+    for (int64_t b = 0; b < n / f.kBlock; ++b) f.decode(from + b * f.kBytes, to + b * f.kBlock);
+  });
+}
+
+void format_encode(Format format, const float* in, void* out, int64_t n) {
+  visit_format(format, [=](auto f) {
+    CHECK(n >= 0 && n % f.kBlock == 0, "{} values in format {}", n, f.kName);
+    uint8_t* to = static_cast<uint8_t*>(out);
+    for (int64_t b = 0; b < n / f.kBlock; ++b) f.encode(in + b * f.kBlock, to + b * f.kBytes);
+  });
+}
+
+}  // namespace ingot

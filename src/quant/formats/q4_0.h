@@ -1,0 +1,42 @@
+// Q4_0: 32 values of 4 bits, one scale. value = d · (q − 8).
+//
+//   bytes  0..1    d, f16
+//          2..17   byte i: low nibble q of value i, high nibble q of value i + 16
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "quant/fields.h"
+
+namespace ingot {
+
+struct Q4_0 {
+  static constexpr const char* kName = "q4_0";
+  static constexpr int kGgufType = 2;
+  static constexpr int64_t kBlock = 32;
+  static constexpr int64_t kBytes = 18;
+
+  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+    const float d = load_f16(in);
+    const uint8_t* q = in + 2;
+    for (int i = 0; i < 16; ++i) out[i] = d * static_cast<float>((q[i] & 15) - 8);
+    for (int i = 0; i < 16; ++i) out[i + 16] = d * static_cast<float>((q[i] >> 4) - 8);
+  }
+
+  // The value of largest magnitude becomes q = 0: the side of the range with one step more.
+  static void encode(const float* in, uint8_t* out) {
+    float largest = 0;
+    for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > std::abs(largest) ? in[i] : largest;
+    const float d = largest / -8.0f;
+    const float inverse = inverse_or_zero(d);
+    store_f16(d, out);
+    for (int i = 0; i < 16; ++i) {
+      const uint8_t low = trunc_clamp(in[i] * inverse + 8.5f, 15);
+      const uint8_t high = trunc_clamp(in[i + 16] * inverse + 8.5f, 15);
+      out[2 + i] = static_cast<uint8_t>(low | (high << 4));
+    }
+  }
+};
+
+}  // namespace ingot

@@ -1,0 +1,42 @@
+// Q8_0: 32 values of 8 bits, one scale. value = q · d.
+//
+//   bytes  0..1    d, f16
+//          2..33   q of value i, int8
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "quant/fields.h"
+
+namespace ingot {
+
+struct Q8_0 {
+  static constexpr const char* kName = "q8_0";
+  static constexpr int kGgufType = 8;
+  static constexpr int64_t kBlock = 32;
+  static constexpr int64_t kBytes = 34;
+
+  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+    const float d = load_f16(in);
+    const uint8_t* q = in + 2;
+    for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(static_cast<int8_t>(q[i])) * d;
+  }
+
+  static void encode(const float* in, uint8_t* out) {
+    float largest = 0;
+    for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > largest ? std::abs(in[i]) : largest;
+    const float d = largest / 127.0f;
+    const float inverse = inverse_or_zero(d);
+    store_f16(d, out);
+    for (int i = 0; i < kBlock; ++i) {
+      // Half goes away from zero. Adding 1/2 and cutting would round 0.49999997 up.
+      const float magnitude = clamp_float(std::abs(in[i] * inverse), 0.0f, 127.0f);
+      const int floor = static_cast<int>(magnitude);
+      const int q = floor + (magnitude - static_cast<float>(floor) >= 0.5f ? 1 : 0);
+      out[2 + i] = static_cast<uint8_t>(in[i] * inverse < 0.0f ? -q : q);
+    }
+  }
+};
+
+}  // namespace ingot

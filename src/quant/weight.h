@@ -1,0 +1,33 @@
+// One weight as kernels read it: a matrix of `rows` × `cols` in some format, in memory that somebody
+// else owns (a mapped file or a Weights store) and that outlives it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "quant/format.h"
+
+namespace ingot {
+
+struct Weight {
+  std::string name;  // for dumps and errors; empty for "no weight"
+  Format format = Format::kF32;
+  int64_t rows = 0;                 // N, the outputs
+  int64_t cols = 0;                 // K, the inputs
+  const std::byte* data = nullptr;  // [rows] rows of row_bytes each
+  int64_t row_bytes = 0;
+  // Scales beside the data (8-bit floats of Hugging Face): value (n, k) is multiplied by
+  // scale[n / scale_rows * scale_stride + k / scale_cols]. Null where the format carries its own.
+  const float* scale = nullptr;
+  int64_t scale_rows = 0, scale_cols = 0, scale_stride = 0;
+
+  explicit operator bool() const { return data != nullptr; }
+  int64_t bytes() const { return rows * row_bytes; }  // of the published format
+  const std::byte* row(int64_t n) const { return data + n * row_bytes; }
+
+  // Row n as `cols` floats.
+  void decode_row(int64_t n, float* out) const;
+};
+
+}  // namespace ingot
