@@ -1,0 +1,45 @@
+// Attention of the step's rows over the paged KV cache, which already holds their own k and v.
+// Row t of seq s sees the positions p with  position[t] - window < p <= position[t]  (window 0: all up
+// to its own). Heads share KV heads in groups (GQA). Scores are (q · k) · scale, through
+// softcap · tanh(score / softcap) when softcap > 0; a sink, when given, adds exp(sink) to its head's sum.
+// The keys are taken in blocks of kBlock positions at absolute multiples of it and merged in order, so
+// that a row's result does not depend on how the step was cut, on its batch mates or on the threads.
+#pragma once
+
+#include "ops/ctx.h"
+#include "ops/kv_cache.h"
+#include "quant/weight.h"
+
+namespace ingot {
+
+struct Attention {
+  static constexpr int kBlock = 64;
+
+  Tensor q;    // [T, heads · k_dim]
+  Tensor out;  // [T, heads · v_dim]
+  KvLayer kv;
+  int heads = 0;
+  int window = 0;
+  float scale = 1;
+  float softcap = 0;
+  Weight sinks;  // [heads] f32, or none
+
+  template <class F>
+  void each(F&& f) {
+    f.in(q);
+    if (sinks) f.weight(sinks);
+    f.out(out);
+  }
+  // Without the cache: how much of it is read depends on the lengths of the seqs, which a shape does not hold.
+  Cost cost(const Shape& s) const { return {s.bytes(q) + s.bytes(out), 0}; }
+};
+
+namespace ref {
+void run(const Attention& op, Ctx& ctx);
+}
+namespace cpu {
+void prepare(Attention& op, Prepare& p);
+void run(const Attention& op, Ctx& ctx);
+}  // namespace cpu
+
+}  // namespace ingot

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "ops/attention/attention.h"
+
+namespace ingot::ref {
+namespace {
+
+// `dim` elements of the cache from element `at`.
+void read_cache(const std::byte* base, DType dtype, int64_t at, int dim, std::vector<double>& out) {
+  out.resize(static_cast<size_t>(dim));
+  for (int i = 0; i < dim; ++i) {
+    const std::byte* from = base + (at + i) * dtype_bytes(dtype);
+    float value = 0;
+    uint16_t half = 0;
+    if (dtype == DType::kF32) {
+      std::memcpy(&value, from, sizeof(value));
+    } else {
+      std::memcpy(&half, from, sizeof(half));
+      value = dtype == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
+    }
+    out[static_cast<size_t>(i)] = value;
+  }
+}
+
+// All heads of one row that share KV head `kv_head`, two passes over the keys.
+void attend(const Attention& op, const Batch& batch, int64_t t, int kv_head) {
+  const KvLayer& kv = op.kv;
+  const int shared = op.heads / kv.kv_heads;
+  const int seq = batch.seq[static_cast<size_t>(t)];
+  const int last = batch.position[static_cast<size_t>(t)];
+  const int first = op.window > 0 ? std::max(0, last - op.window + 1) : 0;
+  const size_t n = static_cast<size_t>(last - first + 1);
+  const auto slot = [&](size_t i) {
+    const int p = first + static_cast<int>(i);
+    return static_cast<int64_t>(batch.pages(kv.group, seq)[p / kv.page_rows]) * kv.page_rows + p % kv.page_rows;
+  };
+  std::vector<std::vector<double>> scores(static_cast<size_t>(shared), std::vector<double>(n));
+  std::vector<double> row;
+  for (size_t i = 0; i < n; ++i) {
+    read_cache(kv.k, kv.dtype, kv.k_at(slot(i), kv_head), kv.k_dim, row);
+    for (int h = 0; h < shared; ++h) {
+      const float* q = op.q.f32(t) + (kv_head * shared + h) * kv.k_dim;
+      double dot = 0;
+      for (size_t d = 0; d < row.size(); ++d) dot += static_cast<double>(q[d]) * row[d];
+      double score = dot * static_cast<double>(op.scale);
+      if (op.softcap > 0) score = op.softcap * std::tanh(score / static_cast<double>(op.softcap));
+      scores[static_cast<size_t>(h)][i] = score;
+    }
+  }
+  std::vector<double> sums(static_cast<size_t>(shared), 0.0);
+  for (int h = 0; h < shared; ++h) {
+    std::vector<double>& s = scores[static_cast<size_t>(h)];
+    double largest = *std::max_element(s.begin(), s.end());
+    float sink = 0;
+    if (op.sinks) {
+      std::memcpy(&sink, op.sinks.row(0) + (kv_head * shared + h) * 4, sizeof(sink));
+      largest = std::max(largest, static_cast<double>(sink));
+      sums[static_cast<size_t>(h)] = std::exp(sink - largest);
+    }
+    for (double& score : s) sums[static_cast<size_t>(h)] += score = std::exp(score - largest);
+  }
+  std::vector<std::vector<double>> outs(static_cast<size_t>(shared),
+                                        std::vector<double>(static_cast<size_t>(kv.v_dim)));
+  for (size_t i = 0; i < n; ++i) {
+    read_cache(kv.v, kv.dtype, kv.v_at(slot(i), kv_head), kv.v_dim, row);
+    for (size_t h = 0; h < outs.size(); ++h)
+      for (size_t d = 0; d < row.size(); ++d) outs[h][d] += scores[h][i] * row[d];
+  }
+  for (size_t h = 0; h < outs.size(); ++h) {
+    float* out = op.out.f32(t) + (kv_head * shared + static_cast<int>(h)) * kv.v_dim;
+    for (size_t d = 0; d < row.size(); ++d) out[d] = static_cast<float>(outs[h][d] / sums[h]);
+  }
+}
+
+}  // namespace
+
+void run(const Attention& op, Ctx& ctx) {
+  CHECK(op.heads % op.kv.kv_heads == 0, "{} heads over {}", op.heads, op.kv.kv_heads);
+  ctx.pool.run(ctx.rows(op.q) * op.kv.kv_heads, [&](int64_t i, int) {
+    attend(op, ctx.batch, i / op.kv.kv_heads, static_cast<int>(i % op.kv.kv_heads));
+  });
+}
+
+}  // namespace ingot::ref

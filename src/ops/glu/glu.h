@@ -1,0 +1,33 @@
+// out = f(gate) · up, element by element: SwiGLU with f = SiLU, GeGLU with f = GELU.
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "ops/ctx.h"
+
+namespace ingot {
+
+struct Glu {
+  Tensor gate;  // [T, D]
+  Tensor up;    // [T, D]
+  Tensor out;   // [T, D] may alias gate or up
+  ActivationKind kind = ActivationKind::kSilu;
+
+  template <class F>
+  void each(F&& f) {
+    f.in(gate);
+    f.in(up);
+    f.out(out);
+    f.alias(out, gate);
+    f.alias(out, up);
+  }
+  Cost cost(const Shape& s) const { return {3 * s.bytes(out), 9.0 * static_cast<double>(s.count(out))}; }
+};
+
+namespace ref {
+void run(const Glu& op, Ctx& ctx);
+}
+namespace cpu {
+void run(const Glu& op, Ctx& ctx);
+}
+
+}  // namespace ingot

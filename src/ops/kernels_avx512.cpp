@@ -1,0 +1,4 @@
+// The kernels for x86-64 with AVX-512 F, BW, VL and DQ.
+#define INGOT_KERNELS kAvx512Kernels
+#define INGOT_ISA_NAME "avx512"
+#include "ops/kernels.inc"

@@ -1,0 +1,4 @@
+// The kernels for AArch64, every one of which has NEON.
+#define INGOT_KERNELS kNeonKernels
+#define INGOT_ISA_NAME "neon"
+#include "ops/kernels.inc"

@@ -1,0 +1,313 @@
+#include "ops/linear/linear.h"
+
+#include <algorithm>
+
+#include "ops/test_support.h"
+
+namespace ingot {
+namespace {
+
+using test::Buffer;
+using test::kEps;
+using test::Random;
+using test::TestWeight;
+
+// How far two sums over K in f32 of different order may be apart: each is within (K/16 + 8) roundings of
+// the exact one, relative to the sum of the absolute products.
+class SumError {
+ public:
+  SumError(Buffer& x, const TestWeight& w) : cols_(w.weight().rows), errors_(static_cast<size_t>(x.rows() * cols_)) {
+    const double roundings = 2 * (static_cast<double>(x.cols()) / 16 + 8) * kEps;
+    for (int64_t n = 0; n < cols_; ++n) {
+      const std::vector<float> row = w.row(n);
+      for (int64_t t = 0; t < x.rows(); ++t) {
+        double sum = 0;
+        for (int64_t k = 0; k < x.cols(); ++k)
+          sum += std::fabs(static_cast<double>(x.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]));
+        errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings;
+      }
+    }
+  }
+  double at(int64_t t, int64_t n) const { return errors_[static_cast<size_t>(t * cols_ + n)]; }
+  test::Tolerance tolerance() const {
+    return [this](int64_t t, int64_t n, double want) { return at(t, n) + 4 * kEps * std::fabs(want); };
+  }
+
+ private:
+  int64_t cols_;
+  std::vector<double> errors_;
+};
+
+Linear linear(Buffer& x, const TestWeight& w, Buffer& out) {
+  Linear op;
+  op.x = x.tensor();
+  op.parts[0].weight = w.weight();
+  op.parts[0].out = out.tensor();
+  return op;
+}
+
+std::vector<float> cpu_values(const Linear& op, Buffer& out, int threads = 1) {
+  out.poison();
+  test::run_cpu(op, test::rows_batch(static_cast<int>(out.rows())), threads);
+  out.expect_intact();
+  return out.values();
+}
+
+void check(Random& random, const TestWeight& w, int64_t rows) {
+  Buffer x(rows, w.weight().cols, kTokenRows, w.weight().cols + 5),
+      out(rows, w.weight().rows, kTokenRows, w.weight().rows + 3);
+  x.fill_outliers(random);
+  const SumError error(x, w);
+  test::expect_cpu_matches_ref(linear(x, w, out), test::rows_batch(static_cast<int>(rows)), {&out}, error.tolerance());
+}
+
+TEST(Linear, OddSizes) {
+  Random random(1);
+  test::for_each_kernels([&] {
+    for (int64_t k : {1, 15, 16, 17, 63, 64, 65, 257})
+      for (int64_t n : {1, 3, 8, 63, 65}) {
+        SCOPED_TRACE(testing::Message() << "K " << k << ", N " << n);
+        const TestWeight w(random, Format::kF32, n, k);
+        for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 13}) check(random, w, rows);
+      }
+  });
+}
+
+TEST(Linear, ManyRowsPassInGroups) {
+  Random random(2);
+  test::for_each_kernels([&] {
+    for (int64_t rows : {65, 97, 193}) check(random, TestWeight(random, Format::kF32, 129, 64), rows);
+    check(random, TestWeight(random, Format::kF32, 41, 9000), 29);
+  });
+}
+
+TEST(Linear, EveryFormat) {
+  Random random(3);
+  for (Format format : test::all_formats()) {
+    SCOPED_TRACE(format_name(format));
+    for (int64_t blocks : {1, 3}) {
+      const TestWeight w(random, format, 67, std::max<int64_t>(format_block(format), 32) * blocks);
+      test::for_each_kernels([&] {
+        for (int64_t rows : {1, 3, 8}) check(random, w, rows);
+      });
+    }
+  }
+}
+
+TEST(Linear, ScalesBesideTheData) {
+  Random random(4);
+  TestWeight w(random, Format::kF8_E4M3, 150, 300);
+  w.add_scales(random, 128, 128);
+  check(random, w, 5);
+}
+
+TEST(Linear, VocabularyOf151936) {
+  Random random(5);
+  const TestWeight w(random, Format::kQ4_1, 151936, 32);
+  check(random, w, 2);
+}
+
+TEST(Linear, F32OfAnyAlignment) {
+  Random random(6);
+  const TestWeight w(random, Format::kF32, 9, 33);
+  std::vector<std::byte> moved(static_cast<size_t>(w.weight().bytes()) + 1);
+  std::copy(w.weight().data, w.weight().data + w.weight().bytes(), moved.begin() + 1);
+  Buffer x(4, 33), out(4, 9);
+  x.fill_outliers(random);
+  Linear op = linear(x, w, out);
+  const std::vector<float> want = cpu_values(op, out);
+  op.parts[0].weight.data = moved.data() + 1;
+  test::expect_same_bits(cpu_values(op, out), want, "one byte further");
+}
+
+TEST(Linear, NoRows) {
+  Random random(7);
+  const TestWeight w(random, Format::kF32, 4, 8);
+  Buffer x(0, 8), out(0, 4);
+  test::run_cpu(linear(x, w, out), test::make_batch({}));
+  out.expect_intact();
+}
+
+// A row's values do not depend on the rows beside it.
+TEST(Linear, RowsAloneAreRowsTogether) {
+  Random random(8);
+  for (Format format : {Format::kF32, Format::kQ4_1}) {
+    const TestWeight w(random, format, 101, 160);
+    const int64_t rows = 29;
+    Buffer x(rows, 160), out(rows, 101);
+    x.fill_outliers(random);
+    test::for_each_kernels([&] {
+      const std::vector<float> together = cpu_values(linear(x, w, out), out, 2);
+      for (int64_t first = 0; first < rows;) {
+        const int64_t n = std::min<int64_t>(rows - first, 1 + first % 4);
+        Buffer some_x(n, 160), some_out(n, 101);
+        for (int64_t t = 0; t < n; ++t)
+          for (int64_t c = 0; c < 160; ++c) some_x.at(t, c) = x.at(first + t, c);
+        const std::vector<float> some = cpu_values(linear(some_x, w, some_out), some_out);
+        test::expect_same_bits(some, {together.begin() + first * 101, together.begin() + (first + n) * 101}, "rows");
+        first += n;
+      }
+    });
+  }
+}
+
+// The sets of kernels with fma agree bit for bit.
+TEST(Linear, SetsWithFmaAgree) {
+  Random random(9);
+  const TestWeight w(random, Format::kQ8_0, 37, 352);
+  Buffer x(7, 352), out(7, 37);
+  x.fill_outliers(random);
+  std::vector<float> first;
+  test::for_each_kernels([&] {
+    if (std::string(cpu::kernels().name) == "baseline") return;
+    const std::vector<float> got = cpu_values(linear(x, w, out), out);
+    if (first.empty()) first = got;
+    test::expect_same_bits(got, first, "set");
+  });
+}
+
+// q, k and v of different sizes and formats in one op: what each gives alone.
+TEST(Linear, PartsAreSeparateLinears) {
+  Random random(10);
+  const TestWeight q(random, Format::kQ4_1, 96, 64), k(random, Format::kQ8_0, 33, 64), v(random, Format::kF32, 7, 64);
+  const TestWeight bias(random, Format::kF32, 1, 96);
+  const int64_t rows = 11;
+  Buffer x(rows, 64), all(rows, 96 + 33 + 7);
+  x.fill_outliers(random);
+  const TestWeight* weights[] = {&q, &k, &v};
+  Linear fused;
+  fused.x = x.tensor();
+  fused.n_parts = 3;
+  int64_t at = 0;
+  for (size_t p = 0; p < 3; ++p) {
+    const Weight& w = weights[p]->weight();
+    fused.parts[p].weight = w;
+    if (p != 1) fused.parts[p].bias = bias.weight();
+    fused.parts[p].out = all.columns(at, w.rows);
+    at += w.rows;
+  }
+  test::for_each_kernels([&] {
+    for (int threads : {1, 3}) {
+      const std::vector<float> got = cpu_values(fused, all, threads);
+      int64_t first = 0;
+      for (size_t p = 0; p < 3; ++p) {
+        Buffer out(rows, weights[p]->weight().rows);
+        Linear one = linear(x, *weights[p], out);
+        one.parts[0].bias = fused.parts[p].bias;
+        cpu_values(one, out);
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t n = 0; n < out.cols(); ++n)
+            ASSERT_EQ(got[static_cast<size_t>(t * all.cols() + first + n)], out.at(t, n)) << p << " " << t << " " << n;
+        first += out.cols();
+      }
+    }
+  });
+  all.poison();
+  test::run_ref(fused, test::rows_batch(static_cast<int>(rows)), 2);
+  all.expect_intact();
+  const std::vector<float> want = all.values();
+  test::expect_near(cpu_values(fused, all), want, all.cols(), test::relative(0, 64 * 64 * 200 * kEps), "three parts");
+}
+
+TEST(Linear, ResidualIsAdd) {
+  Random random(11);
+  const TestWeight w(random, Format::kQ4_0, 70, 96), bias(random, Format::kF32, 1, 70);
+  const int64_t rows = 9;
+  const Batch batch = test::rows_batch(9);
+  Buffer x(rows, 96), residual(rows, 70), sum(rows, 70), out(rows, 70);
+  x.fill_outliers(random);
+  residual.fill_outliers(random);
+  Linear op = linear(x, w, out);
+  op.parts[0].bias = bias.weight();
+  test::for_each_kernels([&] {
+    cpu_values(op, out);
+    test::run_cpu(Add{.a = residual.tensor(), .b = out.tensor(), .out = sum.tensor()}, batch);
+    Linear fused = op;
+    fused.residual = residual.tensor();
+    test::expect_same_bits(cpu_values(fused, out, 2), sum.values(), "residual");
+    // In the residual's own memory.
+    const auto saved = residual.save();
+    fused.parts[0].out = residual.tensor();
+    test::run_cpu(fused, batch, 3);
+    test::expect_same_bits(residual.values(), sum.values(), "in place");
+    residual.restore(saved);
+  });
+  Linear fused = op;
+  fused.residual = residual.tensor();
+  const SumError error(x, w);
+  test::expect_cpu_matches_ref(fused, batch, {&out}, [&](int64_t t, int64_t n, double want) {
+    return error.at(t, n) + 4 * kEps * (std::fabs(want) + std::fabs(residual.at(t, n)) + 2);
+  });
+}
+
+class LinearGlu : public testing::TestWithParam<ActivationKind> {};
+
+TEST_P(LinearGlu, IsGluOfTwoLinears) {
+  Random random(12);
+  const int64_t rows = 10, n = 83, k = 128;
+  const Batch batch = test::rows_batch(static_cast<int>(rows));
+  const TestWeight gate(random, Format::kQ5_1, n, k, 0.05f), up(random, Format::kQ8_0, n, k, 0.05f);
+  const TestWeight bias(random, Format::kF32, 1, n);
+  Buffer x(rows, k), g(rows, n), u(rows, n), out(rows, n), unfused(rows, n);
+  x.fill_outliers(random);
+  Linear op = linear(x, gate, out);
+  op.n_parts = 2;
+  op.glu = GetParam();
+  op.parts[1].weight = up.weight();
+  op.parts[1].bias = bias.weight();
+  Linear gate_op = linear(x, gate, g), up_op = linear(x, up, u);
+  up_op.parts[0].bias = bias.weight();
+  test::for_each_kernels([&] {
+    cpu_values(gate_op, g);
+    cpu_values(up_op, u);
+    test::run_cpu(Glu{.gate = g.tensor(), .up = u.tensor(), .out = unfused.tensor(), .kind = op.glu}, batch);
+    for (int threads : {1, 2, 3}) test::expect_same_bits(cpu_values(op, out, threads), unfused.values(), "fused");
+  });
+  // |f'| <= 1.13 and |f(g)| <= |g| for all of these f.
+  const SumError gate_error(x, gate), up_error(x, up);
+  test::expect_cpu_matches_ref(op, batch, {&out}, [&](int64_t t, int64_t c, double) {
+    const double ge = gate_error.at(t, c), ue = up_error.at(t, c) + 2 * kEps;
+    const double ga = std::fabs(static_cast<double>(g.at(t, c))) + ge,
+                 ua = std::fabs(static_cast<double>(u.at(t, c))) + ue;
+    return 1.2 * ge * ua + ga * ue + 8 * kEps * ga * ua;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LinearGlu,
+                         testing::Values(ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh,
+                                         ActivationKind::kRelu),
+                         [](const auto& info) { return std::string(activation_name(info.param)); });
+
+TEST(Kernels, ChosenByName) {
+  ASSERT_FALSE(cpu::available_kernels().empty());
+  for (const cpu::Kernels* set : cpu::available_kernels()) {
+    cpu::use_kernels(set);
+    EXPECT_EQ(&cpu::kernels(), set);
+  }
+  cpu::use_kernels(nullptr);
+}
+
+TEST(Kernels, WidenIsExact) {
+  std::vector<uint16_t> all(65536);
+  std::vector<float> got(65536);
+  std::iota(all.begin(), all.end(), uint16_t{0});
+  test::for_each_kernels([&] {
+    const auto same = [&](auto convert) {
+      for (size_t i = 0; i < all.size(); ++i) {
+        const float want = convert(all[i]);
+        if (std::isnan(want)) {
+          ASSERT_TRUE(std::isnan(got[i])) << i;
+        } else {
+          ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want)) << i;
+        }
+      }
+    };
+    cpu::kernels().widen_f16(all.data(), got.data(), 65536);
+    same(f16_to_f32);
+    cpu::kernels().widen_bf16(all.data(), got.data(), 65536);
+    same(bf16_to_f32);
+  });
+}
+
+}  // namespace
+}  // namespace ingot

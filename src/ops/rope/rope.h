@@ -1,0 +1,34 @@
+// Rotates the first rotary_dim columns of each head of q and k in place, by the row's angles.
+// Pairs are (i, i + rotary_dim / 2), or (2i, 2i + 1) when interleaved.
+#pragma once
+
+#include "ops/ctx.h"
+
+namespace ingot {
+
+struct Rope {
+  Tensor q;      // [T, heads · head_dim] in place
+  Tensor k;      // [T, kv_heads · head_dim] in place
+  Tensor table;  // [T, rotary_dim] of RopeTable; rotary_dim = table.cols
+  int head_dim = 0;
+  bool interleaved = false;
+
+  template <class F>
+  void each(F&& f) {
+    f.in(table);
+    f.inout(q);
+    f.inout(k);
+  }
+  Cost cost(const Shape& s) const {
+    return {2 * (s.bytes(q) + s.bytes(k)), 3.0 * static_cast<double>(s.count(q) + s.count(k))};
+  }
+};
+
+namespace ref {
+void run(const Rope& op, Ctx& ctx);
+}
+namespace cpu {
+void run(const Rope& op, Ctx& ctx);
+}
+
+}  // namespace ingot

@@ -1,0 +1,39 @@
+#include <cstring>
+
+#include "base/check.h"
+#include "ops/kv_write/store_row.h"
+#include "ops/rope/rotate_head.h"
+#include "ops/rope_kv_write/rope_kv_write.h"
+
+namespace ingot::cpu {
+namespace {
+
+constexpr int kMaxHead = 1024;  // values of a head on its way to the cache, on the stack
+
+void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
+  const KvLayer& kv = op.kv;
+  const float* table = op.table.f32(t);
+  for (int64_t c = 0; c < op.q.cols; c += op.head_dim) {
+    float* head = op.q.f32(t) + c;
+    rotate_head(head, head, table, op.table.cols, op.interleaved);
+  }
+  float rotated[kMaxHead];
+  for (int h = 0; h < kv.kv_heads; ++h) {
+    const float* head = op.k.f32(t) + int64_t{h} * op.head_dim;
+    std::memcpy(rotated, head, static_cast<size_t>(op.head_dim) * sizeof(float));
+    rotate_head(head, rotated, table, op.table.cols, op.interleaved);
+    store_row(rotated, op.head_dim, kv.k, kv.dtype, kv.k_at(slot, h));
+    store_row(op.v.f32(t) + int64_t{h} * kv.v_dim, kv.v_dim, kv.v, kv.dtype, kv.v_at(slot, h));
+  }
+}
+
+}  // namespace
+
+void run(const RopeKvWrite& op, Ctx& ctx) {
+  CHECK(op.head_dim == op.kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim,
+        op.kv.k_dim);
+  const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(op.kv.group)].slot;
+  ctx.pool.run(ctx.rows(op.k), [&](int64_t t, int) { write_row(op, t, slots[static_cast<size_t>(t)]); });
+}
+
+}  // namespace ingot::cpu

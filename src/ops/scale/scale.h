@@ -1,0 +1,29 @@
+// out = x · factor, element by element.
+#pragma once
+
+#include "ops/ctx.h"
+
+namespace ingot {
+
+struct Scale {
+  Tensor x;    // [T, D]
+  Tensor out;  // [T, D] may alias x
+  float factor = 1;
+
+  template <class F>
+  void each(F&& f) {
+    f.in(x);
+    f.out(out);
+    f.alias(out, x);
+  }
+  Cost cost(const Shape& s) const { return {2 * s.bytes(x), static_cast<double>(s.count(x))}; }
+};
+
+namespace ref {
+void run(const Scale& op, Ctx& ctx);
+}
+namespace cpu {
+void run(const Scale& op, Ctx& ctx);
+}
+
+}  // namespace ingot
