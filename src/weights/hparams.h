@@ -1,0 +1,51 @@
+// The numbers that define a model, one struct whatever file they come from.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weights/rope_scaling.h"
+
+namespace ingot {
+
+class Config;
+
+struct Hparams {
+  std::string arch;  // the name of the model's file in models/: "llama", "gemma3" …
+  int layers = 0;
+  int hidden = 0;    // D
+  int heads = 0;     // H
+  int kv_heads = 0;  // K
+  int head_dim = 0;
+  int ffn = 0;      // width of the MLP's middle
+  int vocab = 0;    // V, the rows of the embedding
+  int context = 0;  // positions that the model was made for
+  float eps = 1e-5f;
+  std::string activation = "silu";  // silu, gelu or gelu_tanh
+  bool tied = false;                // the head is the embedding
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;
+
+  float attention_scale = 0;  // of q · k; usually 1 / sqrt(head_dim)
+  float embed_scale = 1;
+  float residual_scale = 1;
+  float logit_scale = 1;
+  float attn_softcap = 0;   // 0: none
+  float final_softcap = 0;  // 0: none
+  float norm_offset = 0;    // added to the stored weights of RMS norms
+
+  RopeSpec rope;
+  RopeSpec rope_local;              // of the sliding-window layers
+  int window = 0;                   // of the sliding-window layers
+  std::vector<bool> sliding;        // [layers]
+  std::vector<bool> uses_rope;      // [layers]
+  bool transposed_linears = false;  // stored [K, N] instead of [N, K]
+
+  const RopeSpec& rope_of(int layer) const { return sliding[static_cast<size_t>(layer)] ? rope_local : rope; }
+  int window_of(int layer) const { return sliding[static_cast<size_t>(layer)] ? window : 0; }
+};
+
+// What all architectures have in common. The model's own file adds its peculiarities. Throws Error for a
+// missing, contradictory or absurd value: the limits here are what keeps later sizes small enough to multiply.
+Hparams read_hparams(const Config& config);
+
+}  // namespace ingot

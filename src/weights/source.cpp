@@ -1,0 +1,148 @@
+#include "weights/source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "weights/model_files.h"
+
+namespace ingot {
+namespace {
+
+bool ignorable(const std::string& name, const ArchNames& names) {
+  return std::ranges::any_of(names.ignorable, [&](const std::string& p) { return name_matches(name, p); });
+}
+
+// Weights that lie in mapped files.
+class FileSource : public WeightSource {
+ public:
+  FileSource(const ModelFiles& files, const ArchNames& names) {
+    if (files.gguf) {
+      read_gguf(*files.gguf, names);
+    } else {
+      read_safetensors(*files.safetensors, names);
+    }
+  }
+
+  const StoredWeight* find(const std::string& name, const std::vector<int64_t>&) override {
+    const auto it = index_.find(name);
+    return it == index_.end() ? nullptr : &weights_[it->second];
+  }
+  bool has(const std::string& name) const override { return index_.contains(name); }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> result;
+    for (const StoredWeight& weight : weights_) result.push_back(weight.name);
+    return result;
+  }
+  bool permuted_qk() const override { return permuted_qk_; }
+
+ private:
+  void add(StoredWeight weight) {
+    if (!index_.emplace(weight.name, weights_.size()).second) {
+      throw Error("[weights] two stored tensors mean '{}'", weight.name);
+    }
+    weights_.push_back(std::move(weight));
+  }
+
+  void read_gguf(const Gguf& gguf, const ArchNames& names) {
+    permuted_qk_ = names.gguf_permuted_qk;
+    for (const GgufTensor& tensor : gguf.tensors()) {
+      // The factors of rope are part of the configuration: read_hparams has read them.
+      if (tensor.name.starts_with("rope_")) continue;
+      StoredWeight weight;
+      weight.name = canonical_from_gguf(tensor.name, names);
+      if (weight.name.empty()) throw Error("[weights] '{}' is unknown to this architecture", tensor.name);
+      if (ignorable(weight.name, names)) continue;
+      const std::optional<Format> format = format_by_gguf_type(tensor.type);
+      if (!format) throw Error("[weights] '{}' is stored as type {}, which is not supported", tensor.name, tensor.type);
+      weight.format = *format;
+      weight.shape.assign(tensor.dims.rbegin(), tensor.dims.rend());
+      weight.data = tensor.data;
+      add(std::move(weight));
+    }
+  }
+
+  void read_safetensors(const SafeTensors& file, const ArchNames& names) {
+    const bool bare = std::ranges::none_of(
+        file.tensors(), [&](const SafeTensor& t) { return stripped(t.name).starts_with(names.prefix); });
+    for (const SafeTensor& tensor : file.tensors()) {
+      StoredWeight weight;
+      weight.name = stripped(tensor.name);
+      if (bare && !weight.name.starts_with("lm_head.")) weight.name = names.prefix + weight.name;
+      if (ignorable(weight.name, names)) continue;
+      const std::optional<Format> format = format_by_name(tensor.dtype);
+      if (!format) throw Error("[weights] '{}' is stored as {}, which is not supported", tensor.name, tensor.dtype);
+      weight.format = *format;
+      weight.shape = tensor.shape;
+      weight.data = tensor.data;
+      add(std::move(weight));
+    }
+  }
+
+  // Multimodal checkpoints hold the decoder one level deeper.
+  static std::string stripped(const std::string& name) {
+    if (name.starts_with("language_model.")) return name.substr(15);
+    if (name.starts_with("model.language_model.")) return "model." + name.substr(21);
+    return name;
+  }
+
+  std::vector<StoredWeight> weights_;
+  std::unordered_map<std::string, size_t> index_;
+  bool permuted_qk_ = false;
+};
+
+// SplitMix64: a well-mixed 64-bit value for each counter.
+uint64_t mix(uint64_t z) {
+  z += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+// Uniform in [-1, 1).
+float uniform(uint64_t counter) { return static_cast<float>(mix(counter) >> 40) * 0x1p-23f - 1.0f; }
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNames& names) {
+  return std::make_unique<FileSource>(files, names);
+}
+
+const StoredWeight* RandomSource::find(const std::string& name, const std::vector<int64_t>& wanted) {
+  const auto known = std::ranges::find_if(made_, [&](const auto& w) { return w->name == name; });
+  if (known != made_.end()) return known->get();
+  const bool vector = wanted.size() < 2;
+  const int64_t cols = wanted.empty() ? 1 : wanted.back();
+  const int64_t rows = vector ? 1 : wanted.front();
+  auto weight = std::make_unique<StoredWeight>();
+  weight->name = name;
+  weight->format = vector || cols % format_block(format_) ? Format::kF32 : format_;
+  weight->shape = wanted;
+  const int64_t row_bytes = format_row_bytes(weight->format, cols);
+  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(rows * row_bytes)));
+  std::byte* out = memory_.back().get();
+  weight->data = out;
+  // Variance 1 / cols keeps the activations of a deep model near 1; uniform over ±a has variance a² / 3.
+  const float range = vector ? 0.1f : std::sqrt(3.0f / static_cast<float>(cols));
+  const uint64_t key = std::hash<std::string>{}(name) << 20;
+  std::vector<float> row(static_cast<size_t>(cols));
+  // Encoding is slow for searching formats: 64 different rows repeat, which no kernel can tell.
+  const int64_t distinct = std::min<int64_t>(rows, 64);
+  for (int64_t r = 0; r < rows; ++r) {
+    if (r >= distinct) {
+      std::memcpy(out + r * row_bytes, out + (r % distinct) * row_bytes, static_cast<size_t>(row_bytes));
+      continue;
+    }
+    for (int64_t c = 0; c < cols; ++c) {
+      const float u = uniform(key + static_cast<uint64_t>(r * cols + c)) * range;
+      row[static_cast<size_t>(c)] = vector ? 1.0f + u : u;
+    }
+    format_encode(weight->format, row.data(), out + r * row_bytes, cols);
+  }
+  made_.push_back(std::move(weight));
+  return made_.back().get();
+}
+
+}  // namespace ingot

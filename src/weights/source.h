@@ -1,0 +1,59 @@
+// Where weights come from: a GGUF file, safetensors, or a generator of random ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quant/format.h"
+#include "weights/names.h"
+
+namespace ingot {
+
+struct ModelFiles;
+
+// A tensor as it is stored, under its canonical name. The source owns the memory.
+struct StoredWeight {
+  std::string name;
+  Format format = Format::kF32;
+  std::vector<int64_t> shape;  // row-major: [rows, cols], [n], or [] for a scalar
+  const std::byte* data = nullptr;
+};
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  // The weight, or nullptr. `wanted` is the shape that the model asks for: a generator makes what is asked,
+  // a file gives what it has.
+  virtual const StoredWeight* find(const std::string& name, const std::vector<int64_t>& wanted) = 0;
+  virtual bool has(const std::string& name) const = 0;
+  // The names of all stored weights; empty for a generator.
+  virtual std::vector<std::string> names() const = 0;
+  // Whether q and k rows are stored in the order of interleaved rotation.
+  virtual bool permuted_qk() const { return false; }
+};
+
+// `files` must outlive the source. Throws Error for a tensor whose type is not a weight format, unless it is
+// ignorable, and for two tensors of one canonical name.
+std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNames& names);
+
+// Random weights of a fixed seed, made when asked for: matrices in `format` (F32 where a row is no whole number of
+// blocks), vectors around 1 in F32. Keeps them for as long as it lives.
+class RandomSource : public WeightSource {
+ public:
+  explicit RandomSource(Format format) : format_(format) {}
+  const StoredWeight* find(const std::string& name, const std::vector<int64_t>& wanted) override;
+  bool has(const std::string&) const override { return false; }
+  std::vector<std::string> names() const override { return {}; }
+  // In the order in which they were asked for.
+  const std::vector<std::unique_ptr<StoredWeight>>& made() const { return made_; }
+
+ private:
+  const Format format_;
+  std::vector<std::unique_ptr<StoredWeight>> made_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+};
+
+}  // namespace ingot

@@ -1,0 +1,196 @@
+#include "weights/weights.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace ingot {
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+int64_t product(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (const int64_t d : shape) n *= d;
+  return n;
+}
+
+bool plain(Format format) { return format_block(format) == 1; }
+
+}  // namespace
+
+Weights::Weights(std::unique_ptr<WeightSource> source, int rank, int ranks)
+    : source_(std::move(source)), ranks_(ranks) {
+  CHECK(rank == 0 && ranks == 1, "rank {} of {}: one rank is supported", rank, ranks);
+}
+
+const StoredWeight& Weights::find(const std::string& name, const std::vector<int64_t>& wanted) {
+  const StoredWeight* stored = source_->find(name, wanted);
+  if (!stored) throw Error("[weights] '{}' {} is missing", name, shape_text(wanted));
+  if (stored->shape != wanted) {
+    throw Error("[weights] '{}' is {}, expected {}", name, shape_text(stored->shape), shape_text(wanted));
+  }
+  if (taken_.insert(name).second) {
+    taken_bytes_ += product(wanted) / format_block(stored->format) * format_block_bytes(stored->format);
+  }
+  return *stored;
+}
+
+std::byte* Weights::allocate(int64_t bytes) {
+  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes)));
+  copied_bytes_ += bytes;
+  return memory_.back().get();
+}
+
+Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const TakeOptions& options) {
+  const int64_t stored_rows = options.stored_rows ? options.stored_rows : rows;
+  CHECK(options.row_begin >= 0 && options.row_begin + rows <= stored_rows, "{}: rows {} + {} of {}", name,
+        options.row_begin, rows, stored_rows);
+  const StoredWeight& stored =
+      find(name, options.transposed ? std::vector{cols, stored_rows} : std::vector{stored_rows, cols});
+  Weight weight;
+  weight.name = name;
+  weight.rows = stored_rows;
+  weight.cols = cols;
+  weight.format = stored.format;
+  weight.data = stored.data;
+  if (options.transposed) {
+    transpose(weight, stored);
+  } else {
+    if (cols % format_block(weight.format)) {
+      throw Error("[weights] '{}': rows of {} are no multiple of the block of {}", name, cols,
+                  format_name(weight.format));
+    }
+    weight.row_bytes = format_row_bytes(weight.format, cols);
+  }
+  attach_scales(weight, name, options.row_begin, stored_rows);
+  weight.data += options.row_begin * weight.row_bytes;
+  weight.rows = rows;
+  if (options.heads && source_->permuted_qk()) unpermute(weight, options.heads);
+  align(weight);
+  return weight;
+}
+
+Weight Weights::vector(const std::string& name, int64_t n, float offset, const TakeOptions& options) {
+  const int64_t stored_n = options.stored_rows ? options.stored_rows : n;
+  const StoredWeight& stored = find(name, {stored_n});
+  if (!plain(stored.format)) throw Error("[weights] vector '{}' is stored as {}", name, format_name(stored.format));
+  Weight weight;
+  weight.name = name;
+  weight.rows = 1;
+  weight.cols = n;
+  weight.row_bytes = n * static_cast<int64_t>(sizeof(float));
+  auto* values = reinterpret_cast<float*>(allocate(weight.row_bytes));
+  format_decode(stored.format, stored.data + options.row_begin * format_block_bytes(stored.format), values, n);
+  for (int64_t i = 0; i < n; ++i) values[i] += offset;
+  weight.data = reinterpret_cast<const std::byte*>(values);
+  if (options.heads && source_->permuted_qk()) {
+    weight.rows = n;  // a bias has one value where the matrix has a row
+    weight.cols = 1;
+    weight.row_bytes = sizeof(float);
+    unpermute(weight, options.heads);
+    weight.rows = 1;
+    weight.cols = n;
+    weight.row_bytes = n * static_cast<int64_t>(sizeof(float));
+  }
+  return weight;
+}
+
+// Scales that Hugging Face stores beside 8-bit floats: one for the tensor, one for each row, or one for each block.
+void Weights::attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows) {
+  if (!name.ends_with(".weight")) return;
+  for (const char* suffix : {"_scale_inv", "_scale"}) {
+    if (!source_->has(name + suffix)) continue;
+    const StoredWeight* stored = source_->find(name + suffix, {});
+    if (!plain(stored->format))
+      throw Error("[weights] '{}' is stored as {}", stored->name, format_name(stored->format));
+    const std::vector<int64_t>& shape = stored->shape;
+    const int64_t n = product(shape);
+    auto* values = reinterpret_cast<float*>(allocate(std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(float))));
+    format_decode(stored->format, stored->data, values, n);
+    taken_.insert(stored->name);
+    taken_.insert(name.substr(0, name.size() - 7) + ".input_scale");
+    const int64_t down = shape.empty() ? 1 : shape[0];
+    const int64_t across = shape.size() < 2 ? 1 : shape[1];
+    if (shape.size() > 2 || down < 1 || across < 1 || down > stored_rows || across > weight.cols) {
+      throw Error("[weights] '{}' is {}, which does not divide [{}, {}]", stored->name, shape_text(shape), stored_rows,
+                  weight.cols);
+    }
+    // Blocks are whole but for the last: 128 for 300 values in 3 blocks, found as the power of two that fits.
+    const auto block = [&](int64_t values_of, int64_t blocks) {
+      if (blocks == 1) return values_of;
+      int64_t size = 1;
+      while ((values_of + size - 1) / size > blocks) size *= 2;
+      if ((values_of + size - 1) / size != blocks) {
+        throw Error("[weights] '{}' has {} blocks for {} values", stored->name, blocks, values_of);
+      }
+      return size;
+    };
+    weight.scale = values;
+    weight.scale_rows = block(stored_rows, down);
+    weight.scale_cols = block(weight.cols, across);
+    weight.scale_stride = across;
+    if (row_begin % weight.scale_rows && down > 1) {
+      throw Error("[weights] '{}': row {} lies inside a block of scales", stored->name, row_begin);
+    }
+    if (down > 1) weight.scale += row_begin / weight.scale_rows * across;
+    return;
+  }
+}
+
+// Stored row 2i + j of a head is row j · half + i of the published model.
+void Weights::unpermute(Weight& weight, int heads) {
+  if (weight.rows % (2 * heads))
+    throw Error("[weights] '{}': {} rows are not {} heads", weight.name, weight.rows, heads);
+  CHECK(!weight.scale, "{}: scales of permuted rows", weight.name);
+  const int64_t head_rows = weight.rows / heads;
+  const int64_t half = head_rows / 2;
+  std::byte* out = allocate(weight.bytes());
+  for (int64_t r = 0; r < weight.rows; ++r) {
+    const int64_t head = r / head_rows, in_head = r % head_rows;
+    const int64_t from = head * head_rows + in_head % half * 2 + in_head / half;
+    std::memcpy(out + r * weight.row_bytes, weight.row(from), static_cast<size_t>(weight.row_bytes));
+  }
+  weight.data = out;
+}
+
+void Weights::transpose(Weight& weight, const StoredWeight& stored) {
+  if (!plain(stored.format)) {
+    throw Error("[weights] '{}' is stored transposed in {}: not supported", weight.name, format_name(stored.format));
+  }
+  const int64_t rows = weight.rows, cols = weight.cols, size = format_block_bytes(stored.format);
+  std::byte* out = allocate(rows * cols * size);
+  for (int64_t c = 0; c < cols; ++c) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(out + (r * cols + c) * size, stored.data + (c * rows + r) * size, static_cast<size_t>(size));
+    }
+  }
+  weight.data = out;
+  weight.row_bytes = cols * size;
+}
+
+// Kernels read plain formats as arrays of their element: a file may place them on any byte.
+void Weights::align(Weight& weight) {
+  if (!plain(weight.format)) return;
+  const auto address = reinterpret_cast<uintptr_t>(weight.data);
+  if (address % static_cast<uintptr_t>(format_block_bytes(weight.format)) == 0) return;
+  std::byte* out = allocate(weight.bytes());
+  std::memcpy(out, weight.data, static_cast<size_t>(weight.bytes()));
+  weight.data = out;
+}
+
+void Weights::finish() const {
+  std::vector<std::string> unused;
+  for (const std::string& name : source_->names()) {
+    if (!taken_.contains(name)) unused.push_back(name);
+  }
+  if (unused.empty()) return;
+  throw Error("[weights] {} stored weights are not part of this architecture, the first is '{}'", unused.size(),
+              unused[0]);
+}
+
+}  // namespace ingot

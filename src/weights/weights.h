@@ -1,0 +1,65 @@
+// The one place where a stored tensor becomes a weight that kernels read: its name, the check of its
+// shape, slicing, reordering, its scales. Model files ask by canonical name and know nothing of files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "quant/weight.h"
+#include "weights/source.h"
+
+namespace ingot {
+
+// How a weight is divided among ranks: by outputs, by inputs, by vocabulary rows, or not at all.
+enum class Shard : uint8_t { kNone, kCols, kRows, kVocab };
+
+struct TakeOptions {
+  Shard shard = Shard::kNone;
+  // Only these rows of a stored matrix of `stored_rows` (q of a fused qkv). stored_rows 0: all of it.
+  int64_t row_begin = 0, stored_rows = 0;
+  // Stored [cols, rows]: turned around, which costs a copy in F32 unless the format is plain.
+  bool transposed = false;
+  // Rows are heads of q or k: undone where the file keeps them in the order of interleaved rotation. 0: not heads.
+  int heads = 0;
+};
+
+class Weights {
+ public:
+  explicit Weights(std::unique_ptr<WeightSource> source, int rank = 0, int ranks = 1);
+
+  bool has(const std::string& name) const { return source_->has(name); }
+
+  // The matrix `name` of `rows` × `cols`. Throws Error where it is absent or of another shape.
+  Weight take(const std::string& name, int64_t rows, int64_t cols, const TakeOptions& options = {});
+
+  // The vector `name` of `n` values in F32, with `offset` added to each. `options` as for a matrix's rows.
+  Weight vector(const std::string& name, int64_t n, float offset = 0, const TakeOptions& options = {});
+
+  // Accepts that `name` may be stored although nobody reads it (the head of a model that is tied all the same).
+  void ignore(const std::string& name) { taken_.insert(name); }
+
+  // Throws Error naming the stored weights that nobody took.
+  void finish() const;
+
+  int64_t taken_bytes() const { return taken_bytes_; }    // in the published formats, each weight once
+  int64_t copied_bytes() const { return copied_bytes_; }  // memory beside the mapped files
+  WeightSource& source() { return *source_; }
+
+ private:
+  const StoredWeight& find(const std::string& name, const std::vector<int64_t>& wanted);
+  std::byte* allocate(int64_t bytes);
+  void attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows);
+  void unpermute(Weight& weight, int heads);
+  void transpose(Weight& weight, const StoredWeight& stored);
+  void align(Weight& weight);
+
+  std::unique_ptr<WeightSource> source_;
+  const int ranks_;
+  std::unordered_set<std::string> taken_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  int64_t taken_bytes_ = 0, copied_bytes_ = 0;
+};
+
+}  // namespace ingot
