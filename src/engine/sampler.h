@@ -1,0 +1,18 @@
+// From seqs to rows of the sample op, and the check of what callers ask for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "ops/sample/sample.h"
+
+namespace ingot {
+
+// The row of the sample op that draws the seq's next token.
+SampleRow sample_row(const Sequence& seq);
+
+// Empty where the parameters are in range for a vocabulary of `vocab`; otherwise what is wrong, naming the field.
+std::string check_sampling(const SamplingParams& params, int vocab);
+
+}  // namespace ingot

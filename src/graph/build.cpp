@@ -1,0 +1,164 @@
+#include "graph/build.h"
+
+#include "base/check.h"
+
+namespace ingot {
+
+Tensor Build::embedding(const Names& w, int64_t vocab, int64_t dim, Embedding::By by) {
+  Embedding op;
+  const TakeOptions take{.shard = by == Embedding::By::kToken ? Shard::kVocab : Shard::kNone};
+  op.table = weights_.take(w.weight(), vocab, dim, take);
+  op.out = graph_.add_value(kTokenRows, dim);
+  op.by = by;
+  const Tensor out = op.out;
+  emit(std::move(op), w.path());
+  return out;
+}
+
+Tensor Build::linear(const Tensor& x, const Names& w, const LinearSpec& spec) {
+  Linear op;
+  op.x = x;
+  op.parts[0].weight = weights_.take(w.weight(), spec.out, x.cols, spec.take);
+  if (spec.bias) op.parts[0].bias = weights_.vector(w.bias(), spec.out, 0, spec.take);
+  op.parts[0].out = graph_.add_value(x.rows, spec.out);
+  const Tensor out = op.parts[0].out;
+  emit(std::move(op), w.path());
+  return out;
+}
+
+Tensor Build::linear(const Tensor& x, const Weight& weight, const std::string& label) {
+  CHECK(weight.cols == x.cols, "{}: {} inputs for {} columns", label, weight.cols, x.cols);
+  Linear op;
+  op.x = x;
+  op.parts[0].weight = weight;
+  op.parts[0].out = graph_.add_value(x.rows, weight.rows);
+  const Tensor out = op.parts[0].out;
+  emit(std::move(op), label);
+  return out;
+}
+
+Tensor Build::rms_norm(const Tensor& x, const Names& w, float eps, float offset, int64_t width) {
+  RmsNorm op;
+  op.x = x;
+  op.width = width ? width : x.cols;
+  op.weight = weights_.vector(w.weight(), op.width, offset);
+  op.out = like(x);
+  op.eps = eps;
+  const Tensor out = op.out;
+  emit(std::move(op), w.path());
+  return out;
+}
+
+Tensor Build::layer_norm(const Tensor& x, const Names& w, float eps) {
+  LayerNorm op;
+  op.x = x;
+  op.weight = weights_.vector(w.weight(), x.cols);
+  op.bias = weights_.vector(w.bias(), x.cols);
+  op.out = like(x);
+  op.eps = eps;
+  const Tensor out = op.out;
+  emit(std::move(op), w.path());
+  return out;
+}
+
+const Tensor& Build::rope_table(const RopeSpec& spec) {
+  for (const auto& [known, table] : rope_tables_) {
+    if (known == spec) return table;
+  }
+  const RopeFrequencies frequencies = rope_frequencies(spec, options_.context);
+  RopeTable op;
+  op.inv_freq = frequencies.inv_freq;
+  op.magnitude = frequencies.magnitude;
+  op.out = graph_.add_value(kTokenRows, spec.rotary_dim());
+  const Tensor out = op.out;
+  emit(std::move(op), "rope_table");
+  rope_tables_.emplace_back(spec, out);
+  return rope_tables_.back().second;
+}
+
+void Build::rope(const Tensor& q, const Tensor& k, const RopeSpec& spec) {
+  const Tensor table = rope_table(spec);
+  emit(Rope{.q = q, .k = k, .table = table, .head_dim = spec.head_dim, .interleaved = spec.interleaved}, "rope");
+}
+
+KvLayer Build::kv_layer(const AttentionSpec& spec) {
+  const KvGroupSpec kind{
+      .kv_heads = spec.kv_heads, .k_dim = spec.k_dim, .v_dim = spec.v_dim, .dtype = options_.kv, .window = spec.window};
+  size_t g = 0;
+  while (g < graph_.kv_groups.size() && !graph_.kv_groups[g].same_kind(kind)) ++g;
+  if (g == graph_.kv_groups.size()) graph_.kv_groups.push_back(kind);
+  KvLayer layer;
+  layer.group = static_cast<int>(g);
+  layer.index = graph_.kv_groups[g].n_layers++;
+  layer.kv_heads = spec.kv_heads;
+  layer.k_dim = spec.k_dim;
+  layer.v_dim = spec.v_dim;
+  layer.dtype = options_.kv;
+  return layer;
+}
+
+Tensor Build::attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec, const Names& w) {
+  const KvLayer layer = kv_layer(spec);
+  emit(KvWrite{.k = k, .v = v, .kv = layer}, w["kv_write"].path());
+  Attention op;
+  op.q = q;
+  op.out = graph_.add_value(q.rows, static_cast<int64_t>(spec.heads) * spec.v_dim);
+  op.kv = layer;
+  op.heads = spec.heads;
+  op.window = spec.window;
+  op.scale = spec.scale;
+  op.softcap = spec.softcap;
+  const Tensor out = op.out;
+  emit(std::move(op), w.path());
+  return out;
+}
+
+Tensor Build::glu(const Tensor& gate, const Tensor& up, ActivationKind kind) {
+  const Tensor out = like(gate);
+  emit(Glu{.gate = gate, .up = up, .out = out, .kind = kind}, "glu");
+  return out;
+}
+
+Tensor Build::activation(const Tensor& x, ActivationKind kind) {
+  const Tensor out = like(x);
+  emit(Activation{.x = x, .out = out, .kind = kind}, std::string(activation_name(kind)));
+  return out;
+}
+
+Tensor Build::add(const Tensor& a, const Tensor& b) {
+  const Tensor out = like(a);
+  emit(Add{.a = a, .b = b, .out = out}, "add");
+  return out;
+}
+
+Tensor Build::scale(const Tensor& x, float factor) {
+  if (factor == 1) return x;
+  const Tensor out = like(x);
+  emit(Scale{.x = x, .out = out, .factor = factor}, "scale");
+  return out;
+}
+
+Tensor Build::softcap(const Tensor& x, float cap) {
+  if (cap == 0) return x;
+  const Tensor out = like(x);
+  emit(Softcap{.x = x, .out = out, .cap = cap}, "softcap");
+  return out;
+}
+
+Tensor Build::gather_logit_rows(const Tensor& x) {
+  graph_.head_begin = graph_.nodes.size();
+  const Tensor out = graph_.add_value(kLogitRows, x.cols, x.dtype);
+  emit(GatherRows{.x = x, .out = out}, "gather_logit_rows");
+  return out;
+}
+
+void Build::output(const std::string& name, const Tensor& t) {
+  graph_.values[static_cast<size_t>(t.value)].keep = true;
+  graph_.outputs[name] = t;
+}
+
+void Build::hidden(int i, const Tensor& t) {
+  if (options_.keep_hidden) output("hidden." + std::to_string(i), t);
+}
+
+}  // namespace ingot

@@ -1,0 +1,95 @@
+// The builder that model files write plain maths with. Every call appends one op and gives its result.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "weights/hparams.h"
+#include "weights/weights.h"
+
+namespace ingot {
+
+struct BuildOptions {
+  int context = 0;           // of the engine: the length-dependent kinds of rope are chosen from it
+  bool keep_hidden = false;  // name and keep the hidden state after the embedding and after each layer
+  DType kv = DType::kF32;    // of the KV cache
+};
+
+// A path of weight names: w["self_attn.q_proj"] is "model.layers.3.self_attn.q_proj".
+class Names {
+ public:
+  explicit Names(std::string path) : path_(std::move(path)) {}
+  Names operator[](std::string_view part) const { return Names(path_ + "." + std::string(part)); }
+  const std::string& path() const { return path_; }
+  std::string weight() const { return path_ + ".weight"; }
+  std::string bias() const { return path_ + ".bias"; }
+
+ private:
+  std::string path_;
+};
+
+// The heads of one layer's attention.
+struct AttentionSpec {
+  int heads = 0, kv_heads = 0, k_dim = 0, v_dim = 0;
+  int window = 0;
+  float scale = 1;
+  float softcap = 0;
+};
+
+struct LinearSpec {
+  int64_t out = 0;  // N
+  bool bias = false;
+  TakeOptions take;
+};
+
+class Build {
+ public:
+  Build(Graph& graph, Weights& weights, const BuildOptions& options)
+      : graph_(graph), weights_(weights), options_(options) {}
+
+  Names names(const std::string& path, int i) const { return Names(path + "." + std::to_string(i)); }
+  Weights& weights() { return weights_; }
+  const BuildOptions& options() const { return options_; }
+
+  Tensor embedding(const Names& w, int64_t vocab, int64_t dim, Embedding::By by = Embedding::By::kToken);
+  Tensor linear(const Tensor& x, const Names& w, const LinearSpec& spec);
+  // x · Wᵀ with a weight that is already taken (a tied head).
+  Tensor linear(const Tensor& x, const Weight& weight, const std::string& label);
+  // Over each `width` columns; 0: over the whole row. `offset` is added to the stored weights.
+  Tensor rms_norm(const Tensor& x, const Names& w, float eps, float offset = 0, int64_t width = 0);
+  Tensor layer_norm(const Tensor& x, const Names& w, float eps);
+  // Rotates q and k in place.
+  void rope(const Tensor& q, const Tensor& k, const RopeSpec& spec);
+  // Writes k and v into the cache of a new KV layer and attends over it.
+  Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec, const Names& w);
+  Tensor glu(const Tensor& gate, const Tensor& up, ActivationKind kind);
+  Tensor activation(const Tensor& x, ActivationKind kind);
+  Tensor add(const Tensor& a, const Tensor& b);
+  Tensor scale(const Tensor& x, float factor);  // x itself where the factor is 1
+  Tensor softcap(const Tensor& x, float cap);   // x itself where the cap is 0
+  // Begins the head: everything after works on the rows whose logits are wanted.
+  Tensor gather_logit_rows(const Tensor& x);
+
+  // Names a value; it lives until the next step.
+  void output(const std::string& name, const Tensor& t);
+  // The same for hidden states, which are kept only when asked for.
+  void hidden(int i, const Tensor& t);
+
+ private:
+  Tensor like(const Tensor& x) { return graph_.add_value(x.rows, x.cols, x.dtype); }
+  template <class T>
+  void emit(T op, std::string label) {
+    graph_.nodes.push_back({.op = std::move(op), .label = std::move(label), .made_by = {}, .device = {}});
+  }
+  const Tensor& rope_table(const RopeSpec& spec);
+  KvLayer kv_layer(const AttentionSpec& spec);
+
+  Graph& graph_;
+  Weights& weights_;
+  const BuildOptions options_;
+  std::vector<std::pair<RopeSpec, Tensor>> rope_tables_;  // one for each kind of rope
+};
+
+}  // namespace ingot

@@ -1,0 +1,62 @@
+#include "graph/dump.h"
+
+#include "graph/plan.h"
+#include "ops/ctx.h"
+
+namespace ingot {
+namespace {
+
+std::string rows_text(const Rows& rows) {
+  const char* symbol = rows.kind == RowKind::kTokens ? "T" : "L";
+  if (rows.kind == RowKind::kFixed) return std::to_string(rows.b);
+  std::string text = rows.a == 1 ? symbol : fmt::format("{}{}", rows.a, symbol);
+  if (rows.b) text += fmt::format("+{}", rows.b);
+  return text;
+}
+
+// Inputs, weights and outputs of one node as text.
+struct Texts : TensorVisitor {
+  const Graph& graph;
+  std::string ins, outs;
+  double weight_bytes = 0;
+  explicit Texts(const Graph& g) : graph(g) {}
+
+  std::string text(const Tensor& t) const {
+    const Value& value = graph.values[static_cast<size_t>(t.value)];
+    return fmt::format(" v{}[{},{}]@{}", t.value, rows_text(t.rows), t.cols, value.offset + t.offset);
+  }
+  void in(Tensor& t) { ins += text(t); }
+  void out(Tensor& t) { outs += text(t); }
+  void inout(Tensor& t) { outs += text(t) + "*"; }
+  void weight(Weight& w) {
+    ins += fmt::format(" {}[{},{}]", format_name(w.format), w.rows, w.cols);
+    weight_bytes += static_cast<double>(w.bytes());
+  }
+};
+
+}  // namespace
+
+std::string dump(Graph& graph, const StepLimits& limits) {
+  std::string text = fmt::format("{} nodes, {} values, arena {} bytes for {} rows, {} logit rows\n", graph.nodes.size(),
+                                 graph.values.size(), graph.arena_bytes, limits.rows, limits.logits);
+  for (const KvGroupSpec& group : graph.kv_groups) {
+    text += fmt::format("kv group: {} layers, {} heads, k {} v {}, {}, window {}\n", group.n_layers, group.kv_heads,
+                        group.k_dim, group.v_dim, dtype_name(group.dtype), group.window);
+  }
+  const Shape one{.tokens = 1, .logits = 1};
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node& node = graph.nodes[n];
+    if (n == graph.head_begin) text += "-- head\n";
+    Texts texts(graph);
+    each_tensor(node.op, texts);
+    const Cost cost = std::visit([&](const auto& op) { return op.cost(one); }, node.op);
+    text += fmt::format("{:4} {:14} {}:{} ->{}  {:.0f} B/row, {:.0f} flop/row{}\n", n, op_name(node.op), node.label,
+                        texts.ins, texts.outs, cost.bytes, cost.flops,
+                        node.made_by.empty() ? "" : fmt::format("  [{}]", node.made_by));
+  }
+  for (const auto& [name, tensor] : graph.outputs)
+    text += fmt::format("output {}:{}\n", name, Texts(graph).text(tensor));
+  return text;
+}
+
+}  // namespace ingot

@@ -1,0 +1,14 @@
+// The node list for people: shapes, bytes, places in the arena, and which rule made what.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+#include "ops/batch.h"
+
+namespace ingot {
+
+// One line for each node. REQUIRES: plan() has run with these limits.
+std::string dump(Graph& graph, const StepLimits& limits);
+
+}  // namespace ingot

@@ -1,0 +1,194 @@
+#include "graph/fuse.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+
+namespace ingot {
+namespace {
+
+// How many nodes read each value; a named output counts as one more.
+std::vector<int> count_readers(Graph& graph) {
+  struct Counter : TensorVisitor {
+    std::vector<int>& n;
+    explicit Counter(std::vector<int>& counts) : n(counts) {}
+    void in(Tensor& t) { ++n[static_cast<size_t>(t.value)]; }
+    void inout(Tensor& t) { ++n[static_cast<size_t>(t.value)]; }
+  };
+  std::vector<int> counts(graph.values.size(), 0);
+  for (Node& node : graph.nodes) each_tensor(node.op, Counter(counts));
+  for (size_t v = 0; v < counts.size(); ++v) counts[v] += graph.values[v].keep ? 1 : 0;
+  return counts;
+}
+
+// Takes nodes out of the list, keeping where the head begins.
+void erase_node(Graph& graph, size_t i) {
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+  if (i < graph.head_begin) --graph.head_begin;
+}
+
+bool plain_linear(const Linear& op) { return !op.is_glu() && !op.residual; }
+
+// The next node after `i` that is an Op of type T and satisfies `match`, looking at most `reach` nodes ahead and not
+// across the border of the head.
+template <class T, class Match>
+std::optional<size_t> find_after(Graph& graph, size_t i, size_t reach, Match&& match) {
+  const size_t border = i < graph.head_begin ? graph.head_begin : graph.nodes.size();
+  for (size_t j = i + 1; j < std::min(border, i + 1 + reach); ++j) {
+    if (T* op = std::get_if<T>(&graph.nodes[j].op); op && match(*op)) return j;
+  }
+  return {};
+}
+
+// Linears of one input become one node: x is read once, and one parallel region replaces two or three.
+int share_input(Graph& graph) {
+  int fired = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Linear* first = std::get_if<Linear>(&graph.nodes[i].op);
+    if (!first || !plain_linear(*first)) continue;
+    while (first->n_parts < 3) {
+      const auto j = find_after<Linear>(graph, i, 2, [&](const Linear& other) {
+        return plain_linear(other) && other.n_parts == 1 && same_tensor(other.x, first->x);
+      });
+      if (!j) break;
+      first->parts[static_cast<size_t>(first->n_parts++)] = std::get<Linear>(graph.nodes[*j].op).parts[0];
+      graph.nodes[i].label += " + " + graph.nodes[*j].label.substr(graph.nodes[*j].label.rfind('.') + 1);
+      graph.nodes[i].made_by = "share_input";
+      erase_node(graph, *j);
+      first = &std::get<Linear>(graph.nodes[i].op);
+      ++fired;
+    }
+  }
+  return fired;
+}
+
+// f(gate) · up inside the node that makes gate and up.
+int glu_epilogue(Graph& graph) {
+  int fired = 0;
+  const std::vector<int> readers = count_readers(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Linear* linear = std::get_if<Linear>(&graph.nodes[i].op);
+    if (!linear || !plain_linear(*linear) || linear->n_parts != 2) continue;
+    const Tensor gate = linear->parts[0].out, up = linear->parts[1].out;
+    if (readers[static_cast<size_t>(gate.value)] != 1 || readers[static_cast<size_t>(up.value)] != 1) continue;
+    const auto j = find_after<Glu>(
+        graph, i, 1, [&](const Glu& glu) { return same_tensor(glu.gate, gate) && same_tensor(glu.up, up); });
+    if (!j) continue;
+    const Glu& glu = std::get<Glu>(graph.nodes[*j].op);
+    linear->glu = glu.kind;
+    linear->parts[0].out = glu.out;
+    graph.nodes[i].made_by = "glu_epilogue";
+    erase_node(graph, *j);
+    ++fired;
+  }
+  return fired;
+}
+
+// x + linear(y) inside the linear.
+int residual_epilogue(Graph& graph) {
+  int fired = 0;
+  const std::vector<int> readers = count_readers(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Linear* linear = std::get_if<Linear>(&graph.nodes[i].op);
+    if (!linear || !plain_linear(*linear) || linear->n_parts != 1) continue;
+    const Tensor out = linear->parts[0].out;
+    if (readers[static_cast<size_t>(out.value)] != 1) continue;
+    const auto j = find_after<Add>(graph, i, 1,
+                                   [&](const Add& add) { return same_tensor(add.a, out) != same_tensor(add.b, out); });
+    if (!j) continue;
+    const Add& add = std::get<Add>(graph.nodes[*j].op);
+    linear->residual = same_tensor(add.b, out) ? add.a : add.b;
+    linear->parts[0].out = add.out;
+    graph.nodes[i].made_by = "residual_epilogue";
+    erase_node(graph, *j);
+    ++fired;
+  }
+  return fired;
+}
+
+// The residual sum and the norm that reads it.
+int add_norm(Graph& graph) {
+  int fired = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Add* add = std::get_if<Add>(&graph.nodes[i].op);
+    if (!add) continue;
+    const auto j = find_after<RmsNorm>(
+        graph, i, 1, [&](const RmsNorm& norm) { return same_tensor(norm.x, add->out) && norm.width == norm.x.cols; });
+    if (!j) continue;
+    const RmsNorm& norm = std::get<RmsNorm>(graph.nodes[*j].op);
+    AddRmsNorm fused{
+        .a = add->a, .b = add->b, .weight = norm.weight, .sum = add->out, .out = norm.out, .eps = norm.eps};
+    graph.nodes[i].label += " + " + graph.nodes[*j].label;
+    graph.nodes[i].op = std::move(fused);
+    graph.nodes[i].made_by = "add_norm";
+    erase_node(graph, *j);
+    ++fired;
+  }
+  return fired;
+}
+
+// Rope of k on its way into the cache. k itself stays unrotated, so nobody else may read it.
+int rope_kv_write(Graph& graph) {
+  int fired = 0;
+  const std::vector<int> readers = count_readers(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Rope* rope = std::get_if<Rope>(&graph.nodes[i].op);
+    if (!rope || readers[static_cast<size_t>(rope->k.value)] != 2) continue;
+    const auto j =
+        find_after<KvWrite>(graph, i, 1, [&](const KvWrite& write) { return same_tensor(write.k, rope->k); });
+    if (!j) continue;
+    const KvWrite& write = std::get<KvWrite>(graph.nodes[*j].op);
+    if (write.kv.k_dim != rope->head_dim) continue;
+    RopeKvWrite fused{.q = rope->q,
+                      .k = rope->k,
+                      .v = write.v,
+                      .table = rope->table,
+                      .kv = write.kv,
+                      .head_dim = rope->head_dim,
+                      .interleaved = rope->interleaved};
+    graph.nodes[i].op = std::move(fused);
+    graph.nodes[i].made_by = "rope_kv_write";
+    erase_node(graph, *j);
+    ++fired;
+  }
+  return fired;
+}
+
+struct Rule {
+  std::string_view name;
+  int (*apply)(Graph&);
+};
+
+// share_input comes first: glu_epilogue looks for what it makes.
+constexpr Rule kRules[] = {
+    {"share_input", share_input}, {"glu_epilogue", glu_epilogue},   {"residual_epilogue", residual_epilogue},
+    {"add_norm", add_norm},       {"rope_kv_write", rope_kv_write},
+};
+
+}  // namespace
+
+std::vector<std::string_view> fusion_rules() {
+  std::vector<std::string_view> names;
+  for (const Rule& rule : kRules) names.push_back(rule.name);
+  return names;
+}
+
+std::map<std::string_view, int> fuse(Graph& graph, const std::set<std::string>& off) {
+  const std::vector<std::string_view> names = fusion_rules();
+  for (const std::string& name : off) {
+    if (name != "all" && std::ranges::find(names, name) == names.end()) {
+      throw Error("[fuse] there is no rule '{}'; the rules are {}", name, fmt::join(names, ", "));
+    }
+  }
+  std::map<std::string_view, int> fired;
+  for (const Rule& rule : kRules) {
+    const bool skip = off.contains("all") || off.contains(std::string(rule.name));
+    fired[rule.name] = skip ? 0 : rule.apply(graph);
+  }
+  return fired;
+}
+
+}  // namespace ingot

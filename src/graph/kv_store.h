@@ -1,0 +1,35 @@
+// The memory of the KV cache: for each layer of each KV group, `pages` pages of K and of V. Memory that no seq has
+// used costs nothing: pages are touched when rows are written.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "tensor/memory.h"
+
+namespace ingot {
+
+class KvStore {
+ public:
+  // `pages[g]` pages for group g of the graph.
+  KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows);
+
+  // Points the KV layers of all nodes to this memory.
+  void bind(Graph& graph) const;
+
+  int64_t bytes() const { return memory_.bytes(); }
+
+ private:
+  struct Place {
+    std::byte* k;
+    std::byte* v;
+  };
+  Memory memory_;
+  std::vector<std::vector<Place>> layers_;  // [group][index in the group]
+  const int page_rows_;
+};
+
+// Bytes of one page in all layers of a group.
+int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows);
+
+}  // namespace ingot

@@ -1,0 +1,59 @@
+#include "graph/run.h"
+
+#include <chrono>
+
+#include "base/check.h"
+#include "graph/plan.h"
+
+namespace ingot {
+
+Runner::Runner(Graph& graph, const RunOptions& options) : graph_(graph), options_(options), pool_(options.threads) {
+  plan(graph_, options_.limits);
+  arena_ = Memory(graph_.arena_bytes);
+  bind_arena(graph_, arena_.data());
+  Prepare prepare{.limits = options_.limits, .threads = options_.threads};
+  for (Node& node : graph_.nodes) {
+    std::visit([&](auto& op) { cpu::prepare(op, prepare); }, node.op);
+  }
+  Sample sample;
+  cpu::prepare(sample, prepare);
+  scratch_bytes_ = prepare.scratch_bytes;
+  scratch_ = Memory(scratch_bytes_ * options_.threads);
+}
+
+Ctx Runner::ctx(const Batch& batch) {
+  return Ctx{.batch = batch,
+             .pool = pool_,
+             .shape = {.tokens = batch.n_rows, .logits = batch.n_logits},
+             .scratch = scratch_.data(),
+             .scratch_bytes = scratch_bytes_};
+}
+
+void Runner::run_body(const Batch& batch) {
+  CHECK(batch.n_rows > 0 && batch.n_rows <= options_.limits.rows && batch.n_seqs <= options_.limits.seqs,
+        "{} rows of {} seqs", batch.n_rows, batch.n_seqs);
+  run(0, graph_.head_begin, batch);
+}
+
+void Runner::run_head(const Batch& batch) {
+  CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
+  run(graph_.head_begin, graph_.nodes.size(), batch);
+}
+
+void Runner::run(size_t begin, size_t end, const Batch& batch) {
+  using Clock = std::chrono::steady_clock;
+  Ctx c = ctx(batch);
+  for (size_t n = begin; n < end; ++n) {
+    const auto start = node_seconds_.empty() ? Clock::time_point{} : Clock::now();
+    if (options_.kernels == Kernels::kRef) {
+      std::visit([&](auto& op) { ref::run(op, c); }, graph_.nodes[n].op);
+    } else {
+      std::visit([&](auto& op) { cpu::run(op, c); }, graph_.nodes[n].op);
+    }
+    if (!node_seconds_.empty()) node_seconds_[n] += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+}
+
+void Runner::profile(bool on) { node_seconds_.assign(on ? graph_.nodes.size() : 0, 0.0); }
+
+}  // namespace ingot

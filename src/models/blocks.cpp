@@ -1,0 +1,96 @@
+#include "models/blocks.h"
+
+namespace ingot {
+
+Qkv qkv(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
+  const int64_t q_rows = static_cast<int64_t>(hp.heads) * hp.head_dim;
+  const int64_t kv_rows = static_cast<int64_t>(hp.kv_heads) * hp.head_dim;
+  const bool fused = b.weights().has(w["qkv_proj"].weight());
+  const int64_t all = fused ? q_rows + 2 * kv_rows : 0;
+  const auto part = [&](const char* name, int64_t rows, int64_t begin, int heads) {
+    const TakeOptions take{.shard = Shard::kCols, .row_begin = fused ? begin : 0, .stored_rows = all, .heads = heads};
+    return b.linear(x, w[fused ? "qkv_proj" : name], {.out = rows, .bias = hp.qkv_bias, .take = take});
+  };
+  Qkv result;
+  result.q = part("q_proj", q_rows, 0, hp.heads);
+  result.k = part("k_proj", kv_rows, q_rows, hp.kv_heads);
+  result.v = part("v_proj", kv_rows, q_rows + kv_rows, 0);
+  return result;
+}
+
+Tensor attend(Build& b, const Qkv& a, const Names& w, const Hparams& hp, int i) {
+  if (hp.uses_rope[static_cast<size_t>(i)]) b.rope(a.q, a.k, hp.rope_of(i));
+  const AttentionSpec spec{.heads = hp.heads,
+                           .kv_heads = hp.kv_heads,
+                           .k_dim = hp.head_dim,
+                           .v_dim = hp.head_dim,
+                           .window = hp.window_of(i),
+                           .scale = hp.attention_scale,
+                           .softcap = hp.attn_softcap};
+  const Tensor out = b.attention(a.q, a.k, a.v, spec, w);
+  return b.linear(out, w["o_proj"], {.out = hp.hidden, .bias = hp.o_bias, .take = {.shard = Shard::kRows}});
+}
+
+Tensor gated_mlp(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
+  const bool fused = b.weights().has(w["gate_up_proj"].weight());
+  const auto part = [&](const char* name, int64_t begin) {
+    const TakeOptions take{
+        .shard = Shard::kCols, .row_begin = fused ? begin : 0, .stored_rows = fused ? 2 * int64_t{hp.ffn} : 0};
+    return b.linear(x, w[fused ? "gate_up_proj" : name], {.out = hp.ffn, .bias = hp.mlp_bias, .take = take});
+  };
+  const Tensor gate = part("gate_proj", 0);
+  const Tensor up = part("up_proj", hp.ffn);
+  const Tensor middle = b.glu(gate, up, activation_kind(hp));
+  return b.linear(middle, w["down_proj"], {.out = hp.hidden, .bias = hp.mlp_bias, .take = {.shard = Shard::kRows}});
+}
+
+Tensor norm(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
+  return b.rms_norm(x, w, hp.eps, hp.norm_offset);
+}
+
+Tensor llama_layer(Build& b, Tensor x, const Hparams& hp, int i) {
+  const Names w = b.names("model.layers", i);
+  Tensor h = norm(b, x, w["input_layernorm"], hp);
+  x = b.add(x, attend(b, qkv(b, h, w["self_attn"], hp), w["self_attn"], hp, i));
+  h = norm(b, x, w["post_attention_layernorm"], hp);
+  return b.add(x, gated_mlp(b, h, w["mlp"], hp));
+}
+
+void decoder(Build& b, const Hparams& hp, Tensor (*layer)(Build& b, Tensor x, const Hparams& hp, int i)) {
+  const Names embedding("model.embed_tokens");
+  Tensor x = b.scale(b.embedding(embedding, hp.vocab, hp.hidden), hp.embed_scale);
+  b.hidden(0, x);
+  for (int i = 0; i < hp.layers; ++i) {
+    x = layer(b, x, hp, i);
+    if (i + 1 < hp.layers) b.hidden(i + 1, x);
+  }
+  head(b, x, hp, embedding, [](Build& builder, const Tensor& rows, const Hparams& h) {
+    return norm(builder, rows, Names("model.norm"), h);
+  });
+}
+
+void head(Build& b, Tensor x, const Hparams& hp, const Names& embedding,
+          Tensor (*final_norm)(Build& b, const Tensor& x, const Hparams& hp)) {
+  // The norm works row by row: all rows when the last hidden state is wanted, the logit rows alone otherwise.
+  if (b.options().keep_hidden) {
+    x = final_norm(b, x, hp);
+    b.hidden(hp.layers, x);
+    x = b.gather_logit_rows(x);
+  } else {
+    x = final_norm(b, b.gather_logit_rows(x), hp);
+  }
+  const TakeOptions take{.shard = Shard::kVocab};
+  if (hp.tied) b.weights().ignore("lm_head.weight");
+  const std::string name = hp.tied ? embedding.weight() : "lm_head.weight";
+  x = b.linear(x, b.weights().take(name, hp.vocab, hp.hidden, take), "lm_head");
+  x = b.softcap(b.scale(x, hp.logit_scale), hp.final_softcap);
+  b.output("logits", x);
+}
+
+ActivationKind activation_kind(const Hparams& hp) {
+  if (hp.activation == "gelu") return ActivationKind::kGelu;
+  if (hp.activation == "gelu_tanh") return ActivationKind::kGeluTanh;
+  return ActivationKind::kSilu;
+}
+
+}  // namespace ingot

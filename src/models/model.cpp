@@ -1,0 +1,92 @@
+#include "models/model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "weights/config.h"
+#include "weights/model_files.h"
+#include "models/model_list.inc"
+
+namespace ingot {
+
+#define X(NAME) extern const Architecture arch_##NAME;
+INGOT_MODELS(X)
+#undef X
+
+namespace {
+
+// The context that the engine uses: what was asked for, at most what the model can.
+int choose_context(const Hparams& hp, const ModelOptions& options) {
+  if (options.context > hp.context) {
+    throw Error("[model] a context of {} is asked for, the model has {}", options.context, hp.context);
+  }
+  return options.context ? options.context : hp.context;
+}
+
+Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> source, const ModelOptions& options) {
+  Model model;
+  model.arch = &arch;
+  model.hp = std::move(hp);
+  model.context = choose_context(model.hp, options);
+  model.weights = std::make_unique<Weights>(std::move(source));
+  Build b(model.graph, *model.weights,
+          {.context = model.context, .keep_hidden = options.keep_hidden, .kv = options.kv});
+  arch.build(b, model.hp);
+  model.weights->finish();
+  model.fused = fuse(model.graph, options.fuse_off);
+  return model;
+}
+
+Hparams numbers_of(const Architecture& arch, const Config& config) {
+  Hparams hp = read_hparams(config);
+  hp.arch = arch.name;
+  arch.configure(hp, config);
+  return hp;
+}
+
+}  // namespace
+
+const std::vector<const Architecture*>& architectures() {
+  static const std::vector<const Architecture*> all = {
+#define X(NAME) &arch_##NAME,
+      INGOT_MODELS(X)
+#undef X
+  };
+  return all;
+}
+
+const Architecture& find_architecture(const Config& config) {
+  std::vector<std::string> known;
+  for (const Architecture* arch : architectures()) {
+    const std::vector<std::string>& types = config.is_gguf() ? arch->gguf_types : arch->hf_types;
+    if (std::ranges::find(types, config.type()) != types.end()) return *arch;
+    known.insert(known.end(), types.begin(), types.end());
+  }
+  std::ranges::sort(known);
+  throw Error("[model] architecture '{}' is not supported; known are {}", config.type(), fmt::join(known, ", "));
+}
+
+Hparams Model::read_numbers(const ModelFiles& files) {
+  const Config config(files);
+  return numbers_of(find_architecture(config), config);
+}
+
+Model Model::load(const std::string& path, const ModelOptions& options) {
+  auto files = std::make_shared<ModelFiles>(ModelFiles::open(path));
+  const Config config(*files);
+  const Architecture& arch = find_architecture(config);
+  Model model = build(arch, numbers_of(arch, config), open_source(*files, arch.names), options);
+  model.files = std::move(files);
+  return model;
+}
+
+Model Model::random(const Hparams& hp, Format format, const ModelOptions& options) {
+  for (const Architecture* arch : architectures()) {
+    if (hp.arch == arch->name) return build(*arch, hp, std::make_unique<RandomSource>(format), options);
+  }
+  throw Error("[model] architecture '{}' is not supported", hp.arch);
+}
+
+}  // namespace ingot

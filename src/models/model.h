@@ -1,0 +1,60 @@
+// An architecture is one file in this folder that defines `const Architecture arch_<file name>`; the list of all is
+// written by CMake. A loaded model is its graph, its weights and its numbers.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/build.h"
+#include "graph/fuse.h"
+#include "graph/graph.h"
+#include "weights/hparams.h"
+#include "weights/weights.h"
+
+namespace ingot {
+
+class Config;
+struct ModelFiles;
+
+struct Architecture {
+  const char* name;
+  std::vector<std::string> hf_types;    // model_type of config.json
+  std::vector<std::string> gguf_types;  // general.architecture of GGUF
+  ArchNames names;
+  // Adds what this architecture reads from the configuration beside the common numbers.
+  void (*configure)(Hparams& hp, const Config& config);
+  // Writes the graph.
+  void (*build)(Build& b, const Hparams& hp);
+};
+
+const std::vector<const Architecture*>& architectures();
+
+// The architecture of a model's files. Throws Error that lists the known ones.
+const Architecture& find_architecture(const Config& config);
+
+struct ModelOptions {
+  int context = 0;  // 0: what the model was made for
+  bool keep_hidden = false;
+  DType kv = DType::kF32;
+  std::set<std::string> fuse_off = {};  // rules that stay off; "all"
+};
+
+struct Model {
+  const Architecture* arch = nullptr;
+  Hparams hp;
+  int context = 0;                    // of the engine, at most hp.context
+  std::shared_ptr<ModelFiles> files;  // null for random weights
+  std::unique_ptr<Weights> weights;
+  Graph graph;
+  std::map<std::string_view, int> fused;  // how often each rule fired
+
+  // The numbers alone; reads no weight.
+  static Hparams read_numbers(const ModelFiles& files);
+  static Model load(const std::string& path, const ModelOptions& options);
+  // Random weights in `format` for these numbers; hp.arch names the architecture.
+  static Model random(const Hparams& hp, Format format, const ModelOptions& options);
+};
+
+}  // namespace ingot
