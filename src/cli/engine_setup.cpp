@@ -1,0 +1,50 @@
+#include "cli/engine_setup.h"
+
+#include <sstream>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace ingot {
+
+ModelOptions model_options(const CommonOptions& common, const EngineSetup& setup) {
+  ModelOptions options{
+      .context = setup.context, .keep_hidden = setup.keep_hidden, .kv = setup.kv, .fuse_off = setup.fuse_off};
+  if (common.ref) options.fuse_off = {"all"};
+  return options;
+}
+
+OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSetup& setup) {
+  if (common.device != "cpu") throw Error("[device] '{}' is not available; this build has: cpu", common.device);
+  OpenEngine open;
+  open.model = std::make_unique<Model>(std::move(model));
+  open.engine = std::make_unique<Engine>(*open.model,
+                                         EngineOptions{.threads = common.threads ? common.threads : available_cores(),
+                                                       .max_seqs = setup.seqs,
+                                                       .step_rows = setup.step_rows,
+                                                       .chunk_rows = setup.chunk_rows,
+                                                       .kernels = common.ref ? Kernels::kRef : Kernels::kFast});
+  return open;
+}
+
+OpenEngine open_engine(const std::string& path, const CommonOptions& common, const EngineSetup& setup) {
+  return make_engine(Model::load(path, model_options(common, setup)), common, setup);
+}
+
+DType parse_kv(const std::string& name) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name == dtype_name(dtype)) return dtype;
+  }
+  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16", name);
+}
+
+std::set<std::string> split_names(const std::string& list) {
+  std::set<std::string> names;
+  std::istringstream stream(list);
+  for (std::string name; std::getline(stream, name, ',');) {
+    if (!name.empty()) names.insert(name);
+  }
+  return names;
+}
+
+}  // namespace ingot

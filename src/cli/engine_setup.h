@@ -1,0 +1,42 @@
+// A model and the engine that runs it, opened the same way by every command.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "cli/command.h"
+#include "engine/engine.h"
+#include "models/model.h"
+
+namespace ingot {
+
+struct EngineSetup {
+  int context = 0;  // 0: what the model was made for
+  int seqs = 1;
+  int step_rows = 256;
+  int chunk_rows = 0;
+  bool keep_hidden = false;
+  DType kv = DType::kF32;
+  std::set<std::string> fuse_off = {};
+};
+
+struct OpenEngine {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+};
+
+// Threads, reference kernels and the device are those of `common`; --ref also switches all fusion off.
+OpenEngine open_engine(const std::string& path, const CommonOptions& common, const EngineSetup& setup);
+OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSetup& setup);
+
+// The model's part of the setup.
+ModelOptions model_options(const CommonOptions& common, const EngineSetup& setup);
+
+// "f32", "f16" or "bf16". Throws Error for anything else.
+DType parse_kv(const std::string& name);
+
+// "a,b" as a set of two.
+std::set<std::string> split_names(const std::string& list);
+
+}  // namespace ingot

@@ -1,0 +1,148 @@
+// Bit for bit: how a step is cut, who shares it, how many threads work on it and which ops are fused cannot change a
+// seq's logits.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "golden/support.h"
+#include "graph/fuse.h"
+
+namespace ingot {
+namespace {
+
+using LogitRows = std::vector<std::vector<float>>;
+
+// 150 tokens: three pages, several blocks of attention, windows left behind.
+std::vector<int32_t> some_tokens(int n, int vocab, int seed) {
+  std::vector<int32_t> tokens;
+  uint32_t state = static_cast<uint32_t>(seed) * 2654435761u + 1;
+  for (int i = 0; i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    tokens.push_back(static_cast<int32_t>((state >> 8) % static_cast<uint32_t>(vocab)));
+  }
+  return tokens;
+}
+
+void expect_same_bits(const LogitRows& got, const LogitRows& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t r = 0; r < want.size(); ++r) {
+    ASSERT_EQ(std::memcmp(got[r].data(), want[r].data(), want[r].size() * sizeof(float)), 0) << what << ", row " << r;
+  }
+}
+
+class Exact : public testing::TestWithParam<std::string> {
+ protected:
+  std::string directory() const { return fixture("arch/" + GetParam()); }
+  LogitRows run(const RunSetup& setup, const std::vector<int32_t>& tokens) const {
+    TestEngine test(directory(), setup);
+    return all_logits(*test.engine, tokens);
+  }
+};
+
+TEST_P(Exact, ChunksThreadsFusionAndKernelsOfRows) {
+  const std::vector<int32_t> tokens = some_tokens(150, 256, 1);
+  const LogitRows whole = run({.threads = 1}, tokens);
+  for (const int chunk : {1, 7, 64}) {
+    expect_same_bits(run({.threads = 1, .chunk_rows = chunk}, tokens), whole, "chunks of " + std::to_string(chunk));
+  }
+  expect_same_bits(run({.threads = 2}, tokens), whole, "2 threads");
+  expect_same_bits(run({.threads = 3, .chunk_rows = 7}, tokens), whole, "3 threads, chunks of 7");
+  expect_same_bits(run({.threads = 1, .fuse_off = {"all"}}, tokens), whole, "unfused");
+  for (const std::string_view rule : fusion_rules()) {
+    expect_same_bits(run({.threads = 1, .fuse_off = {std::string(rule)}}, tokens), whole,
+                     "without " + std::string(rule));
+  }
+}
+
+TEST_P(Exact, RefChunks) {
+  const std::vector<int32_t> tokens = some_tokens(100, 256, 2);
+  const RunSetup whole{.threads = 1, .kernels = Kernels::kRef, .fuse_off = {"all"}};
+  RunSetup cut = whole;
+  cut.chunk_rows = 7;
+  cut.threads = 2;
+  expect_same_bits(run(cut, tokens), run(whole, tokens), "reference, chunks of 7, 2 threads");
+}
+
+TEST_P(Exact, AloneEqualsInABatch) {
+  constexpr int kSeqs = 5;
+  std::vector<LogitRows> alone, together(kSeqs);
+  TestEngine test(directory(), {.threads = 2, .step_rows = 64, .chunk_rows = 13, .max_seqs = kSeqs});
+  for (int s = 0; s < kSeqs; ++s) {
+    const std::vector<int32_t> tokens = some_tokens(20 + 17 * s, 256, 10 + s);
+    alone.push_back(run({.threads = 1}, tokens));
+    Request request;
+    request.prompt = tokens;
+    request.max_tokens = 0;
+    request.on_logits = [&together, s](int, std::span<const float> logits) {
+      together[static_cast<size_t>(s)].emplace_back(logits.begin(), logits.end());
+    };
+    ASSERT_EQ(test.engine->submit(std::move(request)).refused, "");
+  }
+  while (!test.engine->idle()) test.engine->step();
+  for (size_t s = 0; s < kSeqs; ++s) expect_same_bits(together[s], alone[s], "seq " + std::to_string(s));
+}
+
+// Every token that the seq gets, with the sampler's randomness, is the same alone and among others, and when pages are
+// so few that seqs are preempted.
+TEST_P(Exact, SampledTokensDoNotDependOnTheBatch) {
+  constexpr int kSeqs = 4;
+  const auto request_of = [](int s) {
+    Request request;
+    request.prompt = some_tokens(10 + 23 * s, 256, 30 + s);
+    request.max_tokens = 40;
+    request.sampling.temperature = 1.2f;
+    request.sampling.top_p = 0.9f;
+    request.sampling.repetition_penalty = 1.1f;
+    request.sampling.seed = 7;
+    return request;
+  };
+  const auto collect = [](Engine& engine) {
+    std::map<SeqId, std::vector<int32_t>> tokens;
+    while (!engine.idle()) {
+      for (const Event& event : engine.step()) tokens[event.seq].push_back(event.sample.token);
+    }
+    return tokens;
+  };
+  std::vector<std::vector<int32_t>> alone;
+  for (int s = 0; s < kSeqs; ++s) {
+    TestEngine test(directory(), {.threads = 1});
+    const SeqId id = test.engine->submit(request_of(s)).id;
+    alone.push_back(collect(*test.engine)[id]);
+    ASSERT_EQ(alone.back().size(), 40u);
+  }
+  for (const int pages : {0, 4}) {
+    auto model = std::make_unique<Model>(Model::load(directory(), {}));
+    Engine engine(*model, {.threads = 2, .max_seqs = kSeqs, .step_rows = 48, .chunk_rows = 11, .pages = pages});
+    std::vector<SeqId> ids;
+    for (int s = 0; s < kSeqs; ++s) ids.push_back(engine.submit(request_of(s)).id);
+    const auto together = collect(engine);
+    for (size_t s = 0; s < kSeqs; ++s) EXPECT_EQ(together.at(ids[s]), alone[s]) << "seq " << s << ", pages " << pages;
+    for (int g = 0; g < engine.pages().n_groups(); ++g)
+      EXPECT_EQ(engine.pages().free_pages(g), engine.pages().total_pages(g));
+    EXPECT_EQ(engine.scheduler().n_preempted() > 0, pages > 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(arch_names()),
+                         [](const testing::TestParamInfo<std::string>& arch) {
+                           std::string name = arch.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// Each rule fires where it is meant to.
+TEST(Fusion, EachRuleFiresOnItsModel) {
+  const auto fired = [](const char* arch, std::string_view rule) {
+    return Model::load(fixture(std::string("arch/") + arch), {}).fused.at(rule);
+  };
+  EXPECT_EQ(fired("llama", "share_input"), 2 * 3);  // k and v join q, up joins gate, in two layers
+  EXPECT_EQ(fired("llama", "glu_epilogue"), 2);
+  EXPECT_EQ(fired("llama", "residual_epilogue"), 2 * 2);
+  EXPECT_EQ(fired("gemma2", "add_norm"), 2 * 2 - 1);  // the last sum is read by the head, on other rows
+  EXPECT_EQ(fired("llama", "rope_kv_write"), 2);
+  EXPECT_EQ(fired("smollm3", "rope_kv_write"), 1);  // the other layer has no rope
+  EXPECT_EQ(fired("gpt2", "residual_epilogue"), 2 * 2);
+}
+
+}  // namespace
+}  // namespace ingot

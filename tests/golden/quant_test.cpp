@@ -1,0 +1,66 @@
+// One small Llama in fifteen weight formats, as other tools wrote them: the decoded values and the logits.
+#include <cmath>
+
+#include "files/gguf.h"
+#include "golden/support.h"
+#include "quant/format.h"
+
+namespace ingot {
+namespace {
+
+std::vector<std::string> files() {
+  return {"f32",  "f16",    "bf16",   "q8_0",   "q4_0", "q4_1",   "q5_0",  "q5_1",
+          "q2_k", "q3_k_m", "q4_k_m", "q5_k_m", "q6_k", "iq4_nl", "iq4_xs"};
+}
+
+class Quant : public testing::TestWithParam<std::string> {
+ protected:
+  std::string path() const { return test_data("quant-vectors/" + GetParam() + ".gguf"); }
+  JsonObject expected() const {
+    const Json all = read_json_file(test_data("quant-vectors/expected.json"));
+    return as_object(as_object(as_object(all, "all").at("files"), "files").at(GetParam() + ".gguf"), "file");
+  }
+};
+
+TEST_P(Quant, DecodedValuesEqualReference) {
+  SKIP_WITHOUT(path());
+  const Gguf gguf = Gguf::open(path());
+  const JsonObject want = expected();
+  for (const auto& [name, values] : *find_object(want, "first_256_values")) {
+    const GgufTensor* tensor = gguf.find_tensor(std::string_view(name.data(), name.size()));
+    ASSERT_NE(tensor, nullptr) << name;
+    const JsonArray& reference = as_array(values, "values");
+    std::vector<float> got(reference.size());
+    format_decode(*format_by_gguf_type(tensor->type), tensor->data, got.data(), static_cast<int64_t>(got.size()));
+    // Stored with seven decimals.
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], as_float(reference[i], "value"), 5.1e-8) << name << " value " << i;
+  }
+}
+
+TEST_P(Quant, LogitsEqualReference) {
+  SKIP_WITHOUT(path());
+  const JsonObject want = expected();
+  const std::vector<float> last = float_list(*find_array(want, "logits_last"));
+  const std::vector<int32_t> tokens = int_list(want, "token_ids");
+  for (const Kernels kernels : {Kernels::kRef, Kernels::kFast}) {
+    RunSetup setup{.threads = 2, .kernels = kernels};
+    if (kernels == Kernels::kRef) setup.fuse_off = {"all"};
+    TestEngine test(path(), setup);
+    EXPECT_LE(nmse(all_logits(*test.engine, tokens).back(), last), kernels == Kernels::kRef ? 1e-6 : 5e-4);
+  }
+}
+
+TEST_P(Quant, FusedAndCutStepsGiveTheSameBits) {
+  SKIP_WITHOUT(path());
+  const std::vector<int32_t> tokens = int_list(expected(), "token_ids");
+  TestEngine whole(path(), {.threads = 1});
+  TestEngine cut(path(), {.threads = 2, .chunk_rows = 3, .fuse_off = {"all"}});
+  EXPECT_EQ(all_logits(*whole.engine, tokens), all_logits(*cut.engine, tokens));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Quant, testing::ValuesIn(files()),
+                         [](const testing::TestParamInfo<std::string>& file) { return file.param; });
+
+}  // namespace
+}  // namespace ingot

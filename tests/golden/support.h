@@ -1,0 +1,95 @@
+// What the golden tests share: where data lies, opening an engine, running tokens through it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/scoring.h"
+#include "engine/engine.h"
+#include "files/json.h"
+#include "models/model.h"
+
+namespace ingot {
+
+// Files that are committed with the tests.
+inline std::string fixture(const std::string& name) { return std::string(INGOT_SOURCE_DIR) + "/tests/data/" + name; }
+
+// Large files beside the repository: $INGOT_TEST_DATA, or ../shared/data.
+inline std::string test_data(const std::string& name) {
+  const char* root = std::getenv("INGOT_TEST_DATA");
+  return (root ? std::string(root) : std::string(INGOT_SOURCE_DIR) + "/../shared/data") + "/" + name;
+}
+
+#define SKIP_WITHOUT(path) \
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << (path)
+
+inline const std::vector<std::string>& arch_names() {
+  static const std::vector<std::string> names = {
+      "llama", "llama-tied-bias", "mistral-sliding", "qwen2",   "qwen3", "gemma2", "gemma3",
+      "phi3",  "olmo2",           "granite",         "smollm3", "glm4",  "gpt2"};
+  return names;
+}
+
+struct RunSetup {
+  int threads = 1;
+  int step_rows = 256;
+  int chunk_rows = 0;
+  int max_seqs = 1;
+  Kernels kernels = Kernels::kFast;
+  std::set<std::string> fuse_off = {};
+  bool keep_hidden = false;
+  int context = 0;
+  DType kv = DType::kF32;
+};
+
+struct TestEngine {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+
+  explicit TestEngine(const std::string& path, const RunSetup& s = {})
+      : model(std::make_unique<Model>(Model::load(
+            path, {.context = s.context, .keep_hidden = s.keep_hidden, .kv = s.kv, .fuse_off = s.fuse_off}))),
+        engine(std::make_unique<Engine>(*model, EngineOptions{.threads = s.threads,
+                                                              .max_seqs = s.max_seqs,
+                                                              .step_rows = s.step_rows,
+                                                              .chunk_rows = s.chunk_rows,
+                                                              .kernels = s.kernels})) {}
+};
+
+// The logits of every position.
+inline std::vector<std::vector<float>> all_logits(Engine& engine, const std::vector<int32_t>& tokens) {
+  std::vector<std::vector<float>> rows;
+  for_each_logits(engine, tokens, 0,
+                  [&](int, std::span<const float> logits) { rows.emplace_back(logits.begin(), logits.end()); });
+  return rows;
+}
+
+inline std::vector<int32_t> int_list(const JsonObject& object, const char* key) {
+  std::vector<int32_t> result;
+  for (const Json& v : *find_array(object, key)) result.push_back(static_cast<int32_t>(as_int(v, key)));
+  return result;
+}
+
+inline std::vector<float> float_list(const JsonArray& array) {
+  std::vector<float> result;
+  for (const Json& v : array) result.push_back(static_cast<float>(as_float(v, "list")));
+  return result;
+}
+
+// Mean squared difference over mean square.
+inline double nmse(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double d = static_cast<double>(got[i]) - want[i];
+    error += d * d;
+    norm += static_cast<double>(want[i]) * want[i];
+  }
+  return error / norm;
+}
+
+}  // namespace ingot
