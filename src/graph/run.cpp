@@ -15,8 +15,12 @@ Runner::Runner(Graph& graph, const RunOptions& options) : graph_(graph), options
   for (Node& node : graph_.nodes) {
     std::visit([&](auto& op) { cpu::prepare(op, prepare); }, node.op);
   }
-  Sample sample;
-  cpu::prepare(sample, prepare);
+  // Sampling is a launch of its own after the head.
+  if (const auto logits = graph_.outputs.find("logits"); logits != graph_.outputs.end()) {
+    Sample sample;
+    sample.logits = logits->second;
+    cpu::prepare(sample, prepare);
+  }
   scratch_bytes_ = prepare.scratch_bytes;
   scratch_ = Memory(scratch_bytes_ * options_.threads);
 }

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/model_list.inc"
 #include "weights/config.h"
 #include "weights/model_files.h"
-#include "models/model_list.inc"
 
 namespace ingot {
 
@@ -82,9 +82,9 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
   return model;
 }
 
-Model Model::random(const Hparams& hp, Format format, const ModelOptions& options) {
+Model Model::random(const Hparams& hp, FormatChoice format, const ModelOptions& options) {
   for (const Architecture* arch : architectures()) {
-    if (hp.arch == arch->name) return build(*arch, hp, std::make_unique<RandomSource>(format), options);
+    if (hp.arch == arch->name) return build(*arch, hp, std::make_unique<RandomSource>(std::move(format)), options);
   }
   throw Error("[model] architecture '{}' is not supported", hp.arch);
 }

@@ -53,8 +53,8 @@ struct Model {
   // The numbers alone; reads no weight.
   static Hparams read_numbers(const ModelFiles& files);
   static Model load(const std::string& path, const ModelOptions& options);
-  // Random weights in `format` for these numbers; hp.arch names the architecture.
-  static Model random(const Hparams& hp, Format format, const ModelOptions& options);
+  // Random weights for these numbers; hp.arch names the architecture.
+  static Model random(const Hparams& hp, FormatChoice format, const ModelOptions& options);
 };
 
 }  // namespace ingot

@@ -118,7 +118,8 @@ const StoredWeight* RandomSource::find(const std::string& name, const std::vecto
   const int64_t rows = vector ? 1 : wanted.front();
   auto weight = std::make_unique<StoredWeight>();
   weight->name = name;
-  weight->format = vector || cols % format_block(format_) ? Format::kF32 : format_;
+  weight->format = vector ? Format::kF32 : format_(name);
+  if (cols % format_block(weight->format)) weight->format = Format::kF32;
   weight->shape = wanted;
   const int64_t row_bytes = format_row_bytes(weight->format, cols);
   memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(rows * row_bytes)));

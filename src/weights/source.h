@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quant/format.h"
@@ -39,11 +41,14 @@ class WeightSource {
 // ignorable, and for two tensors of one canonical name.
 std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNames& names);
 
-// Random weights of a fixed seed, made when asked for: matrices in `format` (F32 where a row is no whole number of
-// blocks), vectors around 1 in F32. Keeps them for as long as it lives.
+// The format of a weight by its canonical name, for random models.
+using FormatChoice = std::function<Format(const std::string& name)>;
+
+// Random weights of a fixed seed, made when asked for: matrices in the chosen format (F32 where a row is no whole
+// number of blocks), vectors around 1 in F32. Keeps them for as long as it lives.
 class RandomSource : public WeightSource {
  public:
-  explicit RandomSource(Format format) : format_(format) {}
+  explicit RandomSource(FormatChoice format) : format_(std::move(format)) {}
   const StoredWeight* find(const std::string& name, const std::vector<int64_t>& wanted) override;
   bool has(const std::string&) const override { return false; }
   std::vector<std::string> names() const override { return {}; }
@@ -51,7 +56,7 @@ class RandomSource : public WeightSource {
   const std::vector<std::unique_ptr<StoredWeight>>& made() const { return made_; }
 
  private:
-  const Format format_;
+  const FormatChoice format_;
   std::vector<std::unique_ptr<StoredWeight>> made_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };

@@ -1,0 +1,179 @@
+// ingot bench: speed of the engine on a model, or on a published shape with random weights.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "cli/engine_setup.h"
+#include "cli/interrupt.h"
+#include "cli/machine.h"
+#include "cli/save_random.h"
+#include "cli/session.h"
+#include "cli/shapes.h"
+#include "files/json.h"
+
+namespace ingot {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string model;
+  std::string shape;
+  std::string format = "q8_0";
+  std::string save;
+  int prompt = 512;
+  int gen = 128;
+  std::vector<int> batch = {1};
+  int repeat = 5;
+  int step_rows = 512;
+  std::string kv = "f32";
+  CommonOptions common;
+};
+
+struct Times {
+  double first = 0;  // until every seq has its first token
+  double whole = 0;
+};
+
+struct Result {
+  int batch = 0;
+  Times times;
+
+  double prefill_tps(const Options& o) const { return batch * o.prompt / times.first; }
+  double decode_tps(const Options& o) const {
+    return o.gen > 1 ? batch * (o.gen - 1) / (times.whole - times.first) : 0;
+  }
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+// Prompts of different tokens, so that no seq could share another's work.
+Times run_once(Engine& engine, int batch, const Options& options) {
+  const int vocab = engine.model().hp.vocab;
+  for (int s = 0; s < batch; ++s) {
+    Request request;
+    for (int i = 0; i < options.prompt; ++i) {
+      const auto mixed = (static_cast<uint64_t>(s) * 7919 + static_cast<uint64_t>(i) * 104729 + 13) * 2654435761u;
+      request.prompt.push_back(static_cast<int32_t>((mixed >> 16) % static_cast<uint64_t>(vocab)));
+    }
+    request.max_tokens = options.gen;
+    request.sampling.temperature = 0;
+    const Submitted submitted = engine.submit(std::move(request));
+    if (!submitted.refused.empty()) throw Error("[bench] {}", submitted.refused);
+  }
+  Times times;
+  const auto start = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  std::set<SeqId> started;
+  while (!engine.idle()) {
+    for (const Event& event : engine.step()) started.insert(event.seq);
+    if (times.first == 0 && started.size() == static_cast<size_t>(batch)) times.first = elapsed();
+    if (interrupted()) throw Interrupted();
+  }
+  times.whole = elapsed();
+  return times;
+}
+
+Result measure(Engine& engine, int batch, const Options& options) {
+  run_once(engine, batch, options);  // touches weights, KV pages and the arena
+  std::vector<double> first, rest;
+  for (int i = 0; i < options.repeat; ++i) {
+    const Times times = run_once(engine, batch, options);
+    first.push_back(times.first);
+    rest.push_back(times.whole - times.first);
+    if (options.common.verbose) {
+      fmt::print(stderr, "batch {} run {}: first {:.3f} s, whole {:.3f} s\n", batch, i + 1, times.first, times.whole);
+    }
+  }
+  return {.batch = batch, .times = {.first = median(first), .whole = median(first) + median(rest)}};
+}
+
+OpenEngine open(const Options& options) {
+  const int seqs = *std::ranges::max_element(options.batch);
+  EngineSetup setup{.context = options.prompt + options.gen,
+                    .seqs = seqs,
+                    .step_rows = std::max(options.step_rows, seqs),
+                    .kv = parse_kv(options.kv)};
+  if (options.shape.empty()) return open_engine(resolve_model(options.model), options.common, setup);
+  const Hparams hp = shape_by_name(options.shape);
+  setup.context = std::min(setup.context, hp.context);
+  Model model = Model::random(hp, formats_by_name(options.format, hp), model_options(options.common, setup));
+  if (!options.save.empty()) save_random(model, options.save);
+  return make_engine(std::move(model), options.common, setup);
+}
+
+JsonObject result_json(const Result& r, const Options& options, int64_t weight_bytes, double read_gbs) {
+  // A step of decoding reads every weight once, whatever the batch.
+  const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weight_bytes) / 1e9;
+  return {{"batch", r.batch},
+          {"prompt", options.prompt},
+          {"gen", options.gen},
+          {"prefill_tps", r.prefill_tps(options)},
+          {"decode_tps", r.decode_tps(options)},
+          {"ttft_ms", r.times.first * 1e3},
+          {"weight_bytes", weight_bytes},
+          {"percent_of_bandwidth", 100 * weights_gbs / read_gbs}};
+}
+
+int run(const Options& options) {
+  if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
+  if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
+  OpenEngine opened = open(options);
+  ThreadPool& pool = opened.engine->runner().pool();
+  const double read_gbs = measure_read_gbs(pool);
+  const int64_t weight_bytes = opened.model->weights->taken_bytes();
+  const InterruptGuard guard;
+  JsonArray results;
+  if (!options.common.json) {
+    fmt::print("{}, {} threads, reads {:.1f} GB/s; weights {:.1f} MB\n", cpu_name(), pool.threads(), read_gbs,
+               static_cast<double>(weight_bytes) / 1e6);
+    fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12}\n", "batch", "prompt", "gen", "prefill tok/s",
+               "decode tok/s", "first ms", "% bandwidth");
+  }
+  for (const int batch : options.batch) {
+    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weight_bytes, read_gbs);
+    if (!options.common.json) {
+      fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f}\n", batch, options.prompt, options.gen,
+                 json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
+                 json.at("percent_of_bandwidth").as_double());
+    }
+    results.push_back(json);
+  }
+  if (options.common.json) {
+    const JsonObject machine{
+        {"cpu", cpu_name()}, {"gpu", nullptr}, {"threads", pool.threads()}, {"measured_read_gbs", read_gbs}};
+    fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
+  }
+  return 0;
+}
+
+CommandBody setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name");
+  app.add_option("--prompt", options->prompt, "Tokens of each prompt")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--gen", options->gen, "Tokens to make for each")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--batch", options->batch, "Sequences at once, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(CLI::Range(1, 1000));
+  app.add_option("--shape", options->shape, "Random weights of a published shape, such as llama-3.2-1b");
+  app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
+  app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
+  app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(CLI::Range(1, 1 << 16));
+  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 or bf16");
+  add_engine_options(app, options->common);
+  add_json_option(app, options->common);
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command kBenchCommand = {"bench", "Measure the engine's speed",
+                               "ingot bench --batch 1,4,16\ningot bench --shape llama-3.2-1b --format q4_0", setup};
+
+}  // namespace ingot

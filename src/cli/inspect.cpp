@@ -1,0 +1,201 @@
+// ingot inspect: what is in a model. Reads metadata only; --graph builds the graph, --hash reads every byte.
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "base/error.h"
+#include "cli/engine_setup.h"
+#include "cli/session.h"
+#include "files/manifest.h"
+#include "graph/dump.h"
+#include "graph/kv_store.h"
+#include "graph/plan.h"
+#include "text/prompt.h"
+#include "text/tokenizer.h"
+#include "weights/model_files.h"
+
+namespace ingot {
+namespace {
+
+struct Options {
+  std::string model;
+  int context = 0;
+  bool tensors = false;
+  bool graph = false;
+  std::string fuse_off;
+  std::string hash;
+  CommonOptions common;
+};
+
+struct TensorLine {
+  std::string name;
+  std::vector<int64_t> shape;  // row-major
+  std::string format;
+  int64_t bytes = 0;
+};
+
+std::vector<TensorLine> list_tensors(const ModelFiles& files) {
+  std::vector<TensorLine> lines;
+  if (files.is_gguf()) {
+    for (const GgufTensor& t : files.gguf->tensors()) {
+      const std::optional<Format> format = format_by_gguf_type(t.type);
+      lines.push_back({t.name,
+                       {t.dims.rbegin(), t.dims.rend()},
+                       format ? std::string(format_name(*format)) : fmt::format("type {}", t.type),
+                       static_cast<int64_t>(t.bytes)});
+    }
+  } else {
+    for (const SafeTensor& t : files.safetensors->tensors()) {
+      const std::optional<Format> format = format_by_name(t.dtype);
+      lines.push_back(
+          {t.name, t.shape, format ? std::string(format_name(*format)) : t.dtype, static_cast<int64_t>(t.bytes)});
+    }
+  }
+  return lines;
+}
+
+// The KV cache of one seq of `context` positions in float32, without building the model.
+int64_t kv_bytes(const Hparams& hp, int context) {
+  return int64_t{hp.layers} * 2 * hp.kv_heads * hp.head_dim * context * dtype_bytes(DType::kF32);
+}
+
+std::string tokenizer_text(const std::string& path) {
+  try {
+    const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(tokenizer_path(path));
+    return fmt::format("{}, {} tokens", tokenizer->kind(), tokenizer->vocab_size());
+  } catch (const Error& error) {
+    return fmt::format("none that can be read: {}", error.what());
+  }
+}
+
+std::string template_text(const std::string& path) {
+  try {
+    const TemplateSource source = find_template(tokenizer_path(path));
+    return source.text.empty() ? "none" : fmt::format("{} bytes", source.text.size());
+  } catch (const Error& error) {
+    return fmt::format("none that can be read: {}", error.what());
+  }
+}
+
+JsonObject describe(const std::string& path, const ModelFiles& files, const Hparams& hp, int context) {
+  std::map<std::string, int64_t> bytes_of_format;
+  int64_t parameters = 0, bytes = 0;
+  JsonArray tensors;
+  for (const TensorLine& line : list_tensors(files)) {
+    int64_t n = 1;
+    for (const int64_t d : line.shape) n *= d;
+    parameters += n;
+    bytes += line.bytes;
+    bytes_of_format[line.format] += line.bytes;
+    tensors.push_back(JsonObject{{"name", line.name},
+                                 {"shape", JsonArray(line.shape.begin(), line.shape.end())},
+                                 {"format", line.format},
+                                 {"bytes", line.bytes}});
+  }
+  JsonObject formats;
+  for (const auto& [name, n] : bytes_of_format) formats[name] = n;
+  return {{"path", path},
+          {"container", files.is_gguf() ? "gguf" : "safetensors"},
+          {"architecture", hp.arch},
+          {"parameters", parameters},
+          {"weight_bytes", bytes},
+          {"formats", formats},
+          {"layers", hp.layers},
+          {"hidden", hp.hidden},
+          {"heads", hp.heads},
+          {"kv_heads", hp.kv_heads},
+          {"head_dim", hp.head_dim},
+          {"ffn", hp.ffn},
+          {"vocab", hp.vocab},
+          {"context", hp.context},
+          {"tied", hp.tied},
+          {"tokenizer", tokenizer_text(path)},
+          {"chat_template", template_text(path)},
+          {"memory", JsonObject{{"context", context}, {"kv_bytes", kv_bytes(hp, context)}, {"weight_bytes", bytes}}},
+          {"tensors", tensors}};
+}
+
+double mib(const Json& bytes) { return static_cast<double>(bytes.as_int64()) / (1 << 20); }
+
+void print_text(const JsonObject& d, bool with_tensors) {
+  const auto number = [&](const char* key) { return d.at(key).as_int64(); };
+  const auto text = [&](const char* key) { return std::string_view(d.at(key).as_string()); };
+  fmt::print("{}\n", text("path"));
+  fmt::print("architecture   {} ({})\n", text("architecture"), text("container"));
+  fmt::print("parameters     {:.1f} M in {:.1f} MiB\n", static_cast<double>(number("parameters")) / 1e6,
+             mib(d.at("weight_bytes")));
+  for (const auto& [name, bytes] : d.at("formats").as_object()) {
+    fmt::print("               {:8} {:.1f} MiB\n", std::string_view(name), mib(bytes));
+  }
+  fmt::print("layers         {}, hidden {}, mlp {}\n", number("layers"), number("hidden"), number("ffn"));
+  fmt::print("attention      {} heads of {}, {} KV heads\n", number("heads"), number("head_dim"), number("kv_heads"));
+  fmt::print("vocabulary     {}{}\n", number("vocab"), d.at("tied").as_bool() ? ", tied head" : "");
+  fmt::print("context        {}\n", number("context"));
+  fmt::print("tokenizer      {}\n", text("tokenizer"));
+  fmt::print("chat template  {}\n", text("chat_template"));
+  const JsonObject& memory = d.at("memory").as_object();
+  fmt::print("memory         {:.1f} MiB of weights and {:.1f} MiB of KV cache for a context of {}\n",
+             mib(memory.at("weight_bytes")), mib(memory.at("kv_bytes")), memory.at("context").as_int64());
+  if (!with_tensors) {
+    fmt::print("{} tensors (--tensors lists them)\n", d.at("tensors").as_array().size());
+    return;
+  }
+  for (const Json& tensor : d.at("tensors").as_array()) {
+    const JsonObject& t = tensor.as_object();
+    fmt::print("{:56} {:16} {:8} {}\n", std::string_view(t.at("name").as_string()), to_json(t.at("shape")),
+               std::string_view(t.at("format").as_string()), t.at("bytes").as_int64());
+  }
+}
+
+int print_graph(const std::string& path, const Options& options) {
+  const EngineSetup setup{.context = options.context, .fuse_off = split_names(options.fuse_off)};
+  Model model = Model::load(path, model_options(options.common, setup));
+  const StepLimits limits{.rows = 256, .seqs = 1, .logits = 16, .context = model.context, .page_rows = 64};
+  plan(model.graph, limits);
+  fmt::print("{}", dump(model.graph, limits));
+  for (const auto& [rule, n] : model.fused) fmt::print("rule {}: {}\n", rule, n);
+  return 0;
+}
+
+int run(const Options& options) {
+  const std::string path = resolve_model(options.model);
+  if (!options.common.verify.empty()) verify_manifest(path, options.common.verify);
+  if (!options.hash.empty()) {
+    write_manifest(path, options.hash);
+    fmt::print(stderr, "wrote {}\n", options.hash);
+    return 0;
+  }
+  if (options.graph) return print_graph(path, options);
+  const ModelFiles files = ModelFiles::open(path);
+  const Hparams hp = Model::read_numbers(files);
+  const JsonObject description = describe(path, files, hp, options.context ? options.context : hp.context);
+  if (options.common.json) {
+    fmt::print("{}\n", to_json(description));
+  } else {
+    print_text(description, options.tensors);
+  }
+  return 0;
+}
+
+CommandBody setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name");
+  app.add_option("--ctx", options->context, "Context that the memory is computed for (default: the model's)")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_flag("--tensors", options->tensors, "List every tensor with shape, format and bytes");
+  app.add_flag("--graph", options->graph, "Print the node list with shapes, bytes, arena offsets and fusion rules");
+  app.add_option("--no-fuse", options->fuse_off, "With --graph: rules to switch off, separated by commas, or all");
+  app.add_option("--hash", options->hash, "Write a manifest of checksums to this file")->type_name("FILE");
+  app.add_option("--verify", options->common.verify, "Check the model against a manifest first")->type_name("FILE");
+  add_verbose_option(app, options->common);
+  add_json_option(app, options->common);
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command kInspectCommand = {"inspect", "Show what is in a model",
+                                 "ingot inspect model.gguf --tensors\ningot inspect --graph", setup};
+
+}  // namespace ingot

@@ -1,0 +1,59 @@
+#include "cli/machine.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+
+#include "tensor/memory.h"
+
+namespace ingot {
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+#if defined(__aarch64__)
+  return "aarch64";
+#else
+  return "unknown";
+#endif
+}
+
+double measure_read_gbs(ThreadPool& pool) {
+  constexpr int64_t kBytes = int64_t{512} << 20;  // well beyond the 33 MiB of last-level cache of server CPUs
+  constexpr int64_t kPieces = 64;
+  const Memory memory(kBytes);
+  auto* words = reinterpret_cast<uint64_t*>(memory.data());
+  constexpr int64_t kWords = kBytes / 8 / kPieces;
+  pool.run(kPieces, [&](int64_t piece, int) { std::fill_n(words + piece * kWords, kWords, 1); });
+  double best = 0;
+  std::atomic<uint64_t> sum{0};
+  for (int pass = 0; pass < 5; ++pass) {
+    const auto start = std::chrono::steady_clock::now();
+    pool.run(kPieces, [&](int64_t piece, int) {
+      const uint64_t* p = words + piece * kWords;
+      uint64_t lanes[8] = {};
+      for (int64_t i = 0; i < kWords; i += 8) {
+        for (int64_t j = 0; j < 8; ++j) lanes[j] += p[i + j];
+      }
+      uint64_t total = 0;
+      for (const uint64_t lane : lanes) total += lane;
+      sum += total;
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, static_cast<double>(kBytes) / seconds / 1e9);
+  }
+  return sum.load() == 0 ? 0 : best;
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace ingot
