@@ -54,6 +54,7 @@ bool Scheduler::reserve(Sequence& seq, int rows) {
 std::vector<Scheduler::Item> Scheduler::next() {
   std::vector<Item> items;
   int budget = limits_.rows;
+  const int64_t preempted = n_preempted_;
   const auto schedule = [&](Sequence& seq) {
     const int rows = std::min({seq.pending(), budget, limits_.chunk});
     if (rows <= 0) return false;
@@ -68,7 +69,7 @@ std::vector<Scheduler::Item> Scheduler::next() {
       if ((running_[i]->pending() == 1) == decoding) schedule(*running_[i]);
     }
   }
-  const int64_t preempted = n_preempted_;
+  // No seq that was preempted for an older one comes back in the same step.
   while (budget > 0 && preempted == n_preempted_ && admit()) {
     if (!schedule(*running_.back())) {
       preempt_last();

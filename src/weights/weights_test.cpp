@@ -1,0 +1,167 @@
+#include "weights/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "weights/names.h"
+
+namespace ingot {
+namespace {
+
+// Weights in memory: what a test says is stored.
+class MemorySource : public WeightSource {
+ public:
+  explicit MemorySource(bool permuted = false) : permuted_(permuted) {}
+
+  template <class T>
+  void add(const std::string& name, Format format, std::vector<int64_t> shape, const std::vector<T>& values) {
+    auto& bytes = memory_.emplace_back(values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    weights_.push_back({name, format, std::move(shape), bytes.data()});
+  }
+  const StoredWeight* find(const std::string& name, const std::vector<int64_t>&) override {
+    for (const StoredWeight& w : weights_) {
+      if (w.name == name) return &w;
+    }
+    return nullptr;
+  }
+  bool has(const std::string& name) const override {
+    return const_cast<MemorySource*>(this)->find(name, {}) != nullptr;
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const StoredWeight& w : weights_) all.push_back(w.name);
+    return all;
+  }
+  bool permuted_qk() const override { return permuted_; }
+
+ private:
+  const bool permuted_;
+  std::vector<StoredWeight> weights_;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+std::vector<float> iota(size_t n) {
+  std::vector<float> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = static_cast<float>(i);
+  return v;
+}
+
+std::vector<float> values(const Weight& w) {
+  std::vector<float> all(static_cast<size_t>(w.rows * w.cols));
+  for (int64_t r = 0; r < w.rows; ++r) w.decode_row(r, all.data() + r * w.cols);
+  return all;
+}
+
+TEST(Weights, TakesWhatIsThereAndNamesWhatIsNot) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("a.weight", Format::kF32, {2, 3}, iota(6));
+  source->add("b.weight", Format::kF32, {4}, iota(4));
+  Weights weights(std::move(source));
+  EXPECT_EQ(values(weights.take("a.weight", 2, 3)), iota(6));
+  EXPECT_THROW(weights.take("a.weight", 3, 2), Error);
+  EXPECT_THROW(weights.take("c.weight", 1, 1), Error);
+  try {
+    weights.finish();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'b.weight'"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(values(weights.vector("b.weight", 4, 1)), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_NO_THROW(weights.finish());
+  EXPECT_EQ(weights.taken_bytes(), (6 + 4) * 4);
+}
+
+TEST(Weights, SlicesRowsOfAFusedMatrix) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("qkv.weight", Format::kF32, {4, 2}, iota(8));
+  Weights weights(std::move(source));
+  const Weight middle = weights.take("qkv.weight", 2, 2, {.row_begin = 1, .stored_rows = 4});
+  EXPECT_EQ(values(middle), (std::vector<float>{2, 3, 4, 5}));
+}
+
+TEST(Weights, TurnsTransposedMatrices) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("w.weight", Format::kF32, {2, 3}, iota(6));  // stored [K, N]
+  Weights weights(std::move(source));
+  EXPECT_EQ(values(weights.take("w.weight", 3, 2, {.transposed = true})), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+}
+
+// Stored pairs (i, j) of each head become halves (j, i).
+TEST(Weights, UndoesTheOrderOfInterleavedRotation) {
+  auto source = std::make_unique<MemorySource>(true);
+  source->add("q.weight", Format::kF32, {8, 1}, iota(8));
+  source->add("q.bias", Format::kF32, {8}, iota(8));
+  Weights weights(std::move(source));
+  const std::vector<float> expected = {0, 2, 1, 3, 4, 6, 5, 7};  // two heads of four rows
+  EXPECT_EQ(values(weights.take("q.weight", 8, 1, {.heads = 2})), expected);
+  EXPECT_EQ(values(weights.vector("q.bias", 8, 0, {.heads = 2})), expected);
+}
+
+TEST(Weights, EightBitFloatsWithScales) {
+  const std::vector<uint8_t> ones(6 * 4, 0x38);  // 1.0 in e4m3
+  auto source = std::make_unique<MemorySource>();
+  source->add("blocks.weight", Format::kF8_E4M3, {6, 4}, ones);
+  source->add("blocks.weight_scale_inv", Format::kF32, {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  source->add("tensor.weight", Format::kF8_E4M3, {6, 4}, ones);
+  source->add("tensor.weight_scale", Format::kF32, {}, std::vector<float>{0.5f});
+  source->add("tensor.input_scale", Format::kF32, {}, std::vector<float>{9});
+  source->add("rows.weight", Format::kF8_E4M3, {6, 4}, ones);
+  source->add("rows.weight_scale", Format::kF32, {6, 1}, iota(6));
+  Weights weights(std::move(source));
+  const std::vector<float> blocks = values(weights.take("blocks.weight", 6, 4));
+  EXPECT_EQ(std::vector<float>(blocks.begin(), blocks.begin() + 4), (std::vector<float>{1, 1, 2, 2}));
+  EXPECT_EQ(std::vector<float>(blocks.end() - 4, blocks.end()), (std::vector<float>{5, 5, 6, 6}));
+  EXPECT_EQ(values(weights.take("tensor.weight", 6, 4)), std::vector<float>(24, 0.5f));
+  const std::vector<float> rows = values(weights.take("rows.weight", 6, 4));
+  for (size_t r = 0; r < 6; ++r) EXPECT_EQ(rows[r * 4], static_cast<float>(r));
+  EXPECT_NO_THROW(weights.finish());
+}
+
+TEST(Weights, ScalesThatDoNotDivideAreRefused) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("w.weight", Format::kF8_E4M3, {2, 4}, std::vector<uint8_t>(8, 0x38));
+  source->add("w.weight_scale_inv", Format::kF32, {3, 2}, iota(6));
+  Weights weights(std::move(source));
+  EXPECT_THROW(weights.take("w.weight", 2, 4), Error);
+}
+
+TEST(Weights, RandomWeightsAreTheSameEachTime) {
+  const auto choice = [](const std::string&) { return Format::kQ4_0; };
+  RandomSource a(choice), b(choice);
+  const StoredWeight* x = a.find("w.weight", {4, 64});
+  b.find("other.weight", {2, 32});
+  const StoredWeight* y = b.find("w.weight", {4, 64});
+  ASSERT_EQ(x->format, Format::kQ4_0);
+  EXPECT_EQ(std::memcmp(x->data, y->data, 4 * 2 * 18), 0);
+  EXPECT_EQ(a.find("odd.weight", {4, 33})->format, Format::kF32);
+  EXPECT_EQ(a.find("w.weight", {4, 64}), x);
+}
+
+TEST(Names, GgufAndBack) {
+  const ArchNames plain;
+  const ArchNames phi{.gguf_layer = {{"ffn_up", "mlp.gate_up_proj"}}};
+  EXPECT_EQ(canonical_from_gguf("blk.12.attn_q.weight", plain), "model.layers.12.self_attn.q_proj.weight");
+  EXPECT_EQ(canonical_from_gguf("token_embd.weight", plain), "model.embed_tokens.weight");
+  EXPECT_EQ(canonical_from_gguf("blk.0.ffn_up.weight", phi), "model.layers.0.mlp.gate_up_proj.weight");
+  EXPECT_EQ(canonical_from_gguf("blk.0.nonsense.weight", plain), "");
+  EXPECT_EQ(canonical_from_gguf("blk.x.attn_q.weight", plain), "");
+  EXPECT_EQ(canonical_from_gguf("blk.", plain), "");
+  EXPECT_EQ(gguf_from_canonical("model.layers.3.mlp.gate_up_proj.weight", phi), "blk.3.ffn_up.weight");
+  EXPECT_EQ(gguf_from_canonical("lm_head.weight", plain), "output.weight");
+  EXPECT_THROW(gguf_from_canonical("model.layers.3.unknown.weight", plain), Error);
+}
+
+TEST(Names, Patterns) {
+  EXPECT_TRUE(name_matches("h.0.attn.bias", "*.attn.bias"));
+  EXPECT_FALSE(name_matches("h.0.attn.c_attn.bias", "*.attn.bias"));
+  EXPECT_TRUE(name_matches("abc", "*"));
+  EXPECT_TRUE(name_matches("aXbXc", "a*b*c"));
+  EXPECT_FALSE(name_matches("aXbX", "a*b*c"));
+  EXPECT_TRUE(name_matches("", "*"));
+}
+
+}  // namespace
+}  // namespace ingot
