@@ -98,7 +98,7 @@ class CheckedSize {
     return *this = *this - b;
   }
 
-  // The smallest multiple of `step` that is not less than this. REQUIRES: nothing; 0 throws.
+  // The smallest multiple of `step` that is not less than this; a `step` of 0 throws.
   constexpr CheckedSize round_up(uint64_t step) const {
     const CheckedSize rest = *this % step;
     return rest.value_ == 0 ? *this : *this + (step - rest.value_);

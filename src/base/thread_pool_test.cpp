@@ -34,14 +34,14 @@ TEST(ThreadPool, ManyTinyLoopsSeeEachOthersWrites) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
     std::vector<int64_t> values(16, 0), others(16, 0);
-    for (int loop = 0; loop < 3000; ++loop) {
+    for (int loop = 0; loop < 500; ++loop) {
       pool.run(16, [&](int64_t i, int) { values[static_cast<size_t>(i)] += others[static_cast<size_t>(15 - i)] + 1; });
       pool.run(16,
                [&](int64_t i, int) { others[static_cast<size_t>(i)] = values[static_cast<size_t>(15 - i)] % 1000; });
       ASSERT_EQ(others[0], values[15] % 1000);
     }
     std::vector<int64_t> want(16, 0), want_others(16, 0);
-    for (int loop = 0; loop < 3000; ++loop) {
+    for (int loop = 0; loop < 500; ++loop) {
       for (size_t i = 0; i < 16; ++i) want[i] += want_others[15 - i] + 1;
       for (size_t i = 0; i < 16; ++i) want_others[i] = want[15 - i] % 1000;
     }
@@ -49,7 +49,7 @@ TEST(ThreadPool, ManyTinyLoopsSeeEachOthersWrites) {
   }
 }
 
-TEST(ThreadPool, AnIndexIsNeverHeldByTwoThreads) {
+TEST(ThreadPool, AThreadNumberIsNeverHeldByTwo) {
   ThreadPool pool(4);
   for (int loop = 0; loop < 200; ++loop) {
     std::vector<int> in_use(4, 0);  // of each thread's scratch

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "files/manifest.h"
 
 namespace ingot {
 
@@ -28,6 +29,7 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
 }
 
 OpenEngine open_engine(const std::string& path, const CommonOptions& common, const EngineSetup& setup) {
+  if (!common.verify.empty()) verify_manifest(path, common.verify);
   return make_engine(Model::load(path, model_options(common, setup)), common, setup);
 }
 

@@ -60,7 +60,7 @@ int run(const Options& options) {
   for_each_logits(*open.engine, options.ids, 0, [&](int position, std::span<const float> logits) {
     argmax.emplace_back(arg_max(logits));
     logsumexp.emplace_back(log_sum_exp(logits));
-    if (position + 1 == static_cast<int>(options.ids.size())) last.assign(logits.begin(), logits.end());
+    if (position + 1 == static_cast<int>(options.ids.size())) last = JsonArray(logits.begin(), logits.end());
   });
   JsonObject result{{"argmax", argmax}, {"logsumexp", logsumexp}, {"logits_last", last}};
   if (hidden) result["hidden"] = hidden->json();

@@ -23,8 +23,9 @@ namespace ingot {
 void AllocationProbe::start() { allocated = 0; }
 size_t AllocationProbe::total() { return allocated; }
 
-GgufBytes small_gguf() {
-  GgufBytes f;
+namespace {
+
+void add_metadata(GgufBytes& f) {
   f.number("magic", uint32_t{0x46554747});
   f.number("version", uint32_t{3});
   f.number("tensor count", uint64_t{4});
@@ -61,6 +62,9 @@ GgufBytes small_gguf() {
   array("t.bools", GgufKind::kBool, 3);
   for (int i = 0; i < 3; i++) f.number("element of t.bools", static_cast<uint8_t>(i % 2));
   array("t.empty", GgufKind::kI64, 0);
+}
+
+void add_tensors(GgufBytes& f) {
   struct Tensor {
     std::vector<uint64_t> dims;
     uint32_t type;
@@ -87,6 +91,14 @@ GgufBytes small_gguf() {
   }
   f.bytes.resize(f.data.back().second);
   for (size_t i = begin; i < f.bytes.size(); i++) f.bytes[i] = static_cast<char>(i * 7);
+}
+
+}  // namespace
+
+GgufBytes small_gguf() {
+  GgufBytes f;
+  add_metadata(f);
+  add_tensors(f);
   return f;
 }
 

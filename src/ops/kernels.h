@@ -7,6 +7,7 @@
 // for bit with each other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -17,6 +18,9 @@ struct SoftmaxPart {
   float max = 0;
   float sum = 0;
 };
+
+// n values of a weight's row, as format_decode() gives them. REQUIRES: n is a multiple of the block.
+using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
 
 struct Kernels {
   const char* name;
@@ -37,6 +41,8 @@ struct Kernels {
   // n values of the KV cache's 16-bit types.
   void (*widen_f16)(const uint16_t* in, float* out, int64_t n);
   void (*widen_bf16)(const uint16_t* in, float* out, int64_t n);
+
+  const DecodeFn* decoders;  // one for each Format, in its order
 };
 
 // The chosen set. Throws Error at the first call when INGOT_ISA names one that this CPU does not run.

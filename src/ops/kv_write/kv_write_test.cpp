@@ -52,7 +52,7 @@ TEST_P(KvWriteTest, EveryRowLandsInItsSlot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16),
-                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+                         [](const auto& test) { return std::string(dtype_name(test.param)); });
 
 }  // namespace
 }  // namespace ingot

@@ -49,6 +49,17 @@ bool in_place(const Weight& w) {
          w.row_bytes % static_cast<int64_t>(sizeof(float)) == 0;
 }
 
+// Row n of w as floats.
+void decode_row(const Weight& w, int64_t n, float* out) {
+  kernels().decoders[static_cast<size_t>(w.format)](w.row(n), out, w.cols);
+  if (w.scale == nullptr) return;
+  const float* scale = w.scale + n / w.scale_rows * w.scale_stride;
+  for (int64_t first = 0; first < w.cols; first += w.scale_cols, ++scale) {
+    const int64_t end = std::min(w.cols, first + w.scale_cols);
+    for (int64_t k = first; k < end; ++k) out[k] *= *scale;
+  }
+}
+
 // Pointers to the f32 rows [first, first + n) of w, decoded into `panel` where they must be.
 void open_rows(const Weight& w, int64_t first, int64_t n, float* panel, int64_t stride, const float** rows) {
   const bool direct = in_place(w);
@@ -56,7 +67,7 @@ void open_rows(const Weight& w, int64_t first, int64_t n, float* panel, int64_t 
     if (direct) {
       rows[i] = reinterpret_cast<const float*>(w.row(first + i));
     } else {
-      w.decode_row(first + i, panel + i * stride);
+      decode_row(w, first + i, panel + i * stride);
       rows[i] = panel + i * stride;
     }
   }

@@ -276,7 +276,7 @@ TEST_P(LinearGlu, IsGluOfTwoLinears) {
 INSTANTIATE_TEST_SUITE_P(Kinds, LinearGlu,
                          testing::Values(ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh,
                                          ActivationKind::kRelu),
-                         [](const auto& info) { return std::string(activation_name(info.param)); });
+                         [](const auto& test) { return std::string(activation_name(test.param)); });
 
 TEST(Kernels, ChosenByName) {
   ASSERT_FALSE(cpu::available_kernels().empty());
@@ -285,6 +285,20 @@ TEST(Kernels, ChosenByName) {
     EXPECT_EQ(&cpu::kernels(), set);
   }
   cpu::use_kernels(nullptr);
+}
+
+TEST(Kernels, DecodersAreTheFormats) {
+  Random random(13);
+  for (Format format : test::all_formats()) {
+    SCOPED_TRACE(format_name(format));
+    const int64_t cols = 3 * std::max<int64_t>(format_block(format), 21);
+    const TestWeight w(random, format, 1, cols);
+    test::for_each_kernels([&] {
+      std::vector<float> got(static_cast<size_t>(cols));
+      cpu::kernels().decoders[static_cast<size_t>(format)](w.weight().data, got.data(), cols);
+      test::expect_same_bits(got, w.row(0), "decoded");
+    });
+  }
 }
 
 TEST(Kernels, WidenIsExact) {

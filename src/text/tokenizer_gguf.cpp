@@ -1,0 +1,180 @@
+// Vocabularies inside GGUF files: tokenizer.ggml.*.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "files/gguf.h"
+#include "text/byte_level.h"
+#include "text/pre_names.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_load.h"
+
+namespace ingot {
+
+namespace {
+
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+
+TokenKind kind_of(int64_t type, size_t token) {
+  switch (type) {
+    case 0:  // undefined
+    case 1:
+      return TokenKind::kNormal;
+    case 2:
+      return TokenKind::kUnknown;
+    case 3:
+      return TokenKind::kControl;
+    case 4:
+      return TokenKind::kUserDefined;
+    case 5:
+      return TokenKind::kUnused;
+    case 6:
+      return TokenKind::kByte;
+    default:
+      throw Error("[tokenizer] {}: token {} has the type {}, 0 to 6 are known", "tokenizer.ggml.token_type", token,
+                  type);
+  }
+}
+
+std::vector<TokenKind> read_kinds(const Gguf& gguf, size_t tokens) {
+  std::vector<TokenKind> kinds(tokens, TokenKind::kNormal);
+  if (!gguf.has("tokenizer.ggml.token_type")) return kinds;
+  const std::vector<int32_t> types = gguf.get_i32_array("tokenizer.ggml.token_type");
+  if (types.size() != tokens) {
+    throw Error("[tokenizer] tokenizer.ggml.token_type has {} entries, {} tokens", types.size(), tokens);
+  }
+  for (size_t i = 0; i < tokens; i++) kinds[i] = kind_of(types[i], i);
+  return kinds;
+}
+
+// Entries as the model compares them. Those that are matched as a whole keep their text.
+void fill_vocab(const Gguf& gguf, bool byte_level, Vocab& vocab) {
+  const std::vector<std::string_view>& tokens = gguf.get_string_array(kTokens);
+  if (tokens.empty() || tokens.size() > kMaxTokens) {
+    throw Error("[tokenizer] {} has {} tokens, 1 to {} allowed", kTokens, tokens.size(), kMaxTokens);
+  }
+  const std::vector<TokenKind> kinds = read_kinds(gguf, tokens.size());
+  size_t bytes = 0;
+  for (const std::string_view token : tokens) bytes += token.size();
+  vocab.reserve(tokens.size(), bytes);
+  std::string decoded;
+  for (size_t i = 0; i < tokens.size(); i++) {
+    decoded.clear();
+    const bool mapped = byte_level && kinds[i] == TokenKind::kNormal && append_byte_level(tokens[i], decoded);
+    const bool reachable = kinds[i] == TokenKind::kNormal && !tokens[i].empty() && (mapped || !byte_level);
+    const bool lost = kinds[i] == TokenKind::kNormal && !reachable;
+    const Token token = vocab.add(mapped ? decoded : tokens[i], lost ? TokenKind::kUnused : kinds[i]);
+    if (reachable && !vocab.index(token)) {
+      throw Error("[tokenizer] {}: token {} ('{}') is there twice", kTokens, i, utf8_printable(tokens[i]));
+    }
+  }
+}
+
+std::optional<Token> read_id(const Gguf& gguf, std::string_view name, const Vocab& vocab) {
+  const std::string key = fmt::format("tokenizer.ggml.{}", name);
+  if (!gguf.has(key)) return std::nullopt;
+  const uint64_t id = gguf.get_u64(key);
+  if (id == UINT32_MAX) return std::nullopt;  // how some writers say "none"
+  if (id >= vocab.size()) throw Error("[tokenizer] {} is {}, the vocabulary has {} tokens", key, id, vocab.size());
+  return static_cast<Token>(id);
+}
+
+// Control and user-defined tokens are matched as a whole.
+void add_tokens(const Gguf& gguf, TokenizerParts& parts) {
+  // Phi-3's published tokenizer takes the white space behind its control tokens along; GGUF has no field for that.
+  std::string name = gguf.get_string("general.name", "");
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool phi3 = name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
+  const Vocab& vocab = *parts.vocab;
+  for (Token token = 0; token < static_cast<Token>(vocab.size()); token++) {
+    const TokenKind kind = vocab.kind(token);
+    const bool special = kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+    if (!(special || kind == TokenKind::kUserDefined) || vocab.bytes(token).empty()) continue;
+    AddedToken added{.id = token, .content = std::string(vocab.bytes(token)), .special = special};
+    added.rstrip = phi3 && added.content != "<unk>" && added.content != "<s>" && added.content != "<|endoftext|>";
+    parts.added.add(std::move(added), parts.normalizer);
+  }
+}
+
+void read_special(const Gguf& gguf, bool add_bos, TokenizerParts& parts) {
+  const Vocab& vocab = *parts.vocab;
+  parts.bos = read_id(gguf, "bos_token_id", vocab);
+  parts.eos = read_id(gguf, "eos_token_id", vocab);
+  parts.unknown = read_id(gguf, "unknown_token_id", vocab);
+  parts.pad = read_id(gguf, "padding_token_id", vocab);
+  for (const std::string_view name : {"eot_token_id", "eom_token_id"}) {
+    if (const auto id = read_id(gguf, name, vocab)) parts.end_tokens.push_back(*id);
+  }
+  if (gguf.get_bool("tokenizer.ggml.add_bos_token", add_bos) && parts.bos) parts.prefix.push_back(*parts.bos);
+  if (gguf.get_bool("tokenizer.ggml.add_eos_token", false) && parts.eos) parts.suffix.push_back(*parts.eos);
+}
+
+void load_sentencepiece(const Gguf& gguf, TokenizerParts& parts) {
+  Vocab& vocab = *parts.vocab;
+  fill_vocab(gguf, false, vocab);
+  read_special(gguf, true, parts);
+  const std::vector<float> scores = gguf.get_f32_array("tokenizer.ggml.scores");
+  if (scores.size() != vocab.size()) {
+    throw Error("[tokenizer] tokenizer.ggml.scores has {} entries, {} tokens", scores.size(), vocab.size());
+  }
+  SentencePieceOptions options;
+  options.dummy_prefix = gguf.get_bool("tokenizer.ggml.add_space_prefix", true);
+  options.squeeze_spaces = gguf.get_bool("tokenizer.ggml.remove_extra_whitespaces", false);
+  build_sentencepiece(options, scores, parts);
+}
+
+void load_byte_level(const Gguf& gguf, TokenizerParts& parts) {
+  const std::string pre = gguf.get_string("tokenizer.ggml.pre", "default");
+  const PreName* name = find_pre_name(pre);
+  if (name == nullptr) throw Error("[tokenizer] the pre-tokenizer '{}' is not known", utf8_printable(pre));
+  parts.kind = fmt::format("byte-level BPE, {}", pre);
+  fill_vocab(gguf, true, *parts.vocab);
+  read_special(gguf, name->add_bos, parts);
+  if (name->nfc) parts.normalizer.add({.kind = NormalizerStep::Kind::kNfc});
+  if (gguf.get_bool("tokenizer.ggml.add_space_prefix", false)) {
+    parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kPrefixSpace});
+  }
+  for (const Scanner scanner : name->scanners) {
+    if (scanner != nullptr) parts.pre_tokenizer.add({.scanner = scanner});
+  }
+  BpeOptions options{.byte_level = true, .ignore_merges = name->ignore_merges};
+  parts.model = Bpe(*parts.vocab, options);
+  const std::vector<std::string_view>& merges = gguf.get_string_array("tokenizer.ggml.merges");
+  parts.model.reserve_merges(merges.size());
+  std::string left, right;
+  for (size_t i = 0; i < merges.size(); i++) {
+    const size_t space = merges[i].find(' ', 1);
+    left.clear();
+    right.clear();
+    if (space == merges[i].npos || !append_byte_level(merges[i].substr(0, space), left) ||
+        !append_byte_level(merges[i].substr(space + 1), right)) {
+      throw Error("[tokenizer] tokenizer.ggml.merges: entry {} ('{}') is no pair of byte-level tokens", i,
+                  utf8_printable(merges[i]));
+    }
+    parts.model.add_merge(left, right);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& gguf) {
+  if (!gguf.has("tokenizer.ggml.model")) throw Error("[tokenizer] {} has no tokenizer", gguf.name());
+  const std::string model = gguf.get_string("tokenizer.ggml.model");
+  TokenizerParts parts;
+  if (model == "llama") {
+    load_sentencepiece(gguf, parts);
+  } else if (model == "gpt2") {
+    load_byte_level(gguf, parts);
+  } else {
+    throw Error("[tokenizer] {}: the tokenizer '{}' is not known; 'llama' and 'gpt2' are", gguf.name(),
+                utf8_printable(model));
+  }
+  add_tokens(gguf, parts);
+  add_named_end_tokens(parts);
+  return std::make_unique<Tokenizer>(std::move(parts));
+}
+
+}  // namespace ingot

@@ -1,0 +1,210 @@
+// tokenizer.json, as the `tokenizers` library writes it.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "files/json.h"
+#include "text/byte_level.h"
+#include "text/tokenizer_load.h"
+
+namespace ingot {
+
+namespace {
+
+struct Entry {
+  std::string_view text;
+  std::string_view shown;  // what the token decodes from: of an added token its normalized form, where it has one
+  bool there = false;
+  bool in_model = false;
+  bool special = false;
+  bool added = false;
+};
+
+std::string_view as_view(const boost::json::string& s) { return {s.data(), s.size()}; }
+
+// Ids may leave gaps, but not so large that a short file asks for a long table.
+void place(std::vector<Entry>& entries, int64_t id, size_t tokens, const Entry& entry) {
+  const auto limit = static_cast<int64_t>(std::min(kMaxTokens, 2 * tokens + 65536));
+  if (id < 0 || id >= limit) {
+    throw Error("[tokenizer] token '{}' has the id {}, 0 to {} allowed", utf8_printable(entry.text), id, limit - 1);
+  }
+  const auto i = static_cast<size_t>(id);
+  if (i >= entries.size()) entries.resize(i + 1);
+  if (!entries[i].there) {
+    entries[i] = entry;
+    return;
+  }
+  if (entries[i].text != entry.text) {
+    throw Error("[tokenizer] the id {} is both '{}' and '{}'", id, utf8_printable(entries[i].text),
+                utf8_printable(entry.text));
+  }
+  entries[i].added = entries[i].added || entry.added;
+  entries[i].special = entries[i].special || entry.special;
+}
+
+const JsonObject& bpe_model(const JsonObject& root) {
+  const JsonObject* model = find_object(root, "model");
+  if (model == nullptr) throw Error("[tokenizer] tokenizer.json has no model");
+  const std::string type = get_string(*model, "type", "BPE");
+  if (type != "BPE") throw Error("[tokenizer] the model '{}' is not supported, BPE is", utf8_printable(type));
+  if (get_float(*model, "dropout", 0.0) != 0.0) throw Error("[tokenizer] BPE with dropout is not supported");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!get_string(*model, key, "").empty()) throw Error("[tokenizer] BPE with {} is not supported", key);
+  }
+  return *model;
+}
+
+// All tokens by id: the model's, then the added ones, whose text when decoded is `shown`.
+std::vector<Entry> collect(const JsonObject& model, const std::vector<AddedToken>& added,
+                           const std::vector<std::string>& shown) {
+  const JsonObject* vocab = find_object(model, "vocab");
+  if (vocab == nullptr || vocab->empty()) throw Error("[tokenizer] the model has no vocab");
+  std::vector<Entry> entries;
+  entries.reserve(vocab->size() + added.size());
+  const size_t tokens = vocab->size() + added.size();
+  for (const auto& member : *vocab) {
+    const std::string_view text(member.key().data(), member.key().size());
+    const int64_t* id = member.value().if_int64();
+    if (id == nullptr) throw Error("[tokenizer] the id of '{}' is no integer", utf8_printable(text));
+    if (*id >= 0 && static_cast<size_t>(*id) < entries.size() && entries[static_cast<size_t>(*id)].there) {
+      throw Error("[tokenizer] the id {} is both '{}' and '{}'", *id,
+                  utf8_printable(entries[static_cast<size_t>(*id)].text), utf8_printable(text));
+    }
+    place(entries, *id, tokens, {text, text, true, true, false, false});
+  }
+  for (size_t i = 0; i < added.size(); i++) {
+    place(entries, added[i].id, tokens, {added[i].content, shown[i], true, false, added[i].special, true});
+  }
+  return entries;
+}
+
+void fill_vocab(const std::vector<Entry>& entries, bool byte_level, Vocab& vocab) {
+  size_t bytes = 0;
+  for (const Entry& entry : entries) bytes += entry.shown.size();
+  vocab.reserve(entries.size(), bytes);
+  std::string decoded;
+  for (const Entry& entry : entries) {
+    decoded.clear();
+    const bool mapped = byte_level && append_byte_level(entry.shown, decoded);
+    TokenKind kind = entry.special ? TokenKind::kControl : entry.added ? TokenKind::kUserDefined : TokenKind::kNormal;
+    if (!entry.there) kind = TokenKind::kAbsent;
+    const bool reachable = entry.in_model && !entry.text.empty() && (mapped || !byte_level);
+    if (kind == TokenKind::kNormal && !reachable) kind = TokenKind::kUnused;
+    const Token token = vocab.add(mapped ? decoded : entry.shown, kind);
+    if (reachable && !vocab.index(token))
+      throw Error("[tokenizer] '{}' is in the vocabulary twice", utf8_printable(entry.text));
+  }
+}
+
+// A merge is "left right" or ["left", "right"].
+std::pair<std::string_view, std::string_view> merge_pair(const Json& json, size_t index) {
+  if (json.is_array()) {
+    const JsonArray& pair = json.as_array();
+    if (pair.size() == 2 && pair[0].is_string() && pair[1].is_string()) {
+      return {as_view(pair[0].as_string()), as_view(pair[1].as_string())};
+    }
+  } else if (json.is_string()) {
+    const std::string_view text = as_view(json.as_string());
+    const size_t space = text.find(' ');
+    if (space != text.npos && space > 0 && text.find(' ', space + 1) == text.npos) {
+      return {text.substr(0, space), text.substr(space + 1)};
+    }
+  }
+  throw Error("[tokenizer] merge {} is no pair of tokens", index);
+}
+
+void read_merges(const JsonObject& model, bool byte_level, Bpe& bpe) {
+  const JsonArray* merges = find_array(model, "merges");
+  if (merges == nullptr) throw Error("[tokenizer] the BPE model has no merges");
+  bpe.reserve_merges(merges->size());
+  std::string left, right;
+  for (size_t i = 0; i < merges->size(); i++) {
+    const auto [a, b] = merge_pair((*merges)[i], i);
+    if (!byte_level) {
+      bpe.add_merge(a, b);
+      continue;
+    }
+    left.clear();
+    right.clear();
+    if (!append_byte_level(a, left) || !append_byte_level(b, right)) {
+      throw Error("[tokenizer] merge {} ('{}' + '{}') is no pair of byte-level tokens", i, utf8_printable(a),
+                  utf8_printable(b));
+    }
+    bpe.add_merge(left, right);
+  }
+}
+
+std::vector<AddedToken> read_added(const JsonObject& root) {
+  std::vector<AddedToken> added;
+  const JsonArray* array = find_array(root, "added_tokens");
+  if (array == nullptr) return added;
+  for (const Json& json : *array) {
+    const JsonObject& object = as_object(json, "an entry of added_tokens");
+    if (find(object, "id") == nullptr) throw Error("[tokenizer] an entry of added_tokens has no id");
+    added.push_back(read_added_token(object, static_cast<Token>(get_int(object, "id", 0, 0, INT32_MAX))));
+  }
+  return added;
+}
+
+BpeOptions bpe_options(const JsonObject& model, bool byte_level, TokenizerParts& parts) {
+  BpeOptions options;
+  options.byte_level = byte_level;
+  options.byte_fallback = get_bool(model, "byte_fallback", false) && !byte_level;
+  options.fuse_unknown = get_bool(model, "fuse_unk", false);
+  options.ignore_merges = get_bool(model, "ignore_merges", false);
+  const std::string unknown = get_string(model, "unk_token", "");
+  if (unknown.empty()) return options;
+  const AddedToken* added = parts.added.find(unknown);
+  options.unknown = added != nullptr ? added->id : parts.vocab->find(unknown);
+  if (options.unknown == kNoToken) throw Error("[tokenizer] unk_token '{}' is no token", utf8_printable(unknown));
+  parts.unknown = options.unknown;
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std::string& path) {
+  const Json json = parse_json(text, path);
+  const JsonObject& root = as_object(json, path);
+  const JsonObject& model = bpe_model(root);
+  TokenizerParts parts;
+  const auto member = [&](const char* key) {
+    const Json* value = find(root, key);
+    return value == nullptr ? Json() : *value;
+  };
+  read_normalizer(member("normalizer"), parts.normalizer);
+  const bool byte_level = read_pre_tokenizer(member("pre_tokenizer"), parts.pre_tokenizer);
+  read_decoder(member("decoder"), parts.decoder);
+  // The vocabulary is kept as bytes: it was decoded once for all.
+  if (byte_level && !parts.decoder.byte_level) {
+    throw Error("[tokenizer] a ByteLevel pre-tokenizer without a ByteLevel decoder is not supported");
+  }
+  if (byte_level) parts.decoder.byte_level = false;
+
+  const std::vector<AddedToken> added = read_added(root);
+  std::vector<std::string> shown;
+  for (const AddedToken& token : added) {
+    std::string buffer;
+    shown.emplace_back(token.normalized ? parts.normalizer.apply(token.content, buffer) : token.content);
+  }
+  fill_vocab(collect(model, added, shown), byte_level, *parts.vocab);
+  for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
+  parts.model = Bpe(*parts.vocab, bpe_options(model, byte_level, parts));
+  read_merges(model, byte_level, parts.model);
+  read_post_processor(member("post_processor"), *parts.vocab, parts.prefix, parts.suffix);
+  parts.kind = byte_level ? "byte-level BPE, tokenizer.json" : "BPE, tokenizer.json";
+
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  apply_tokenizer_config(read_tokenizer_config(directory.empty() ? "." : directory), parts);
+  if (!parts.bos && !parts.prefix.empty()) parts.bos = parts.prefix.front();
+  add_named_end_tokens(parts);
+  return std::make_unique<Tokenizer>(std::move(parts));
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
+  return parse_tokenizer_json(read_text_file(path), path);
+}
+
+}  // namespace ingot

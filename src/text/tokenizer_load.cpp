@@ -1,0 +1,166 @@
+#include "text/tokenizer_load.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "files/gguf.h"
+
+namespace ingot {
+
+namespace {
+
+constexpr std::string_view kUnderline = "\xE2\x96\x81";  // ▁
+
+std::string beside(const std::string& directory, const char* name) {
+  return (std::filesystem::path(directory) / name).string();
+}
+
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+// A token's name in a configuration: a string, or an object with its content.
+std::string token_name(const JsonObject& object, std::string_view key) {
+  const Json* value = find(object, key);
+  if (value == nullptr || value->is_null()) return {};
+  if (value->is_object()) return get_string(value->as_object(), "content", "");
+  return std::string(as_string(*value, key));
+}
+
+void read_names(const JsonObject& object, TokenizerConfig& config) {
+  const auto fill = [&](std::string& name, std::string_view key) {
+    if (name.empty()) name = token_name(object, key);
+  };
+  fill(config.bos, "bos_token");
+  fill(config.eos, "eos_token");
+  fill(config.unknown, "unk_token");
+  fill(config.pad, "pad_token");
+}
+
+void read_added_tokens_decoder(const JsonObject& object, TokenizerConfig& config) {
+  const JsonObject* added = find_object(object, "added_tokens_decoder");
+  if (added == nullptr) return;
+  for (const auto& member : *added) {
+    const std::string id(member.key());
+    const bool digits = !id.empty() && id.size() <= 8 && id.find_first_not_of("0123456789") == id.npos;
+    if (!digits) throw Error("[tokenizer] added_tokens_decoder: '{}' is no token id", id);
+    config.added.push_back(read_added_token(as_object(member.value(), id), static_cast<Token>(std::stol(id))));
+  }
+}
+
+void read_end_tokens(const std::string& path, TokenizerConfig& config) {
+  if (!is_file(path)) return;
+  const Json json = read_json_file(path);
+  const JsonObject& object = as_object(json, path);
+  const Json* value = find(object, "eos_token_id");
+  if (value == nullptr || value->is_null()) return;
+  const auto add = [&](const Json& id) {
+    config.end_tokens.push_back(static_cast<Token>(as_int(id, "eos_token_id", 0, INT32_MAX)));
+  };
+  if (value->is_array()) {
+    for (const Json& id : value->as_array()) add(id);
+  } else {
+    add(*value);
+  }
+}
+
+}  // namespace
+
+void build_sentencepiece(const SentencePieceOptions& options, std::span<const float> scores, TokenizerParts& parts) {
+  parts.kind = "SentencePiece BPE";
+  using Kind = NormalizerStep::Kind;
+  if (options.squeeze_spaces) parts.normalizer.add({.kind = Kind::kSqueezeSpaces});
+  if (options.dummy_prefix) parts.normalizer.add({.kind = Kind::kPrepend, .to = std::string(kUnderline)});
+  parts.normalizer.add({.kind = Kind::kReplace, .from = " ", .to = std::string(kUnderline)});
+  BpeOptions bpe{.by_score = true, .byte_fallback = true, .fuse_unknown = true};
+  if (parts.unknown) bpe.unknown = *parts.unknown;
+  parts.model = Bpe(*parts.vocab, bpe, scores);
+  parts.decoder.byte_fallback = true;
+  parts.decoder.replace.emplace_back(kUnderline, " ");
+  parts.decoder.strip_left = options.dummy_prefix ? 1 : 0;
+}
+
+void add_named_end_tokens(TokenizerParts& parts) {
+  static constexpr std::array<std::string_view, 14> kNames = {
+      "<|eot_id|>",      "<|im_end|>", "<|end|>",  "<end_of_turn>",         "<|endoftext|>",   "<|eom_id|>", "<EOT>",
+      "<|end_of_text|>", "<|return|>", "<|call|>", "<｜end▁of▁sentence｜>", "<|end_of_turn|>", "<|eot|>",    "<|eom|>"};
+  for (const std::string_view name : kNames) {
+    // Where answers are made of messages, each ends with <|end|>, and the answer with <|return|> or <|call|>.
+    if (name == "<|end|>" && parts.added.find("<|return|>") != nullptr) continue;
+    const AddedToken* token = parts.added.find(name);
+    if (token != nullptr && token->special) parts.end_tokens.push_back(token->id);
+  }
+}
+
+TokenizerConfig read_tokenizer_config(const std::string& directory) {
+  TokenizerConfig config;
+  const std::string path = beside(directory, "tokenizer_config.json");
+  if (is_file(path)) {
+    const Json json = read_json_file(path);
+    const JsonObject& object = as_object(json, path);
+    read_names(object, config);
+    read_added_tokens_decoder(object, config);
+    const auto flag = [&](const char* key) -> std::optional<bool> {
+      const Json* value = find(object, key);
+      return value != nullptr && value->is_bool() ? std::optional<bool>(value->as_bool()) : std::nullopt;
+    };
+    config.add_bos = flag("add_bos_token");
+    config.add_eos = flag("add_eos_token");
+  }
+  const std::string map = beside(directory, "special_tokens_map.json");
+  if (is_file(map)) {
+    const Json json = read_json_file(map);
+    read_names(as_object(json, map), config);
+  }
+  read_end_tokens(beside(directory, "generation_config.json"), config);
+  return config;
+}
+
+void apply_tokenizer_config(const TokenizerConfig& config, TokenizerParts& parts) {
+  const auto set = [&](const std::string& name, std::optional<Token>& token) {
+    if (name.empty()) return;
+    if (const AddedToken* added = parts.added.find(name)) {
+      token = added->id;
+    } else if (const Token found = parts.vocab->find(name); found != kNoToken) {
+      token = found;
+    }
+  };
+  set(config.bos, parts.bos);
+  set(config.eos, parts.eos);
+  set(config.unknown, parts.unknown);
+  set(config.pad, parts.pad);
+  for (const Token token : config.end_tokens) {
+    if (parts.vocab->contains(token)) parts.end_tokens.push_back(token);
+  }
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::load(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(path, error)) throw Error("[tokenizer] '{}' does not exist", path);
+  if (fs::is_directory(path, error)) {
+    if (is_file(beside(path, "tokenizer.json"))) return load_tokenizer_json(beside(path, "tokenizer.json"));
+    if (is_file(beside(path, "tokenizer.model"))) return load_sentencepiece_model(beside(path, "tokenizer.model"));
+    std::vector<std::string> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("tok") && name.ends_with(".bin")) files.push_back(entry.path().string());
+    }
+    if (files.size() == 1) return load_llama2c(files[0]);
+    throw Error("[tokenizer] '{}' has no tokenizer.json, tokenizer.model or tok*.bin", path);
+  }
+  const MappedFile file = MappedFile::open(path);
+  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  if (bytes.starts_with("GGUF")) return from_gguf(Gguf::open(path));
+  const size_t first = bytes.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (first != bytes.npos && bytes[first] == '{' && !path.ends_with(".model")) return load_tokenizer_json(path);
+  if (path.ends_with(".bin")) return load_llama2c(path);
+  if (path.ends_with(".model")) return load_sentencepiece_model(path);
+  throw Error("[tokenizer] '{}' is no GGUF file, tokenizer.json, SentencePiece .model or llama2.c .bin", path);
+}
+
+}  // namespace ingot

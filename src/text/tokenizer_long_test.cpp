@@ -1,0 +1,117 @@
+// Texts that have hung or crashed other tokenizers: long runs of one letter, of blank lines, of emoji. Time must grow
+// with the text and not with its square, on a thread with 256 KiB of stack.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <time.h>
+
+#include <functional>
+
+#include "text/tokenizer.h"
+#include "text/tokenizer_test_data.h"
+
+namespace ingot {
+namespace {
+
+void on_small_stack(const std::function<void()>& body) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
+  pthread_t thread{};
+  const auto start = [](void* argument) -> void* {
+    (*static_cast<const std::function<void()>*>(argument))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, start, const_cast<std::function<void()>*>(&body)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+std::string repeat(std::string_view unit, size_t bytes) {
+  std::string text;
+  text.reserve(bytes + unit.size());
+  while (text.size() < bytes) text += unit;
+  return text;
+}
+
+double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
+  double best = 1e9;
+  for (int i = 0; i < 3; i++) {
+    const double start = cpu_seconds();
+    const std::vector<Token> ids = tokenizer.encode(text, {.parse_special = true});
+    best = std::min(best, cpu_seconds() - start);
+    EXPECT_FALSE(ids.empty());
+  }
+  return best;
+}
+
+void check_linear(const Tokenizer& tokenizer, std::string_view unit, const std::string& name) {
+  constexpr size_t kBytes = 1 << 17;
+  const std::string small = repeat(unit, kBytes);
+  const std::string large = repeat(unit, 4 * kBytes);
+  double ratio = 0;
+  // Four times the text may take four times the time, a logarithm and what the cache misses; the square would be 16.
+  for (int attempt = 0; attempt < 5; attempt++) {
+    ratio = seconds_to_encode(tokenizer, large) / seconds_to_encode(tokenizer, small);
+    if (ratio < 9) return;
+  }
+  ADD_FAILURE() << name << ": " << unit << " takes " << ratio << " times as long for four times the text";
+}
+
+void check_all(const std::string& file) {
+  const auto tokenizer = Tokenizer::load(file);
+  const std::string_view units[] = {"a",
+                                    "A",
+                                    "\n",
+                                    " ",
+                                    "\t\n",
+                                    "1",
+                                    "!",
+                                    "'",
+                                    "é",
+                                    "\u0301",
+                                    "a\u0323\u0301",
+                                    "中",
+                                    "中A",
+                                    "😀",
+                                    "👩\u200d👧",
+                                    "\u200b",
+                                    "'s",
+                                    "<|im_end|>",
+                                    "<|im_en",
+                                    "word ",
+                                    "▁",
+                                    "x▁",
+                                    "\r\n \n",
+                                    "the king "};
+  on_small_stack([&] {
+    for (const std::string_view unit : units) check_linear(*tokenizer, unit, file);
+  });
+}
+
+TEST(LongText, ByteLevel) { check_all(fixture("llama3_like.json")); }
+TEST(LongText, ByteLevelWithNfc) { check_all(fixture("o200k_like.json")); }
+TEST(LongText, Characters) { check_all(fixture("llama2_like.json")); }
+TEST(LongText, SentencePiece) { check_all(fixture("tok512.bin")); }
+
+TEST(LongText, RunsKeepTheirText) {
+  for (const char* name : {"llama3_like.json", "llama2_like.json", "tok512.bin"}) {
+    const auto tokenizer = Tokenizer::load(fixture(name));
+    on_small_stack([&] {
+      for (const std::string_view unit : {"a", "\n", "😀"}) {
+        for (const size_t n : {10000u, 26000u, 131072u}) {
+          const std::string text = repeat(unit, n);
+          EXPECT_TRUE(tokenizer->decode(tokenizer->encode(text), true) == text) << name << " " << n;
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ingot

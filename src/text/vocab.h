@@ -1,0 +1,83 @@
+// The tokens of a vocabulary: bytes, kinds, and a hash table from bytes to id.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot {
+
+using Token = int32_t;
+inline constexpr Token kNoToken = -1;
+
+// Larger vocabularies are refused: a hostile file must not make us allocate by its word. The largest published have
+// about 262,000 tokens.
+inline constexpr size_t kMaxTokens = size_t{1} << 24;
+
+enum class TokenKind : uint8_t {
+  kNormal,       // in the table of bytes: text becomes it
+  kUnknown,      // what stands for text that the vocabulary cannot write
+  kControl,      // never in a text unless asked for
+  kUserDefined,  // matched as a whole before the model sees the text
+  kUnused,       // in the file, given out by nothing
+  kByte,         // one byte, as <0x0A>
+  kAbsent,       // an id between others that no token has
+};
+
+class Vocab {
+ public:
+  Vocab();
+  void reserve(size_t tokens, size_t bytes);
+
+  // The next id. The bytes are those that the model compares: byte-level tokens are mapped back to bytes before.
+  Token add(std::string_view bytes, TokenKind kind);
+
+  // Lets find() give `token` for its bytes. False where another token with these bytes is in the table already.
+  bool index(Token token);
+
+  size_t size() const { return kinds_.size(); }
+  bool contains(Token token) const { return token >= 0 && static_cast<size_t>(token) < kinds_.size(); }
+  // REQUIRES below: contains(token).
+  std::string_view bytes(Token token) const {
+    const auto i = static_cast<size_t>(token);
+    return std::string_view(arena_).substr(ends_[i], ends_[i + 1] - ends_[i]);
+  }
+  TokenKind kind(Token token) const { return kinds_[static_cast<size_t>(token)]; }
+  void set_kind(Token token, TokenKind kind) { kinds_[static_cast<size_t>(token)] = kind; }
+
+  // The indexed token with these bytes, or kNoToken.
+  Token find(std::string_view bytes) const;
+  size_t longest() const { return longest_; }  // bytes of the longest indexed token
+
+ private:
+  struct Slot {
+    uint32_t tag;  // the hash's upper half, compared before the bytes
+    Token token;   // kNoToken: free
+  };
+  void grow();
+
+  std::string arena_;
+  std::vector<size_t> ends_;  // token i is arena_[ends_[i], ends_[i + 1])
+  std::vector<TokenKind> kinds_;
+  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  size_t indexed_ = 0;
+  size_t longest_ = 0;
+  uint64_t seed_;  // random, so that no file can be made whose tokens all collide
+};
+
+// A 64-bit number whose bits all depend on all bits of `value`.
+inline uint64_t mix(uint64_t value) {
+  const unsigned __int128 product = static_cast<unsigned __int128>(value) * 0x9E3779B97F4A7C15u;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+// A fast hash of short byte strings.
+uint64_t hash_bytes(std::string_view bytes, uint64_t seed);
+// A number that differs from process to process.
+uint64_t random_seed();
+
+// `<0x0A>` as its byte.
+std::optional<uint8_t> parse_byte_token(std::string_view text);
+
+}  // namespace ingot

@@ -1,0 +1,85 @@
+"""What the tests of the whole program share. INGOT_BIN names the program; left out, it is the release build."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BINARY = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/ingot"))
+# Fixtures: those of the repository, and the larger set beside it where there is one.
+DATA = ROOT / "tests/data"
+SHARED_DATA = pathlib.Path(os.environ.get("INGOT_TEST_DATA", ROOT.parent / "shared/data"))
+
+
+def run(*args, stdin=None, env=None, timeout=60, binary=None, cwd=None):
+    """Runs `ingot ARGS…` to its end; a CompletedProcess with texts. `env` adds to the environment; None removes."""
+    variables = {**os.environ, **(env or {})}
+    return subprocess.run(
+        [str(binary or BINARY), *map(str, args)],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        env={name: value for name, value in variables.items() if value is not None},
+        timeout=timeout,
+        cwd=cwd,
+    )
+
+
+def start(*args, env=None, **popen):
+    """Starts `ingot ARGS…` and returns the Popen object, with pipes for stdout and stderr."""
+    variables = {**os.environ, **(env or {})}
+    return subprocess.Popen(
+        [str(BINARY), *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={name: value for name, value in variables.items() if value is not None},
+        **popen,
+    )
+
+
+def default_model():
+    """The default model's path, fetched into the user's cache once. Skips the test where it cannot be had."""
+    result = run("pull", "default", "--json", timeout=900)
+    if result.returncode != 0:
+        raise unittest.SkipTest(f"the default model cannot be fetched: {result.stderr.strip()}")
+    return json.loads(result.stdout)["path"]
+
+
+def shared_data(*parts):
+    """A path of the larger set of fixtures. Skips the test where it is missing."""
+    path = SHARED_DATA.joinpath(*parts)
+    if not path.exists():
+        raise unittest.SkipTest(f"{'/'.join(parts)} is not in the shared test data (INGOT_TEST_DATA)")
+    return path
+
+
+class TestCase(unittest.TestCase):
+    """A test of the program; skipped as a whole where the program was not built."""
+
+    maxDiff = 4000
+
+    def setUp(self):
+        if not BINARY.exists():
+            self.skipTest(f"{BINARY.name} is not built (INGOT_BIN)")
+
+    def temp_dir(self):
+        path = pathlib.Path(tempfile.mkdtemp(prefix="ingot-e2e-"))
+        self.addCleanup(shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    def assert_fails(self, result, status, *words):
+        """One line `ingot: …` on stderr that holds all words, the status, and nothing on stdout."""
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stdout, "")
+        lines = [line for line in result.stderr.splitlines() if line]
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertTrue(lines[0].startswith("ingot: "), lines[0])
+        for word in words:
+            self.assertIn(word, lines[0])
