@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/mapping_guard.h"
 
 namespace ingot {
 
@@ -38,6 +39,7 @@ MappedFile MappedFile::open(const std::string& path) {
     if (data == MAP_FAILED) throw Error("[file] {}: cannot map {} bytes: {}", path, size, std::strerror(errno));
     file.data_ = static_cast<const std::byte*>(data);
     file.size_ = size;
+    guard_mapping(data, size);
   }
   // A file that is still being written would be read in part.
   if (!file.unchanged()) throw Error("[file] {}: changed while it was opened", path);
@@ -61,7 +63,10 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() { release(); }
 
 void MappedFile::release() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) {
+    unguard_mapping(data_);
+    ::munmap(const_cast<std::byte*>(data_), size_);
+  }
   if (fd_ >= 0) ::close(fd_);
   data_ = nullptr;
   size_ = 0;

@@ -9,7 +9,7 @@
 namespace ingot {
 
 // Move-only; moving keeps the address. The mapping and the file's descriptor live as long as the object.
-// A file that shrinks while it is mapped kills the reader with SIGBUS: see unchanged().
+// A file that shrinks while it is mapped reads as zeros from there on: see mapping_guard.h and unchanged().
 class MappedFile {
  public:
   // Throws Error: missing, not readable, a directory, not a regular file, or its size changed meanwhile.

@@ -79,6 +79,7 @@ Request make_request(const Session& session, const Question& question) {
 }
 
 AnswerEnd end_of(FinishReason finish, const Session& session, const Answer& answer) {
+  if (finish == FinishReason::kDamaged) throw Error("[model] a file of the model was cut short while it was in use");
   if (finish == FinishReason::kError) throw Error("[engine] the model's logits are not numbers");
   if (finish == FinishReason::kStop) return AnswerEnd::kStop;
   const size_t used = static_cast<size_t>(answer.prompt_tokens) + answer.tokens.size();

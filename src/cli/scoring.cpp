@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/mapping_guard.h"
 
 namespace ingot {
 
@@ -27,6 +28,7 @@ void for_each_logits(Engine& engine, std::vector<int32_t> tokens, int from,
     throw Error("[eval] {}", submitted.refused);
   }
   while (!engine.idle()) engine.step();
+  if (mapping_damaged()) throw Error("[model] a file of the model was cut short while it was in use");
 }
 
 double negative_log_likelihood(Engine& engine, const std::vector<int32_t>& tokens, int from, int to) {

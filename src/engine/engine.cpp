@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/error.h"
+#include "base/mapping_guard.h"
 #include "engine/sampler.h"
 
 namespace ingot {
@@ -91,6 +91,13 @@ std::span<const Event> Engine::step() {
   for (const Scheduler::Item& item : items) {
     if (item.seq->request.max_tokens == 0 && item.seq->pending() == 0) {
       events_.push_back({.seq = item.seq->id, .sample = {}, .finish = FinishReason::kLength});
+    }
+  }
+  // What was computed from pages that are gone is worth nothing.
+  if (mapping_damaged()) {
+    events_.clear();
+    for (const Scheduler::Item& item : items) {
+      events_.push_back({.seq = item.seq->id, .sample = {}, .finish = FinishReason::kDamaged});
     }
   }
   for (const Event& event : events_) {

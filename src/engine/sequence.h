@@ -19,6 +19,7 @@ enum class FinishReason : uint8_t {
   kLength,     // max_tokens, or the context is full
   kCancelled,  // by the caller
   kError,      // the logits were not numbers
+  kDamaged,    // a file of the model was cut short while it was in use
 };
 
 struct Request {

@@ -32,7 +32,7 @@ void add_metadata(GgufBytes& f) {
   f.number("key count", uint64_t{17});
   const auto value = [&]<class T>(const char* name, GgufKind kind, T number) {
     f.key(name, kind);
-    f.number(std::string("value of ") + name, number, true);
+    f.number(fmt::format("value of {}", name), number, true);
   };
   value("t.u8", GgufKind::kU8, uint8_t{200});
   value("t.i8", GgufKind::kI8, int8_t{-100});
@@ -52,8 +52,8 @@ void add_metadata(GgufBytes& f) {
   f.string("value of t.string", "héllo");
   const auto array = [&](const char* name, GgufKind element, uint64_t count) {
     f.key(name, GgufKind::kArray);
-    f.number(std::string("element type of ") + name, static_cast<uint32_t>(element));
-    f.number(std::string("count of ") + name, count);
+    f.number(fmt::format("element type of {}", name), static_cast<uint32_t>(element));
+    f.number(fmt::format("count of {}", name), count);
   };
   array("t.strings", GgufKind::kString, 40);
   for (int i = 0; i < 40; i++) f.string("element of t.strings", fmt::format("token{}", i));
@@ -75,11 +75,11 @@ void add_tensors(GgufBytes& f) {
   uint64_t offset = 0;
   for (size_t i = 0; i < tensors.size(); i++) {
     const std::string name = fmt::format("t{}", i);
-    f.string("name of " + name, name);
-    f.number("dimensions of " + name, static_cast<uint32_t>(tensors[i].dims.size()));
-    for (const uint64_t dim : tensors[i].dims) f.number("dimension of " + name, dim);
-    f.number("type of " + name, tensors[i].type);
-    f.number("offset of " + name, offset);
+    f.string(fmt::format("name of {}", name), name);
+    f.number(fmt::format("dimensions of {}", name), static_cast<uint32_t>(tensors[i].dims.size()));
+    for (const uint64_t dim : tensors[i].dims) f.number(fmt::format("dimension of {}", name), dim);
+    f.number(fmt::format("type of {}", name), tensors[i].type);
+    f.number(fmt::format("offset of {}", name), offset);
     f.data.emplace_back(offset, offset + tensors[i].bytes);
     offset = (offset + tensors[i].bytes + 63) / 64 * 64;
   }

@@ -87,12 +87,12 @@ class GgufBytes {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
   }
   void string(const std::string& name, std::string_view text) {
-    number(name + " length", uint64_t{text.size()});
+    number(fmt::format("{} length", name), uint64_t{text.size()});
     bytes += text;
   }
   void key(const std::string& name, GgufKind kind) {
-    string("key " + name, name);
-    number("type of " + name, static_cast<uint32_t>(kind));
+    string(fmt::format("key {}", name), name);
+    number(fmt::format("type of {}", name), static_cast<uint32_t>(kind));
   }
 };
 

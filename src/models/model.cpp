@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/mapping_guard.h"
 #include "models/model_list.inc"
 #include "weights/config.h"
 #include "weights/model_files.h"
@@ -79,6 +80,7 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
   const Architecture& arch = find_architecture(config);
   Model model = build(arch, numbers_of(arch, config), open_source(*files, arch.names), options);
   model.files = std::move(files);
+  if (mapping_damaged()) throw Error("[model] a file of '{}' was cut short while it was read", path);
   return model;
 }
 

@@ -1,0 +1,129 @@
+"""`ingot eval`, `bench` and `inspect`: the JSON documents of the contract, on tiny checkpoints."""
+import json
+import math
+
+import models
+import support
+
+
+class LogitsTest(support.TestCase):
+    def logits(self, name, *args):
+        expected = json.loads((models.checkpoint(name) / "expected.json").read_text())
+        ids = ",".join(map(str, expected["token_ids"]))
+        result = support.run("eval", "logits", models.checkpoint(name), "--ids", ids, "--json", *args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout), expected
+
+    def test_equals_the_reference(self):
+        for args in ([], ["--ref"], ["--chunk", "7", "--no-fuse", "all", "--threads", "2"]):
+            got, expected = self.logits("gemma2", "--hidden", *args)
+            self.assertEqual(got["argmax"], expected["argmax"])
+            for a, b in zip(got["logsumexp"], expected["logsumexp"], strict=True):
+                self.assertAlmostEqual(a, b, delta=1e-3)
+            self.assertEqual(len(got["hidden"]), len(expected["hidden"]))
+            for layer, wanted in zip(got["hidden"], expected["hidden"], strict=True):
+                self.assertEqual(len(layer), len(expected["token_ids"]))
+                largest = max(abs(v) for v in wanted[2])
+                for a, b in zip(layer[-1], wanted[2], strict=True):
+                    self.assertAlmostEqual(a, b, delta=1e-3 * largest)
+
+    def test_half_precision_cache_is_close(self):
+        got, expected = self.logits("llama", "--kv", "f16")
+        for a, b in zip(got["logits_last"], expected["logits_last"], strict=True):
+            self.assertAlmostEqual(a, b, delta=2e-2)
+
+    def test_bad_ids(self):
+        model = models.checkpoint("llama")
+        self.assert_fails(support.run("eval", "logits", model, "--ids", "1,999"), 1, "token 999")
+        self.assert_fails(support.run("eval", "logits", model, "--ids", "1,x"), 2, "--ids")
+        self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--no-fuse", "nonsense"), 1, "nonsense")
+        self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--kv", "q2"), 1, "q2")
+
+
+class TextTest(support.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.directory = self.temp_dir()
+        self.model = models.make_tiny(self.directory / "tiny")
+
+    def test_perplexity(self):
+        text = self.directory / "text"
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 20)
+        result = support.run("eval", "ppl", self.model, "--text", text, "--chunks", "3", "--chunk-tokens", "64", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual(len(got["chunk_nll"]), 3)
+        self.assertEqual(got["tokens"], 3 * 31)
+        self.assertAlmostEqual(got["perplexity"], math.exp(sum(got["chunk_nll"]) / got["tokens"]), places=6)
+        text.write_text("short")
+        self.assert_fails(support.run("eval", "ppl", self.model, "--text", text), 1, "tokens")
+
+    def test_task(self):
+        data = self.directory / "task.jsonl"
+        items = [{"query": f"Question {i}", "choices": ["yes", "no", "perhaps"], "gold": i % 3} for i in range(6)]
+        data.write_text("".join(json.dumps(item) + "\n" for item in items))
+        result = support.run("eval", "task", self.model, "--task", "arc_easy", "--data", data, "--limit", "5", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual(got["n"], 5)
+        self.assertTrue(0 <= got["accuracy"] <= 1 and 0 <= got["accuracy_norm"] <= 1)
+        data.write_text('{"query": "x", "choices": ["a"], "gold": 4}\n')
+        self.assert_fails(support.run("eval", "task", self.model, "--task", "piqa", "--data", data), 1, "gold")
+        self.assert_fails(support.run("eval", "task", self.model, "--task", "nonsense", "--data", data), 1, "nonsense")
+
+
+class BenchTest(support.TestCase):
+    def test_json_and_saved_model(self):
+        path = self.temp_dir() / "tiny.gguf"
+        result = support.run("bench", "--shape", "tiny", "--format", "q4_0", "--prompt", "20", "--gen", "5", "--batch",
+                             "1,3", "--repeat", "2", "--json", "--save", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual([r["batch"] for r in got["results"]], [1, 3])
+        for row in got["results"]:
+            for key in ("prefill_tps", "decode_tps", "ttft_ms", "weight_bytes", "percent_of_bandwidth"):
+                self.assertGreater(row[key], 0, key)
+        self.assertGreater(got["machine"]["measured_read_gbs"], 0)
+        # The file is a model like any other, and gives finite numbers.
+        result = support.run("eval", "logits", path, "--ids", "1,5,9", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(all(math.isfinite(v) for v in json.loads(result.stdout)["logits_last"]))
+
+    def test_wrong_usage(self):
+        self.assert_fails(support.run("bench", "--shape", "nonsense"), 1, "nonsense")
+        self.assert_fails(support.run("bench", "--shape", "tiny", "--format", "q9"), 1, "q9")
+        self.assert_fails(support.run("bench", "--batch", "0"), 2, "--batch")
+
+
+class InspectTest(support.TestCase):
+    def test_json(self):
+        result = support.run("inspect", models.checkpoint("qwen3"), "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual(got["architecture"], "qwen3")
+        self.assertEqual(got["layers"], 2)
+        self.assertEqual(sum(t["bytes"] for t in got["tensors"]), got["weight_bytes"])
+
+    def test_graph_names_the_rules(self):
+        text = support.run("inspect", models.checkpoint("llama"), "--graph").stdout
+        for rule in ("share_input", "glu_epilogue", "residual_epilogue", "rope_kv_write"):
+            self.assertIn(f"[{rule}]", text)
+        plain = support.run("inspect", models.checkpoint("llama"), "--graph", "--no-fuse", "all").stdout
+        self.assertNotIn("[share_input]", plain)
+
+    def test_manifest_finds_a_changed_bit(self):
+        directory = self.temp_dir()
+        model = directory / "model.gguf"
+        support.run("bench", "--shape", "tiny", "--prompt", "2", "--gen", "1", "--repeat", "1", "--save", model)
+        manifest = directory / "manifest"
+        self.assertEqual(support.run("inspect", model, "--hash", manifest).returncode, 0)
+        ids = ["--ids", "1", "--verify", manifest]
+        self.assertEqual(support.run("eval", "logits", model, *ids).returncode, 0)
+        data = bytearray(model.read_bytes())
+        data[-1000] ^= 4
+        model.write_bytes(data)
+        self.assert_fails(support.run("eval", "logits", model, *ids), 1, "manifest")
+
+
+if __name__ == "__main__":
+    support.unittest.main()
