@@ -55,6 +55,13 @@ ingot_folder(cli ingot_engine ingot_text CLI11::CLI11 CURL::libcurl edit)
 # without it 18 s.
 target_compile_options(ingot_cli PRIVATE $<$<CONFIG:Release>:-O1>)
 target_precompile_headers(ingot_cli PRIVATE <CLI/CLI.hpp> <fmt/format.h>)
+get_target_property(cli_sources ingot_cli SOURCES)
+foreach(source ${cli_sources})
+  file(STRINGS ${source} uses_parser REGEX "<CLI/CLI.hpp>")
+  if(NOT uses_parser)
+    set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endforeach()
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   add_executable(ingot src/cli/main.cpp)

@@ -18,11 +18,11 @@ import re
 import sys
 from pathlib import Path
 
-from transformers.utils.chat_template_utils import _cached_compile_jinja_template
+from transformers.utils.chat_template_utils import _compile_jinja_template, render_jinja_template
 
 NOW = 1721995200  # 2024-07-26 12:00 UTC; the test sets the same time
 FIXTURE = ["meta-llama-Llama-3.1-8B-Instruct", "meta-llama-Llama-3.2-3B-Instruct", "Qwen-Qwen2.5-7B-Instruct",
-           "Qwen-Qwen3-0.6B", "google-gemma-2-2b-it", "google/gemma-7b-it", "HuggingFaceH4/zephyr-7b-beta",
+           "Qwen-Qwen3-0.6B", "google-gemma-2-2b-it", "_base",
            "HuggingFaceTB/SmolLM3-3B", "microsoft-Phi-3.5-mini-instruct", "mistralai-Mistral-Nemo-Instruct-2407"]
 
 WEATHER = {"type": "function", "function": {
@@ -102,7 +102,7 @@ def strftime_now(form):
 def render(source, data):
     """(text, None) or (None, error)."""
     try:
-        template = _cached_compile_jinja_template(source)
+        template = _compile_jinja_template(source)
         template.environment.globals["strftime_now"] = strftime_now
         template.globals["strftime_now"] = strftime_now
         text = template.render(**json.loads(json.dumps(data)))
@@ -130,6 +130,35 @@ def build(sources, chats):
             cases.append({"template": name, "chat": chat, **({"error": error} if text is None else {"expected": text})})
     return {"now": NOW, "templates": sources, "cases": cases,
             "inputs": {chat: variables(messages, extra) for chat, messages, extra in chats}}
+
+
+def driven(sources):
+    """Requests through the library's own entry: aliases of reasoning, continuing the last message."""
+    ask = {"role": "user", "content": "2+2?"}
+    told = {"role": "assistant", "content": "  Well, it "}
+    requests = [
+        {"messages": [ask, {"role": "assistant", "content": "4", "reasoning": "sum"}]},
+        {"messages": [ask, {"role": "assistant", "thinking": "t", "content": "4"}, ask], "add_generation_prompt": True},
+        {"messages": [ask, told], "continue_final_message": True},
+        {"messages": [ask, {"role": "assistant", "content": [{"type": "text", "text": "It is"}]}],
+         "continue_final_message": True},
+        {"messages": [ask, {"role": "assistant", "content": "", "reasoning": "I add"}],
+         "continue_final_message": "reasoning_content"},
+        {"messages": [ask, {"role": "assistant", "content": None}], "continue_final_message": True},
+    ]
+    cases = []
+    for name, source in sources.items():
+        for request in requests:
+            data = json.loads(json.dumps(request))
+            case = {"template": name, "input": {**request, "bos_token": "<s>", "eos_token": "</s>"}}
+            try:
+                chats, _ = render_jinja_template([data.pop("messages")], chat_template=source, bos_token="<s>",
+                                                 eos_token="</s>", date_string="today", **data)
+                cases.append({**case, "expected": chats[0]})
+            except Exception as error:
+                cases.append({**case, "error": f"{type(error).__name__}: {error}"[:200]})
+            cases[-1]["input"]["date_string"] = "today"
+    return cases
 
 
 TOKEN = re.compile(r"\{[{%#][-+]?|[-+]?[}%#]\}|'[^'\n]*'|\"[^\"\n]*\"|\w+|[^\w\s]|\s+")
@@ -213,6 +242,8 @@ def main(mode, data, out, count="500"):
             sources = mutations(sources, int(count))
             chats = [chat for chat in chats if chat[0] in ("turns", "tool_call", "thinking")]
         result = build(sources, chats)
+        if mode in ("fixture", "all"):
+            result["driven"] = driven({name: text for name, text in sources.items() if "strftime_now" not in text})
     Path(out).write_text(json.dumps(result, ensure_ascii=False, indent=None if mode != "snippets" else 0) + "\n")
     raised = sum("expected" not in case for case in result["cases"])
     print(f"{len(result['cases'])} cases, {raised} of them raise")

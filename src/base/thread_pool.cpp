@@ -15,6 +15,9 @@ namespace {
 // operators of a step and short enough that an idle engine uses no CPU.
 constexpr int kSpins = 4000;
 
+// The part of a ticket that counts what is left.
+constexpr uint64_t kCount = 0xffffffffu;
+
 void pause_cpu() {
 #if defined(__aarch64__)
   asm volatile("yield");
@@ -62,17 +65,20 @@ void ThreadPool::run(int64_t n, const std::function<void(int64_t, int)>& body) {
     for (int64_t i = 0; i < n; ++i) body(i, 0);
     return;
   }
+  CHECK(static_cast<uint64_t>(n) <= kCount, "{} parts of one loop", n);
   body_ = &body;
   n_ = n;
-  next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  {
-    std::lock_guard lock(mutex_);
-    generation_.fetch_add(1, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
+  const uint64_t loop = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+  // Sequentially consistent, as is the sleepers' own pair: either a worker sees the loop or we see that it sleeps.
+  ticket_.store(loop << 32 | static_cast<uint64_t>(n));
+  if (sleepers_.load() > 0) {
+    { std::lock_guard lock(mutex_); }
+    wake_.notify_all();
   }
-  wake_.notify_all();
-  take(0);
-  for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) {
+  while (take_one(0)) {
+  }
+  for (int spin = 0; done_.load(std::memory_order_acquire) != n; ++spin) {
     if (spin < kSpins) {
       pause_cpu();
     } else {
@@ -81,27 +87,33 @@ void ThreadPool::run(int64_t n, const std::function<void(int64_t, int)>& body) {
   }
 }
 
-void ThreadPool::take(int thread) {
-  while (true) {
-    const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= n_) return;
-    (*body_)(i, thread);
+bool ThreadPool::take_one(int thread) {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  while ((ticket & kCount) != 0) {
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
+    const int64_t left = static_cast<int64_t>(ticket & kCount);
+    (*body_)(n_ - left, thread);
+    done_.fetch_add(1, std::memory_order_release);
+    return true;
   }
+  return false;
 }
 
 void ThreadPool::work(int thread) {
-  uint64_t seen = 0;
-  while (true) {
-    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen && !stop_; ++spin)
-      pause_cpu();
-    if (generation_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stop_ || generation_.load(std::memory_order_relaxed) != seen; });
+  while (!stop_) {
+    int spin = 0;
+    while (spin < kSpins && !stop_) {
+      if (take_one(thread)) {
+        spin = 0;
+      } else {
+        pause_cpu();
+        ++spin;
+      }
     }
-    if (stop_ && generation_.load(std::memory_order_acquire) == seen) return;
-    ++seen;
-    take(thread);
-    busy_.fetch_sub(1, std::memory_order_release);
+    std::unique_lock lock(mutex_);
+    ++sleepers_;
+    wake_.wait(lock, [&] { return stop_ || (ticket_.load() & kCount) != 0; });
+    --sleepers_;
   }
 }
 

@@ -32,16 +32,19 @@ class ThreadPool {
 
  private:
   void work(int thread);
-  void take(int thread);
+  bool take_one(int thread);
 
   std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
   const std::function<void(int64_t, int)>* body_ = nullptr;  // of the loop now running
   int64_t n_ = 0;
-  std::atomic<int64_t> next_{0};
-  std::atomic<int> busy_{0};             // workers that have not finished the current loop
-  std::atomic<uint64_t> generation_{0};  // counts loops; a worker runs each once
+  // The loop's number in the upper half, how many of its i nobody has taken yet in the lower. Taking one is a
+  // compare-and-swap: it succeeds only while the loop is open, and run() cannot return before what was taken is done.
+  // So a worker that the system holds back costs nothing unless it holds an i.
+  std::atomic<uint64_t> ticket_{0};
+  std::atomic<int64_t> done_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
 };
 

@@ -11,7 +11,7 @@ namespace ingot {
 namespace {
 
 const std::string& checkpoint() {
-  static const std::string path = std::string(INGOT_SOURCE_DIR) + "/tests/data/arch/llama";
+  static const std::string path = INGOT_SOURCE_DIR "/tests/data/arch/llama";
   return path;
 }
 

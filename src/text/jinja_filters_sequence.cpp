@@ -65,14 +65,16 @@ struct Keyed {
 
 bool key_less(Interp& ip, const std::vector<Value>& a, const std::vector<Value>& b) {
   for (size_t i = 0; i < a.size(); ++i) {
-    if (i + 1 == a.size() || !equals(ip, a[i], b[i])) return less(ip, a[i], b[i]);
+    if (!equals(ip, a[i], b[i])) return less(ip, a[i], b[i]);
   }
   return false;
 }
 
-std::vector<Value> sorted(Interp& ip, std::vector<Keyed> keyed, bool reverse) {
+// `scalar`: the keys are values and not lists, so that equal ones are compared as well and may be refused.
+std::vector<Value> sorted(Interp& ip, std::vector<Keyed> keyed, bool reverse, bool scalar) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
-    return reverse ? key_less(ip, b.key, a.key) : key_less(ip, a.key, b.key);
+    const std::vector<Value>&x = reverse ? b.key : a.key, &y = reverse ? a.key : b.key;
+    return scalar ? less(ip, x[0], y[0]) : key_less(ip, x, y);
   });
   std::vector<Value> out;
   for (Keyed& entry : keyed) out.push_back(std::move(entry.item));
@@ -108,7 +110,7 @@ Value sort(Interp& ip, const Value& in, Args& args) {
     entry.item = std::move(item);
     keyed.push_back(std::move(entry));
   }
-  return ip.list(sorted(ip, std::move(keyed), params.flag(0, false)));
+  return ip.list(sorted(ip, std::move(keyed), params.flag(0, false), false));
 }
 
 Value dictsort(Interp& ip, const Value& in, Args& args) {
@@ -122,7 +124,7 @@ Value dictsort(Interp& ip, const Value& in, Args& args) {
     const Value& order = by == "key" ? key : value;
     keyed.push_back({{params.flag(0, false) ? order : lower_key(ip, order)}, ip.tuple({key, value})});
   }
-  return ip.list(sorted(ip, std::move(keyed), params.flag(2, false)));
+  return ip.list(sorted(ip, std::move(keyed), params.flag(2, false), true));
 }
 
 Value extreme(Interp& ip, const Value& in, Args& args, bool want_max) {
@@ -180,7 +182,7 @@ Value groupby(Interp& ip, const Value& in, Args& args) {
     groups.push_back(group(ip, name, std::move(members)));
     members.clear();
   };
-  for (Value& item : sorted(ip, std::move(keyed), false)) {
+  for (Value& item : sorted(ip, std::move(keyed), false, true)) {
     Value key = key_of(item);
     if (!members.empty() && !equals(ip, key, current)) finish();
     current = key;

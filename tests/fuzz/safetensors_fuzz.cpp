@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 #include "files/safetensors.h"
@@ -23,22 +24,29 @@ void write_file(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// Made once, removed at the end.
-const std::string& directory() {
-  static const std::string path = [] {
+// A temporary directory, made once and removed at the end.
+struct Directory {
+  std::string path;
+  Directory() {
     char pattern[] = "/tmp/ingot_safetensors_fuzz_XXXXXX";
-    std::string made = ::mkdtemp(pattern);
+    path = ::mkdtemp(pattern);
     for (const char name : {'a', 'b'}) {
       std::string header = R"({"?":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
       header[2] = name;
       const uint64_t n = header.size();
       std::string bytes(reinterpret_cast<const char*>(&n), sizeof(n));
-      write_file(made + "/" + name + ".safetensors", bytes + header + "xy");
+      write_file(path + "/" + name + ".safetensors", bytes + header + "xy");
     }
-    std::atexit([] { std::filesystem::remove_all(directory()); });
-    return made;
-  }();
-  return path;
+  }
+  ~Directory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+const std::string& directory() {
+  static const Directory made;
+  return made.path;
 }
 
 uint64_t walk(const SafeTensors& file) {

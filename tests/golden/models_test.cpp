@@ -41,6 +41,7 @@ class Stories : public testing::TestWithParam<std::string> {
 TEST_P(Stories, LogitsEqualReference) {
   const std::string golden = test_data("golden/" + GetParam() + ".logits.json");
   SKIP_WITHOUT(golden);
+  SKIP_WITHOUT(model());
   const JsonObject expected = as_object(read_json_file(golden), "golden");
   const std::vector<int32_t> tokens = int_list(expected, "token_ids");
   for (const Kernels kernels : {Kernels::kRef, Kernels::kFast}) {
@@ -62,6 +63,7 @@ TEST_P(Stories, LogitsEqualReference) {
 TEST_P(Stories, GreedyTextEqualsPublished) {
   const std::string golden = test_data("golden/llama2c_greedy.json");
   SKIP_WITHOUT(golden);
+  SKIP_WITHOUT(model());
   const Json cases = read_json_file(golden);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(model());
   TestEngine test(model(), {.threads = 2});

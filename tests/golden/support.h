@@ -17,12 +17,12 @@
 namespace ingot {
 
 // Files that are committed with the tests.
-inline std::string fixture(const std::string& name) { return std::string(INGOT_SOURCE_DIR) + "/tests/data/" + name; }
+inline std::string fixture(const std::string& name) { return std::string(INGOT_SOURCE_DIR "/tests/data/") + name; }
 
 // Large files beside the repository: $INGOT_TEST_DATA, or ../shared/data.
 inline std::string test_data(const std::string& name) {
   const char* root = std::getenv("INGOT_TEST_DATA");
-  return (root ? std::string(root) : std::string(INGOT_SOURCE_DIR) + "/../shared/data") + "/" + name;
+  return (root ? std::string(root) : std::string(INGOT_SOURCE_DIR "/../shared/data")) + "/" + name;
 }
 
 #define SKIP_WITHOUT(path) \

@@ -223,7 +223,7 @@ std::vector<Case> cases() {
 
 const std::vector<std::vector<Seq>>& batches() {
   static const std::vector<std::vector<Seq>> all = {
-      {{1, 1, 0}},  {{1, 63, 0}},  {{1, 65, 0}},
+      {{1, 1, 0}},  {{1, 63, 0}},  {{1, 131, 0}},
       {{1, 1, 63}}, {{1, 1, 256}}, {{1, 9, 60}, {2, 1, 0}, {3, 40, 0}, {4, 1, 130}, {5, 3, 62}},
   };
   return all;
