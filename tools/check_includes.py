@@ -46,7 +46,7 @@ LIBRARIES = {
     "gmock/": ("test",),
 }
 
-TEST = re.compile(r"_test\.cpp$|/test_\w+\.(h|cpp)$")  # tests and what only they use
+TEST = re.compile(r"_test(_\w+)?\.(h|cpp)$|/test_\w+\.(h|cpp)$")  # tests and what only they use
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -4,12 +4,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "text/stop_strings.h"
 #include "text/stream_decoder.h"
@@ -101,7 +101,8 @@ double Answer::decode_tps() const {
   return static_cast<double>(tokens.size() - 1) / decode_seconds;
 }
 
-Answer answer(Session& session, const Question& question, const std::function<void(std::string_view)>& show) {
+Answer answer(Session& session, const Question& question, const std::function<void(std::string_view)>& show,
+              const std::function<bool()>& stop) {
   Answer result;
   result.prompt_tokens = static_cast<int>(question.prompt.size());
   TextOut out(session, question, show, result.text);
@@ -112,7 +113,7 @@ Answer answer(Session& session, const Question& question, const std::function<vo
   const Clock::time_point start = Clock::now();
   Clock::time_point first = start;
   while (!engine.idle()) {
-    if (interrupted()) {
+    if (stop()) {
       engine.cancel(submitted.id);
       result.end = AnswerEnd::kInterrupted;
       break;

@@ -38,9 +38,11 @@ struct Answer {
   double decode_tps() const;  // 0 where fewer than two tokens were made
 };
 
-// Calls `show` with each piece of text: valid UTF-8, never a part of a character or of a stop string. Throws Error
-// where the request can never be served. REQUIRES: an InterruptGuard lives; the engine is idle.
-Answer answer(Session& session, const Question& question, const std::function<void(std::string_view)>& show);
+// Calls `show` with each piece of text: valid UTF-8, never a part of a character or of a stop string. `stop` is asked
+// before each step whether the person wants no more. Throws Error where the request can never be served.
+// REQUIRES: the engine is idle.
+Answer answer(Session& session, const Question& question, const std::function<void(std::string_view)>& show,
+              const std::function<bool()>& stop);
 
 // "stop", "length" or "interrupted".
 const char* finish_reason(AnswerEnd end);

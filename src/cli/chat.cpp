@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/cache.h"
@@ -19,6 +21,26 @@ namespace {
 
 // Room that is kept for an answer before old turns are hidden: a few paragraphs, at most a quarter of the context.
 constexpr int kAnswerTokens = 512;
+
+volatile std::sig_atomic_t g_stop = 0;
+
+// While one lives, Ctrl-C stops an answer and never the program, however often it is pressed while a step takes long.
+class StopKey {
+ public:
+  StopKey() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { g_stop = 1; };
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &action, &old_);
+  }
+  ~StopKey() { sigaction(SIGINT, &old_, nullptr); }
+  StopKey(const StopKey&) = delete;
+  StopKey& operator=(const StopKey&) = delete;
+
+ private:
+  struct sigaction old_ {};
+};
 
 std::string history_file() {
   try {
@@ -76,13 +98,16 @@ std::vector<Token> Chat::fit_prompt() {
 
 void Chat::turn(const std::string& text) {
   conversation_.add_user(text);
-  const InterruptGuard guard;
+  g_stop = 0;
+  const auto stop = [&] { return editor_.interactive() ? g_stop != 0 : interrupted(); };
+  std::optional<InterruptGuard> guard;
+  if (!editor_.interactive()) guard.emplace();
   try {
     const Question question{.prompt = fit_prompt(),
                             .sampling = sampling_params(options_.sampling, session_.sampling()),
                             .max_tokens = options_.sampling.max_tokens,
                             .stop = options_.sampling.stop};
-    last_ = answer(session_, question, write_text);
+    last_ = answer(session_, question, write_text, stop);
   } catch (const Error&) {
     conversation_.drop_last();
     throw;
@@ -108,7 +133,9 @@ void Chat::report(const Answer& answer) {
 }
 
 int Chat::run() {
+  std::optional<StopKey> stop_key;
   if (editor_.interactive()) {
+    stop_key.emplace();
     fmt::print(stderr, "{} · context {} · /help for commands, Ctrl-D to leave\n\n", base_name(session_.path()),
                session_.context());
   }

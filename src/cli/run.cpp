@@ -119,9 +119,10 @@ int run(Options& options) {
   if (common.verbose) print_verbose(session, question.sampling);
 
   const InterruptGuard guard;
-  const Answer result = answer(session, question, [&](std::string_view text) {
+  const auto show = [&](std::string_view text) {
     if (!common.json) write_text(text);
-  });
+  };
+  const Answer result = answer(session, question, show, interrupted);
   if (common.json) {
     print_json(session, result, question.sampling);
   } else if (!result.text.ends_with('\n')) {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/monotonic_resource.hpp>
-#include <boost/json/parser.hpp>
+#include <boost/json/value_stack.hpp>
+#include <charconv>
 #include <cmath>
 #include <optional>
 #include <unordered_set>
@@ -20,81 +21,108 @@ namespace {
 using boost::json::error_code;
 using BoostView = boost::json::string_view;
 
-// Sees the text as events and stores only the keys of the objects that are open.
-struct LimitsHandler {
+// Builds the value from the parser's events, which keep the limits on the way.
+struct Builder {
   static constexpr size_t max_object_size = ~size_t{0};
   static constexpr size_t max_array_size = ~size_t{0};
   static constexpr size_t max_key_size = ~size_t{0};
   static constexpr size_t max_string_size = ~size_t{0};
 
-  const JsonLimits* limits = nullptr;
+  Builder(const JsonLimits& given, boost::json::storage_ptr storage) : limits(given), stack(std::move(storage)) {}
+
+  const JsonLimits& limits;
+  boost::json::value_stack stack;
   size_t values = 0;
-  std::vector<std::unordered_set<std::string>> open_objects;
-  std::string key;
-  std::string problem;  // not empty: why the pass ended
+  std::vector<std::unordered_set<std::string>> keys;  // of each open object, when duplicates are refused
+  std::string part;                                   // the beginning of a key or a number
+  std::string problem;                                // not empty: why the parse ended
 
   bool fail(error_code& ec, std::string text) {
     problem = std::move(text);
     ec = boost::json::error::syntax;
     return false;
   }
-  bool value(error_code& ec) {
+  bool count(error_code& ec) {
     values++;
-    if (limits->max_values == 0 || values <= limits->max_values) return true;
-    return fail(ec, fmt::format("more than {} values", limits->max_values));
+    if (limits.max_values == 0 || values <= limits.max_values) return true;
+    return fail(ec, fmt::format("more than {} values", limits.max_values));
   }
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
   bool on_object_begin(error_code& ec) {
-    open_objects.emplace_back();
-    return value(ec);
+    if (limits.reject_duplicate_keys) keys.emplace_back();
+    return count(ec);
   }
-  bool on_object_end(size_t, error_code&) {
-    open_objects.pop_back();
+  bool on_object_end(size_t n, error_code&) {
+    if (limits.reject_duplicate_keys) keys.pop_back();
+    stack.push_object(n);
     return true;
   }
-  bool on_array_begin(error_code& ec) { return value(ec); }
-  bool on_array_end(size_t, error_code&) { return true; }
-  bool on_key_part(BoostView part, size_t, error_code&) {
-    key.append(part.data(), part.size());
+  bool on_array_begin(error_code& ec) { return count(ec); }
+  bool on_array_end(size_t n, error_code&) {
+    stack.push_array(n);
     return true;
   }
-  bool on_key(BoostView part, size_t, error_code& ec) {
-    key.append(part.data(), part.size());
-    const std::string whole = std::exchange(key, {});
-    if (!limits->reject_duplicate_keys || open_objects.back().insert(whole).second) return true;
-    return fail(ec, fmt::format("duplicate key '{}'", utf8_printable(whole)));
+  bool on_key_part(BoostView text, size_t, error_code&) {
+    if (limits.reject_duplicate_keys) part.append(text.data(), text.size());
+    stack.push_chars(text);
+    return true;
   }
-  bool on_string_part(BoostView, size_t, error_code&) { return true; }
-  bool on_string(BoostView, size_t, error_code& ec) { return value(ec); }
-  bool on_number_part(BoostView, error_code&) { return true; }
-  bool on_int64(int64_t, BoostView, error_code& ec) { return value(ec); }
-  bool on_uint64(uint64_t, BoostView, error_code& ec) { return value(ec); }
-  bool on_double(double, BoostView, error_code& ec) { return value(ec); }
-  bool on_bool(bool, error_code& ec) { return value(ec); }
-  bool on_null(error_code& ec) { return value(ec); }
+  bool on_key(BoostView text, size_t, error_code& ec) {
+    stack.push_key(text);
+    if (!limits.reject_duplicate_keys) return true;
+    part.append(text.data(), text.size());
+    const std::string key = std::exchange(part, {});
+    return keys.back().insert(key).second || fail(ec, fmt::format("duplicate key '{}'", utf8_printable(key)));
+  }
+  bool on_string_part(BoostView text, size_t, error_code&) {
+    stack.push_chars(text);
+    return true;
+  }
+  bool on_string(BoostView text, size_t, error_code& ec) {
+    stack.push_string(text);
+    return count(ec);
+  }
+  bool on_number_part(BoostView text, error_code&) {
+    part.append(text.data(), text.size());
+    return true;
+  }
+  bool on_int64(int64_t number, BoostView, error_code& ec) {
+    part.clear();
+    stack.push_int64(number);
+    return count(ec);
+  }
+  bool on_uint64(uint64_t number, BoostView, error_code& ec) {
+    part.clear();
+    stack.push_uint64(number);
+    return count(ec);
+  }
+  // The parser's own double can be a unit in the last place off; from_chars gives the nearest one. Out of its range
+  // (1e999, 1e-999) the parser's infinity or zero stands.
+  bool on_double(double number, BoostView text, error_code& ec) {
+    part.append(text.data(), text.size());
+    double nearest = 0;
+    const auto [end, problem_code] = std::from_chars(part.data(), part.data() + part.size(), nearest);
+    const bool whole = problem_code == std::errc() && end == part.data() + part.size();
+    stack.push_double(whole ? nearest : number);
+    part.clear();
+    return count(ec);
+  }
+  bool on_bool(bool value, error_code& ec) {
+    stack.push_bool(value);
+    return count(ec);
+  }
+  bool on_null(error_code& ec) {
+    stack.push_null();
+    return count(ec);
+  }
   bool on_comment_part(BoostView, error_code&) { return true; }
   bool on_comment(BoostView, error_code&) { return true; }
 };
 
-boost::json::parse_options options_of(const JsonLimits& limits) {
-  boost::json::parse_options options;
-  options.max_depth = limits.max_depth;
-  return options;
-}
-
 // The beginning of a message: a caller that speaks for another part gives its tag with the name.
 std::string tagged(std::string_view what) {
   return what.starts_with('[') ? std::string(what) : fmt::format("[json] {}", what);
-}
-
-void check_limits(std::string_view text, std::string_view where, const JsonLimits& limits) {
-  boost::json::basic_parser<LimitsHandler> parser(options_of(limits));
-  parser.handler().limits = &limits;
-  error_code ec;
-  const size_t pos = parser.write_some(false, text.data(), text.size(), ec);
-  const std::string& problem = parser.handler().problem;
-  if (!problem.empty()) throw Error("{}: {} at byte {}", tagged(where), problem, pos);
 }
 
 // `text` with Infinity and NaN outside of strings as JSON can say them; nothing where there are none.
@@ -155,17 +183,21 @@ Json parse_json(std::string_view text, std::string_view where, const JsonLimits&
   std::optional<std::string> rewritten;
   if (limits.allow_nonfinite) rewritten = without_nonfinite(text);
   if (rewritten) text = *rewritten;
-  if (limits.reject_duplicate_keys || limits.max_values != 0) check_limits(text, where, limits);
-  boost::json::parser parser({}, options_of(limits));
+  boost::json::parse_options options;
+  options.max_depth = limits.max_depth;
   // One arena for all values: a vocabulary of 260,000 strings is not as many calls of malloc and free.
   const size_t first = std::clamp(text.size(), size_t{512}, size_t{1} << 20);
-  parser.reset(boost::json::make_shared_resource<boost::json::monotonic_resource>(first));
+  boost::json::basic_parser<Builder> parser(options, limits,
+                                            boost::json::make_shared_resource<boost::json::monotonic_resource>(first));
   error_code ec;
-  size_t pos = parser.write_some(text.data(), text.size(), ec);
-  if (ec) throw Error("{}: {} at byte {}", tagged(where), ec.message(), pos);
+  size_t pos = parser.write_some(false, text.data(), text.size(), ec);
+  if (ec) {
+    const std::string& problem = parser.handler().problem;
+    throw Error("{}: {} at byte {}", tagged(where), problem.empty() ? ec.message() : problem, pos);
+  }
   while (pos < text.size() && std::string_view(" \t\r\n").find(text[pos]) != std::string_view::npos) pos++;
   if (pos < text.size()) throw Error("{}: more text after the value at byte {}", tagged(where), pos);
-  return parser.release();
+  return parser.handler().stack.release();
 }
 
 std::string read_text_file(const std::string& path, size_t max_bytes) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <random>
 #include <string>
 
 #include "base/utf8.h"
@@ -40,6 +42,21 @@ TEST(Json, WritesNumbersThatReadBackTheSame) {
   EXPECT_EQ(to_json(Json(1.0)), "1.0");
   JsonArray strange = {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
   EXPECT_EQ(to_json(strange), "[null,null,null]");
+}
+
+TEST(Json, ReadsTheNearestDouble) {
+  EXPECT_EQ(parse("-1.4E-300").get_double(), -1.4e-300);
+  EXPECT_EQ(parse("[0.1,7.2057594037927933e16]").at(1).get_double(), 7.2057594037927933e16);
+  EXPECT_EQ(parse("9007199254740993.0").get_double(), 9007199254740992.0);
+  EXPECT_EQ(parse("123456789012345678901234567890").get_double(), 123456789012345678901234567890.0);
+  EXPECT_EQ(parse("1e-999").get_double(), 0.0);
+  EXPECT_EQ(parse("-1e999").get_double(), -std::numeric_limits<double>::infinity());
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 20'000; i++) {
+    const double value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    ASSERT_EQ(parse(to_json(Json(value))).get_double(), value);
+  }
 }
 
 TEST(Json, WritesInvalidUtf8AsReplacementCharacters) {

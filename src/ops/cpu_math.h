@@ -4,7 +4,7 @@
 // so that a copy compiled for a newer CPU never stands in for the baseline's at link time.
 //
 // Largest errors over all finite floats, measured against float64 by cpu_math_test.cpp: exp 1 ulp,
-// tanh 3 ulp, erf 3 ulp, sigmoid 3 ulp. NaN gives NaN.
+// tanh 3 ulp, erf 3 ulp. NaN gives NaN.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ std::string json_escape(uint32_t cp) {
 }
 
 void append_json_string(Interp& interp, Text& out, const Text& text, bool ascii) {
-  interp.budget().scan(text.size());
+  interp.budget().scan(2 * text.size());
   out.append("\"", true);
   const std::string& bytes = text.bytes();
   size_t plain = 0;

@@ -31,6 +31,7 @@ Value last(Interp& ip, const Value& in, Args& args) {
   Params params(ip, "last", args, {});
   if (in.is(Kind::kGenerator) || in.is(Kind::kLoop)) ip.fail("'generator' object is not reversible");
   if (in.is_str() && !in.text().empty()) return char_of(ip, in, in.as<Str>().length() - 1);
+  if (in.is_sequence() && !in.items().empty()) return in.items().back();
   std::vector<Value> items = ip.collect(in);
   return items.empty() ? Value::undefined() : items.back();
 }

@@ -69,7 +69,10 @@ Value Interp::keep(Value value) {
 }
 
 std::vector<Value> Interp::collect(const Value& source) {
-  if (source.is_sequence()) return source.items();
+  if (source.is_sequence()) {
+    budget_.step(static_cast<int64_t>(source.items().size() / 16));
+    return source.items();
+  }
   std::vector<Value> out;
   Cursor cursor(*this, source);
   for (Value item; cursor.next(item);) {

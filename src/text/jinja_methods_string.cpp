@@ -107,7 +107,7 @@ Value find(Interp& ip, const Value& self, Args& args) {
   ip.budget().scan(self.text().size());
   if (std::optional<Span> range = char_range(ip, self, args, 1)) {
     std::string_view s = self.text().view().substr(range->begin, range->end - range->begin);
-    size_t at = back ? s.rfind(what.view()) : s.find(what.view());
+    size_t at = back ? find_text_back(ip, s, what.view()) : find_text(ip, s, what.view(), 0);
     if (at != std::string_view::npos) {
       return Value::integer(static_cast<int64_t>(count_chars(self.text().view().substr(0, range->begin + at))));
     }
@@ -125,7 +125,7 @@ Value count(Interp& ip, const Value& self, Args& args) {
   std::string_view s = self.text().view().substr(range->begin, range->end - range->begin);
   if (what.empty()) return Value::integer(static_cast<int64_t>(count_chars(s)) + 1);
   int64_t n = 0;
-  for (size_t at = s.find(what.view()); at != std::string_view::npos; at = s.find(what.view(), at + what.size())) ++n;
+  for (size_t at = 0; (at = find_text(ip, s, what.view(), at)) != std::string_view::npos; at += what.size()) ++n;
   return Value::integer(n);
 }
 

@@ -5,7 +5,7 @@
 
 #include "text/jinja_filters.h"
 #include "text/jinja_interp.h"
-#include "text/jinja_print.h"
+#include "text/jinja_strings.h"
 
 namespace ingot::jinja {
 namespace {
@@ -250,8 +250,7 @@ bool contains(Interp& interp, const Value& container, const Value& item) {
     if (!item.is_str()) {
       interp.fail(fmt::format("'in <string>' requires string as left operand, not {}", type_name(item.kind())));
     }
-    interp.budget().scan(container.text().size());
-    return container.text().bytes().find(item.text().bytes()) != std::string::npos;
+    return find_text(interp, container.text().view(), item.text().view(), 0) != std::string_view::npos;
   }
   bool keys = container.is(Kind::kView) && container.as<View>().part == View::kKeys;
   if (container.is(Kind::kDict) || keys) {

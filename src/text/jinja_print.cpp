@@ -83,11 +83,12 @@ void append_quoted(Text& out, const Text& text) {
   out.append(std::string_view(&quote, 1), true);
   size_t plain = 0;  // characters that are copied as they are, in one piece
   for (size_t i = 0; i < bytes.size();) {
-    Char c = char_at(bytes, i);
-    if (c.cp >= 32 && c.cp < 127 && c.cp != '\\' && c.cp != static_cast<uint32_t>(quote)) {
+    unsigned char byte = static_cast<unsigned char>(bytes[i]);
+    if (byte >= 32 && byte < 127 && byte != '\\' && bytes[i] != quote) {
       ++i;
       continue;
     }
+    Char c = char_at(bytes, i);
     out.append(text, plain, i);
     append_char(out, text, i, c, quote);
     i += c.size;
@@ -102,7 +103,7 @@ void append_repr(Interp& interp, Text& out, const Value& value) {
   Interp::Deeper deeper(interp);  // namespaces may hold themselves
   switch (value.kind()) {
     case Kind::kStr:
-      interp.budget().scan(value.text().size());
+      interp.budget().scan(2 * value.text().size());
       if (value.markup()) out.append("Markup(", true);
       append_quoted(out, value.text());
       if (value.markup()) out.append(")", true);

@@ -1,6 +1,7 @@
 #include "text/jinja_strings.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "text/jinja_interp.h"
 #include "text/jinja_unicode.h"
@@ -20,7 +21,11 @@ Text each_case(Interp& interp, const Text& text, F&& to_case) {
   std::string mapped;
   text.each_run([&](size_t begin, size_t end, bool by_template) {
     mapped.clear();
-    for (size_t i = begin; i < end; i += char_at(text.view(), i).size) append_case(mapped, text.view(), i, to_case(i));
+    for (size_t i = begin, size = 0; i < end; i += size) {
+      size = char_at(text.view(), i).size;
+      if (size > 1) interp.budget().step();  // searched for in tables
+      append_case(mapped, text.view(), i, to_case(i));
+    }
     out.append(mapped, by_template);
   });
   return out;
@@ -36,6 +41,21 @@ bool in_chars(std::string_view chars, uint32_t cp) {
 }
 
 }  // namespace
+
+size_t find_text(Interp& interp, std::string_view text, std::string_view what, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (what.empty()) return from;
+  const void* found = memmem(text.data() + from, text.size() - from, what.data(), what.size());
+  size_t at = found == nullptr ? text.size() : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+  interp.budget().step(static_cast<int64_t>((at - from) >> (what.size() > 16 ? 4 : 6)));  // 4 ns or 1 ns a byte
+  return found == nullptr ? std::string_view::npos : at;
+}
+
+size_t find_text_back(Interp& interp, std::string_view text, std::string_view what) {
+  // There is no linear search from the back: what it may cost is paid before.
+  if (what.size() > 16) interp.budget().step(static_cast<int64_t>((text.size() >> 3) * (what.size() >> 3)));
+  return text.rfind(what);
+}
 
 Text map_case(Interp& interp, const Text& text, CaseMode mode) {
   std::string_view s = text.view();
@@ -77,13 +97,13 @@ Text strip_text(Interp& interp, const Text& text, const Text* chars, bool left, 
     return text.sub(begin, end);
   }
   while (left && begin < end) {
-    interp.budget().scan(chars->size());
+    interp.budget().step(1 + static_cast<int64_t>(chars->size() / 16));
     Char c = char_at(s, begin);
     if (!in_chars(chars->view(), c.cp)) break;
     begin += c.size;
   }
   while (right && begin < end) {
-    interp.budget().scan(chars->size());
+    interp.budget().step(1 + static_cast<int64_t>(chars->size() / 16));
     size_t start = char_before(s, end);
     if (!in_chars(chars->view(), char_at(s, start).cp)) break;
     end = start;
@@ -97,7 +117,7 @@ Text replace_text(Interp& interp, const Text& text, const Text& from, const Text
   Text out;
   size_t done = 0;
   for (size_t at = 0; count > 0; --count) {
-    size_t found = text.bytes().find(from.bytes(), at);
+    size_t found = find_text(interp, text.view(), from.view(), at);
     if (found == std::string::npos) break;
     interp.budget().step(1 + static_cast<int64_t>(to.size() >> 6));
     interp.budget().room(out.size() + to.size());
@@ -165,9 +185,9 @@ std::vector<Span> split_by(Interp& interp, const Text& text, const Text& separat
     interp.budget().step();
     size_t found = std::string::npos;
     if (!from_back) {
-      found = s.find(separator.bytes(), begin);
-    } else if (end >= separator.size()) {
-      found = s.rfind(separator.bytes(), end - separator.size());
+      found = find_text(interp, s, separator.view(), begin);
+    } else {
+      found = find_text_back(interp, std::string_view(s).substr(0, end), separator.view());
     }
     if (found == std::string::npos) break;
     if (from_back) {
@@ -215,15 +235,19 @@ Value spans_to_list(Interp& interp, const Value& str, const std::vector<Span>& s
 Text pad(Interp& interp, const Text& text, int64_t before, int64_t after, std::string_view fill) {
   before = std::max<int64_t>(before, 0);
   after = std::max<int64_t>(after, 0);
-  // Widths come from the template: bounded before anything is made.
-  for (int64_t n : {before, after}) {
+  auto filling = [&](int64_t n) {
+    // Widths come from the template: bounded before anything is made.
     interp.budget().room(n > (int64_t{1} << 40) ? SIZE_MAX : static_cast<size_t>(n) * fill.size());
     interp.budget().step(n / 16);
-  }
+    if (fill.size() == 1) return std::string(static_cast<size_t>(n), fill[0]);
+    std::string out;
+    for (int64_t i = 0; i < n; ++i) out += fill;
+    return out;
+  };
   Text out;
-  for (int64_t i = 0; i < before; ++i) out.append(fill, true);
+  out.append(filling(before), true);
   out.append(text);
-  for (int64_t i = 0; i < after; ++i) out.append(fill, true);
+  out.append(filling(after), true);
   return out;
 }
 

@@ -18,6 +18,10 @@ Text title_words(Interp& interp, const Text& text);
 Text strip_text(Interp& interp, const Text& text, const Text* chars, bool left, bool right);
 Text replace_text(Interp& interp, const Text& text, const Text& from, const Text& to, int64_t count);
 
+// The first place of `what` at or after `from`, or npos. In time linear in both: std::string::find is not.
+size_t find_text(Interp& interp, std::string_view text, std::string_view what, size_t from);
+size_t find_text_back(Interp& interp, std::string_view text, std::string_view what);
+
 struct Span {
   size_t begin, end;
 };

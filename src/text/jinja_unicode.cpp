@@ -1,6 +1,7 @@
 #include "text/jinja_unicode.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,11 @@ const std::vector<uint32_t>& borders(Property property) {
       sums(kTitleBorders),   sums(kIgnorableBorders), sums(kIdentifierBorders),
   };
   return tables[static_cast<size_t>(property)];
+}
+
+bool search_property(uint32_t cp, Property property) {
+  const std::vector<uint32_t>& table = borders(property);
+  return (std::upper_bound(table.begin(), table.end(), cp) - table.begin()) % 2 == 1;
 }
 
 const CaseSpecial* find_special(std::span<const CaseSpecial> table, uint32_t cp) {
@@ -71,8 +77,19 @@ bool append_special(std::string& out, const CaseSpecial* special) {
 }  // namespace
 
 bool has_property(uint32_t cp, Property property) {
-  const std::vector<uint32_t>& table = borders(property);
-  return (std::upper_bound(table.begin(), table.end(), cp) - table.begin()) % 2 == 1;
+  if (cp < 128) {  // nearly all of them: one bit for each property
+    static const std::array<uint16_t, 128> ascii = [] {
+      std::array<uint16_t, 128> bits{};
+      for (uint32_t c = 0; c < 128; ++c) {
+        for (int p = 0; p <= static_cast<int>(Property::kWord); ++p) {
+          if (search_property(c, static_cast<Property>(p))) bits[c] = static_cast<uint16_t>(bits[c] | (1u << p));
+        }
+      }
+      return bits;
+    }();
+    return (ascii[cp] >> static_cast<int>(property) & 1) != 0;
+  }
+  return search_property(cp, property);
 }
 
 Char char_at(std::string_view s, size_t pos) {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "base/utf8.h"
-#include "text/tokenizer_test_data.h"
+#include "text/test_tokenizers.h"
 
 namespace ingot {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "files/gguf.h"
 #include "files/gguf_writer.h"
+#include "text/test_tokenizers.h"
 #include "text/tokenizer_load.h"
-#include "text/tokenizer_test_data.h"
 
 namespace ingot {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <functional>
 
+#include "text/test_tokenizers.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_test_data.h"
 
 namespace ingot {
 namespace {

@@ -27,6 +27,13 @@ std::vector<float> floats(const JsonObject& object, const char* key) {
   return result;
 }
 
+// Nothing where the key is absent or null.
+std::optional<double> optional_float(const JsonObject& object, const char* key) {
+  const Json* value = find(object, key);
+  if (!value || value->is_null()) return {};
+  return as_float(*value, key);
+}
+
 // Reads one object of rope parameters: rope_parameters, one of its parts, or the older rope_scaling.
 void read_rope_object(RopeSpec& spec, const JsonObject& object) {
   spec.theta = get_float(object, "rope_theta", spec.theta);
@@ -37,9 +44,9 @@ void read_rope_object(RopeSpec& spec, const JsonObject& object) {
       static_cast<int>(get_int(object, "original_max_position_embeddings", spec.original_context, 0, int64_t{1} << 30));
   spec.beta_fast = get_float(object, "beta_fast", 32.0);
   spec.beta_slow = get_float(object, "beta_slow", 1.0);
-  if (find(object, "attention_factor")) spec.attention_factor = get_float(object, "attention_factor", 1.0);
-  if (find(object, "mscale")) spec.mscale = get_float(object, "mscale", 1.0);
-  if (find(object, "mscale_all_dim")) spec.mscale_all_dim = get_float(object, "mscale_all_dim", 1.0);
+  spec.attention_factor = optional_float(object, "attention_factor");
+  spec.mscale = optional_float(object, "mscale");
+  spec.mscale_all_dim = optional_float(object, "mscale_all_dim");
   spec.truncate = get_bool(object, "truncate", true);
   spec.low_freq_factor = get_float(object, "low_freq_factor", 1.0);
   spec.high_freq_factor = get_float(object, "high_freq_factor", 4.0);
@@ -83,7 +90,11 @@ void read_rope_gguf(Hparams& hp, const Config& config) {
   spec.kind = rope_kind(config.string("", "rope.scaling.type").value_or("none"));
   spec.factor = config.number("", "rope.scaling.factor").value_or(1.0);
   spec.original_context = config.integer("", "rope.scaling.original_context_length", 0, 1 << 30, 0);
-  if (const auto attn = config.number("", "rope.scaling.attn_factor")) spec.attention_factor = *attn;
+  if (const auto attn = config.number("", "rope.scaling.attn_factor")) {
+    // GGUF multiplies yarn's own factor by it; a config replaces yarn's by it.
+    const bool scaled = spec.kind == RopeKind::kYarn && spec.factor > 1;
+    spec.attention_factor = *attn * (scaled ? 0.1 * std::log(spec.factor) + 1 : 1);
+  }
   const int rotary = config.integer("", "rope.dimension_count", 0, 1 << 16, hp.head_dim);
   spec.partial = static_cast<double>(rotary) / hp.head_dim;
   spec.freq_factors = tensor_floats(config.gguf(), "rope_freqs.weight");

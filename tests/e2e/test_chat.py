@@ -138,6 +138,7 @@ class Terminal:
             os.waitpid(self.pid, 0)
 
     def type(self, text):
+        time.sleep(0.1)  # the prompt is shown a moment before the terminal is set up to read keys
         os.write(self.fd, text.encode())
 
     def read(self, seconds):
@@ -242,7 +243,7 @@ class TerminalChatTest(support.TestCase):
         terminal.expect("Hello\r\n")
         terminal.expect(r"[^\r\n]")
         time.sleep(0.3)
-        terminal.type("\x03")
+        os.write(terminal.fd, b"\x03\x03\x03")
         terminal.expect(r"\(stopped\)")
         terminal.expect(self.PROMPT)
         messages = self.saved(terminal)

@@ -142,7 +142,7 @@ def json_seeds():
     yield "nonfinite", b'{"a":[Infinity,-Infinity,NaN],"s":"NaN \\" Infinity"}'
     yield "duplicate", b'{"a":1,"b":{"a":1},"a":2}'
     yield "escapes", b'["\\u00e9\\ud83e\\udd8a\\n\\t\\r\\"\\\\\\u0001", "\xc3\xa9"]'
-    yield "numbers", b"[0,-0.0,1e5,1.5E-300,18446744073709551615,-9223372036854775808,1e999]"
+    yield "numbers", b"[0,-0.0,-1.4E-300,1e5,1.5E-300,18446744073709551615,-9223372036854775808,1e999]"
     yield "deep", b"[" * 70 + b"]" * 70
     yield "trailing", b"{} x"
     yield "incomplete", b'{"a":'

@@ -1,7 +1,6 @@
 #include "ops/sample/sample_adjust_cpu.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
