@@ -63,7 +63,7 @@ class TempDir {
 // The directory of the test data, or "" where it is not there.
 inline std::string test_data() {
   const char* set = std::getenv("INGOT_TEST_DATA");
-  const std::string path = set != nullptr ? set : std::string(INGOT_SOURCE_DIR) + "/../shared/data";
+  const std::string path = set != nullptr ? set : std::string(INGOT_SOURCE_DIR "/../shared/data");
   return std::filesystem::is_directory(path) ? path : "";
 }
 

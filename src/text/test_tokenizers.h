@@ -19,13 +19,13 @@
 namespace ingot {
 
 inline std::string fixture(const std::string& name) {
-  return std::string(INGOT_SOURCE_DIR) + "/tests/data/tokenizers/" + name;
+  return std::string(INGOT_SOURCE_DIR "/tests/data/tokenizers/") + name;
 }
 
 // A path under INGOT_TEST_DATA, or under ../shared/data beside the project.
 inline std::string test_data(const std::string& name) {
   const char* root = std::getenv("INGOT_TEST_DATA");
-  return (root != nullptr ? std::string(root) : std::string(INGOT_SOURCE_DIR) + "/../shared/data") + "/" + name;
+  return (root != nullptr ? std::string(root) : std::string(INGOT_SOURCE_DIR "/../shared/data")) + "/" + name;
 }
 
 inline bool exists(const std::string& path) {

@@ -86,7 +86,7 @@ TEST(Tokenizer, BadInput) {
   }
   EXPECT_NE(error_from([] { Tokenizer::load("/nonexistent"); }), "");
   EXPECT_NE(error_from([] { Tokenizer::load(INGOT_SOURCE_DIR); }), "");
-  EXPECT_NE(error_from([] { Tokenizer::load(std::string(INGOT_SOURCE_DIR) + "/CMakeLists.txt"); }), "");
+  EXPECT_NE(error_from([] { Tokenizer::load(std::string(INGOT_SOURCE_DIR "/CMakeLists.txt")); }), "");
 }
 
 TEST(Tokenizer, NamesAndEnds) {

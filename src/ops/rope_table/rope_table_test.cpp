@@ -29,7 +29,10 @@ TEST(RopeTable, AngleIsAnF32Product) {
   const float angle = 131071.0f * inv_freq;
   for (bool use_ref : {false, true}) {
     out.poison();
-    const RopeTable op{.inv_freq = {inv_freq}, .magnitude = 2, .out = out.tensor()};
+    RopeTable op;
+    op.magnitude = 2;
+    op.out = out.tensor();
+    op.inv_freq.assign(1, inv_freq);
     use_ref ? test::run_ref(op, batch) : test::run_cpu(op, batch);
     EXPECT_NEAR(out.at(0, 0), 2 * std::cos(static_cast<double>(angle)), 1e-6);
     EXPECT_NEAR(out.at(0, 1), 2 * std::sin(static_cast<double>(angle)), 1e-6);
