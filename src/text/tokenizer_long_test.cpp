@@ -50,8 +50,18 @@ double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
   return best;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // where times say nothing: the texts are encoded once, and shorter
+#else
+constexpr bool kSanitized = false;
+#endif
+
 void check_linear(const Tokenizer& tokenizer, std::string_view unit, const std::string& name) {
-  constexpr size_t kBytes = 1 << 15;
+  constexpr size_t kBytes = kSanitized ? 1 << 12 : 1 << 15;
+  if (kSanitized) {
+    EXPECT_FALSE(tokenizer.encode(repeat(unit, 4 * kBytes), {.parse_special = true}).empty()) << name;
+    return;
+  }
   const std::string small = repeat(unit, kBytes);
   const std::string large = repeat(unit, 4 * kBytes);
   double ratio = 0;
