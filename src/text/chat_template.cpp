@@ -69,13 +69,17 @@ Value wide_integer(Interp& interp, uint64_t value) {
 
 Value to_value(Interp& interp, const Json& json, bool trusted) {
   switch (json.kind()) {
-    case boost::json::kind::null: return Value::none();
-    case boost::json::kind::bool_: return Value::boolean(json.get_bool());
-    case boost::json::kind::int64: return Value::integer(json.get_int64());
+    case boost::json::kind::null:
+      return Value::none();
+    case boost::json::kind::bool_:
+      return Value::boolean(json.get_bool());
+    case boost::json::kind::int64:
+      return Value::integer(json.get_int64());
     case boost::json::kind::uint64:
       if (json.get_uint64() > static_cast<uint64_t>(INT64_MAX)) return wide_integer(interp, json.get_uint64());
       return Value::integer(static_cast<int64_t>(json.get_uint64()));
-    case boost::json::kind::double_: return Value::real(json.get_double());
+    case boost::json::kind::double_:
+      return Value::real(json.get_double());
     case boost::json::kind::string:
       return interp.str(Text(std::string(json.get_string().data(), json.get_string().size()), trusted));
     case boost::json::kind::array: {
@@ -83,7 +87,8 @@ Value to_value(Interp& interp, const Json& json, bool trusted) {
       for (const Json& item : json.get_array()) items.push_back(to_value(interp, item, false));
       return interp.list(std::move(items));
     }
-    case boost::json::kind::object: return object_to_value(interp, json.get_object());
+    case boost::json::kind::object:
+      return object_to_value(interp, json.get_object());
   }
   return Value::none();
 }

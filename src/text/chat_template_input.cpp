@@ -73,8 +73,8 @@ std::string tag_last_message(JsonObject& input, const std::string& field, const 
     throw Error("[template] continue_final_message: the last message has no \"{}\" to continue", field);
   }
   std::vector<std::string> fields = {field};
-  bool reasoning = std::find(std::begin(kReasoningFields), std::end(kReasoningFields), field) !=
-                   std::end(kReasoningFields);
+  bool reasoning =
+      std::find(std::begin(kReasoningFields), std::end(kReasoningFields), field) != std::end(kReasoningFields);
   if (reasoning) {  // one text under several names: whichever the template reads
     fields.clear();
     Json text = last[field];

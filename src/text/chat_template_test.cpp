@@ -136,8 +136,11 @@ TEST(ChatTemplate, RendersPublishedExamples) {
 
 // Python's spelling in that of JSON.
 std::string as_json_prints(std::string text) {
-  for (auto [from, to] : {std::pair<std::string, std::string>{"True", "true"}, {"False", "false"}, {"None", "null"},
-                          {"Undefined", "undefined"}, {"'", "\""}}) {
+  for (auto [from, to] : {std::pair<std::string, std::string>{"True", "true"},
+                          {"False", "false"},
+                          {"None", "null"},
+                          {"Undefined", "undefined"},
+                          {"'", "\""}}) {
     for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
       text.replace(at, from.size(), to);
     }
@@ -150,11 +153,20 @@ TEST(ChatTemplate, RendersSmallCases) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing " << path;
   // Their expectations are not jinja2's: it refuses str + int, len() of a generator, `null`, replace(count=…), and
   // holds that True equals 1.
-  const std::set<std::string> other = {
-      "FOR_LOOP_UNPACKING",   "FOR_LOOP_OBJECTS",      "REPLACE",           "MEMBERSHIP",
-      "MEMBERSHIP_NEGATION_1", "MEMBERSHIP_NEGATION_2", "FILTER_OPERATOR_4", "FILTER_OPERATOR_5",
-      "FILTER_OPERATOR_6",    "FILTER_OPERATOR_7",     "FILTER_OPERATOR_11", "FILTER_OPERATOR_12",
-      "OBJECT_OPERATORS_2",   "MACROS_2"};
+  const std::set<std::string> other = {"FOR_LOOP_UNPACKING",
+                                       "FOR_LOOP_OBJECTS",
+                                       "REPLACE",
+                                       "MEMBERSHIP",
+                                       "MEMBERSHIP_NEGATION_1",
+                                       "MEMBERSHIP_NEGATION_2",
+                                       "FILTER_OPERATOR_4",
+                                       "FILTER_OPERATOR_5",
+                                       "FILTER_OPERATOR_6",
+                                       "FILTER_OPERATOR_7",
+                                       "FILTER_OPERATOR_11",
+                                       "FILTER_OPERATOR_12",
+                                       "OBJECT_OPERATORS_2",
+                                       "MACROS_2"};
   Json file = read_json_file(path);
   size_t equal = 0;
   for (const Json& item : file.as_array()) {

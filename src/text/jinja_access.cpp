@@ -12,12 +12,15 @@ namespace {
 
 // Names that every Python object has. The sandbox hides them, so that they are undefined and never an entry of a dict.
 constexpr std::string_view kHidden[] = {
-    "__class__",       "__delattr__", "__dir__",      "__doc__",       "__eq__",           "__format__",
-    "__ge__",          "__getattribute__", "__getstate__", "__gt__",   "__hash__",         "__init__",
-    "__init_subclass__", "__le__",    "__lt__",       "__ne__",        "__new__",          "__reduce__",
-    "__reduce_ex__",   "__repr__",    "__setattr__",  "__sizeof__",    "__str__",          "__subclasshook__"};
+    "__class__",   "__delattr__", "__dir__",           "__doc__",         "__eq__",
+    "__format__",  "__ge__",      "__getattribute__",  "__getstate__",    "__gt__",
+    "__hash__",    "__init__",    "__init_subclass__", "__le__",          "__lt__",
+    "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",   "__repr__",
+    "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__"};
 
-bool is_hidden(std::string_view name) { return std::find(std::begin(kHidden), std::end(kHidden), name) != std::end(kHidden); }
+bool is_hidden(std::string_view name) {
+  return std::find(std::begin(kHidden), std::end(kHidden), name) != std::end(kHidden);
+}
 
 // An index as Python takes it: negative from the end. False when it is outside.
 bool find_index(int64_t index, size_t size, size_t& out) {
@@ -32,14 +35,17 @@ Value index_sequence(Interp& interp, const Value& obj, int64_t index) {
   size_t at = 0;
   switch (obj.kind()) {
     case Kind::kList:
-    case Kind::kTuple: return find_index(index, obj.items().size(), at) ? obj.items()[at] : Value();
-    case Kind::kStr: return find_index(index, obj.as<Str>().length(), at) ? char_of(interp, obj, at) : Value();
+    case Kind::kTuple:
+      return find_index(index, obj.items().size(), at) ? obj.items()[at] : Value();
+    case Kind::kStr:
+      return find_index(index, obj.as<Str>().length(), at) ? char_of(interp, obj, at) : Value();
     case Kind::kRange: {
       const Range& range = obj.as<Range>();
       if (!find_index(index, range.size(), at)) return Value();
       return Value::integer(range.start + static_cast<int64_t>(at) * range.step);
     }
-    default: return Value();
+    default:
+      return Value();
   }
 }
 
@@ -153,15 +159,23 @@ Value get_slice(Interp& interp, const Value& obj, const Value& start, const Valu
 
 int64_t length_or_none(Interp& interp, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return 0;
-    case Kind::kStr: return static_cast<int64_t>(value.as<Str>().length());
+    case Kind::kUndefined:
+      return 0;
+    case Kind::kStr:
+      return static_cast<int64_t>(value.as<Str>().length());
     case Kind::kList:
-    case Kind::kTuple: return static_cast<int64_t>(value.items().size());
-    case Kind::kDict: return static_cast<int64_t>(value.dict().entries.size());
-    case Kind::kView: return static_cast<int64_t>(value.as<View>().dict.dict().entries.size());
-    case Kind::kRange: return static_cast<int64_t>(value.as<Range>().size());
-    case Kind::kLoop: return value.as<Loop>().length(interp);
-    default: return -1;
+    case Kind::kTuple:
+      return static_cast<int64_t>(value.items().size());
+    case Kind::kDict:
+      return static_cast<int64_t>(value.dict().entries.size());
+    case Kind::kView:
+      return static_cast<int64_t>(value.as<View>().dict.dict().entries.size());
+    case Kind::kRange:
+      return static_cast<int64_t>(value.as<Range>().size());
+    case Kind::kLoop:
+      return value.as<Loop>().length(interp);
+    default:
+      return -1;
   }
 }
 

@@ -55,12 +55,12 @@ struct Ref {
 struct Expr {
   Op op = Op::kConst;
   uint32_t line = 0;
-  uint32_t depth = 1;       // of the tree below
-  bool store = false;       // kName, kTuple: an assignment target
-  Expr* a = nullptr;        // operand, left side, object; the test of kCond
-  Expr* b = nullptr;        // right side, index, slice start; the value of kCond when true
-  Expr* c = nullptr;        // slice stop; the value of kCond when false, or none
-  Expr* d = nullptr;        // slice step
+  uint32_t depth = 1;        // of the tree below
+  bool store = false;        // kName, kTuple: an assignment target
+  Expr* a = nullptr;         // operand, left side, object; the test of kCond
+  Expr* b = nullptr;         // right side, index, slice start; the value of kCond when true
+  Expr* c = nullptr;         // slice stop; the value of kCond when false, or none
+  Expr* d = nullptr;         // slice step
   std::vector<Expr*> items;  // elements, arguments, operands; keys and values in turn
   std::vector<Compare> compares;
   std::vector<std::pair<Value, Expr*>> named;  // keyword arguments
@@ -78,8 +78,8 @@ struct Load {
   enum Action : uint8_t { kParameter, kResolve, kAlias, kUndefined };
   Action action = kParameter;
   uint16_t slot = 0;
-  Ref from;            // kAlias
-  uint32_t name = 0;   // kResolve: which of Program::names
+  Ref from;           // kAlias
+  uint32_t name = 0;  // kResolve: which of Program::names
 };
 using Frame = std::vector<Load>;
 
@@ -127,21 +127,21 @@ enum class Tag : uint8_t {
 };
 
 struct Data {
-  Text text;            // when `expr` is none
+  Text text;  // when `expr` is none
   Expr* expr = nullptr;
 };
 
 struct Stmt {
   Tag tag = Tag::kOutput;
   uint32_t line = 0;
-  Expr* target = nullptr;          // for, set
-  Expr* expr = nullptr;            // iterable, test, value, call, filter, name of what is to be imported
-  Expr* test = nullptr;            // the `if` of a loop
-  Expr* test_target = nullptr;     // the loop's target once more, in the variables of the test
+  Expr* target = nullptr;       // for, set
+  Expr* expr = nullptr;         // iterable, test, value, call, filter, name of what is to be imported
+  Expr* test = nullptr;         // the `if` of a loop
+  Expr* test_target = nullptr;  // the loop's target once more, in the variables of the test
   bool recursive = false;
   bool uses_loop = false;
   std::vector<Stmt*> body;
-  std::vector<Stmt*> elifs;        // kIf statements without branches of their own
+  std::vector<Stmt*> elifs;  // kIf statements without branches of their own
   std::vector<Stmt*> orelse;
   std::vector<Data> output;
   std::vector<Expr*> targets, values;  // with; names that an import would set

@@ -13,14 +13,22 @@ namespace {
 
 std::string json_escape(uint32_t cp) {
   switch (cp) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    case '\b': return "\\b";
-    case '\f': return "\\f";
-    default: break;
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    default:
+      break;
   }
   if (cp < 0x10000) return fmt::format("\\u{:04x}", cp);
   uint32_t v = cp - 0x10000;
@@ -64,16 +72,31 @@ class Writer {
     interp_.budget().step();
     interp_.budget().room(out_.size());
     switch (v.kind()) {
-      case Kind::kStr: append_json_string(interp_, out_, v.text(), style_.ascii); break;
-      case Kind::kNone: out_.append("null", true); break;
-      case Kind::kBool: out_.append(v.integer() != 0 ? "true" : "false", true); break;
+      case Kind::kStr:
+        append_json_string(interp_, out_, v.text(), style_.ascii);
+        break;
+      case Kind::kNone:
+        out_.append("null", true);
+        break;
+      case Kind::kBool:
+        out_.append(v.integer() != 0 ? "true" : "false", true);
+        break;
       case Kind::kInt:
-      case Kind::kBigInt: append_str(interp_, out_, v); break;
-      case Kind::kFloat: out_.append(json_float(v.real()), true); break;
+      case Kind::kBigInt:
+        append_str(interp_, out_, v);
+        break;
+      case Kind::kFloat:
+        out_.append(json_float(v.real()), true);
+        break;
       case Kind::kList:
-      case Kind::kTuple: array(v.items()); break;
-      case Kind::kDict: object(v.dict()); break;
-      default: interp_.fail(fmt::format("Object of type {} is not JSON serializable", type_name(v.kind())));
+      case Kind::kTuple:
+        array(v.items());
+        break;
+      case Kind::kDict:
+        object(v.dict());
+        break;
+      default:
+        interp_.fail(fmt::format("Object of type {} is not JSON serializable", type_name(v.kind())));
     }
   }
 

@@ -18,25 +18,34 @@ Value Interp::eval(const Expr* e, Activation& act) {
   budget_.step();
   line_ = e->line;
   switch (e->op) {
-    case Op::kConst: return e->value;
+    case Op::kConst:
+      return e->value;
     case Op::kName: {
       const Value& value = slot(act, e->ref);
       return value.is_missing() ? Value::undefined(e->value) : value;
     }
     case Op::kTuple:
     case Op::kList:
-    case Op::kDict: return eval_container(e, act);
-    case Op::kAttr: return get_attr(*this, eval(e->a, act), e->value);
+    case Op::kDict:
+      return eval_container(e, act);
+    case Op::kAttr:
+      return get_attr(*this, eval(e->a, act), e->value);
     case Op::kItem: {
       Value object = eval(e->a, act);
       return get_item(*this, object, eval(e->b, act));
     }
-    case Op::kSlice: return eval_slice(e, act);
-    case Op::kCall: return eval_call(e, act, Value());
-    case Op::kFilter: return eval_filter(e, act, nullptr);
-    case Op::kTest: return eval_test(e, act);
-    case Op::kConcat: return eval_concat(e, act);
-    case Op::kCompare: return eval_compare(e, act);
+    case Op::kSlice:
+      return eval_slice(e, act);
+    case Op::kCall:
+      return eval_call(e, act, Value());
+    case Op::kFilter:
+      return eval_filter(e, act, nullptr);
+    case Op::kTest:
+      return eval_test(e, act);
+    case Op::kConcat:
+      return eval_concat(e, act);
+    case Op::kCompare:
+      return eval_compare(e, act);
     case Op::kAnd: {
       Value left = eval(e->a, act);
       return truthy(left) ? eval(e->b, act) : left;
@@ -45,12 +54,17 @@ Value Interp::eval(const Expr* e, Activation& act) {
       Value left = eval(e->a, act);
       return truthy(left) ? left : eval(e->b, act);
     }
-    case Op::kNot: return Value::boolean(!truthy(eval(e->a, act)));
+    case Op::kNot:
+      return Value::boolean(!truthy(eval(e->a, act)));
     case Op::kNeg:
-    case Op::kPos: return negate(*this, eval(e->a, act), e->op == Op::kNeg);
-    case Op::kCond: return eval_cond(e, act);
-    case Op::kMember: fail("cannot read a target");
-    default: return eval_chain(e, act);
+    case Op::kPos:
+      return negate(*this, eval(e->a, act), e->op == Op::kNeg);
+    case Op::kCond:
+      return eval_cond(e, act);
+    case Op::kMember:
+      fail("cannot read a target");
+    default:
+      return eval_chain(e, act);
   }
 }
 

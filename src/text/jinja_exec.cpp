@@ -64,10 +64,17 @@ Value& Interp::slot(Activation& act, Ref ref) {
 void Interp::enter(const Frame& frame, Activation& act) {
   for (const Load& load : frame) {
     switch (load.action) {
-      case Load::kParameter: break;
-      case Load::kResolve: act.slots[load.slot] = variables_[load.name]; break;
-      case Load::kAlias: act.slots[load.slot] = slot(act, load.from); break;
-      case Load::kUndefined: act.slots[load.slot] = Value(); break;
+      case Load::kParameter:
+        break;
+      case Load::kResolve:
+        act.slots[load.slot] = variables_[load.name];
+        break;
+      case Load::kAlias:
+        act.slots[load.slot] = slot(act, load.from);
+        break;
+      case Load::kUndefined:
+        act.slots[load.slot] = Value();
+        break;
     }
   }
 }
@@ -104,19 +111,35 @@ Interp::Flow Interp::exec(const Stmt* stmt, Activation& act) {
   budget_.step();
   line_ = stmt->line;
   switch (stmt->tag) {
-    case Tag::kOutput: exec_output(stmt, act); break;
-    case Tag::kFor: return exec_for(stmt, act);
-    case Tag::kIf: return exec_if(stmt, act);
-    case Tag::kSet: exec_set(stmt, act); break;
-    case Tag::kSetBlock: return exec_set_block(stmt, act);
-    case Tag::kMacro: slot(act, stmt->macro_ref) = make_macro(stmt->macro, act); break;
+    case Tag::kOutput:
+      exec_output(stmt, act);
+      break;
+    case Tag::kFor:
+      return exec_for(stmt, act);
+    case Tag::kIf:
+      return exec_if(stmt, act);
+    case Tag::kSet:
+      exec_set(stmt, act);
+      break;
+    case Tag::kSetBlock:
+      return exec_set_block(stmt, act);
+    case Tag::kMacro:
+      slot(act, stmt->macro_ref) = make_macro(stmt->macro, act);
+      break;
     case Tag::kCallBlock:
-    case Tag::kGeneration: exec_call_block(stmt, act); break;
-    case Tag::kFilterBlock: return exec_filter_block(stmt, act);
-    case Tag::kWith: return exec_with(stmt, act);
-    case Tag::kBreak: return Flow::kBreak;
-    case Tag::kContinue: return Flow::kContinue;
-    case Tag::kImport: fail("there are no other templates to load");
+    case Tag::kGeneration:
+      exec_call_block(stmt, act);
+      break;
+    case Tag::kFilterBlock:
+      return exec_filter_block(stmt, act);
+    case Tag::kWith:
+      return exec_with(stmt, act);
+    case Tag::kBreak:
+      return Flow::kBreak;
+    case Tag::kContinue:
+      return Flow::kContinue;
+    case Tag::kImport:
+      fail("there are no other templates to load");
   }
   return Flow::kNormal;
 }

@@ -66,13 +66,13 @@ Value map_attribute(Interp& ip, const Value& in, Args& args) {
       ip.fail("map(): unexpected keyword argument");
     }
   }
-  return lazy(ip, [source = Source{in, {}}, path = attribute_path(ip, attribute), fallback](Interp& i,
-                                                                                           Value& out) mutable {
-    Value item;
-    if (!truthy(source.value) || !source.next(i, item)) return false;
-    out = follow_path(i, item, path, fallback);
-    return true;
-  });
+  return lazy(ip,
+              [source = Source{in, {}}, path = attribute_path(ip, attribute), fallback](Interp& i, Value& out) mutable {
+                Value item;
+                if (!truthy(source.value) || !source.next(i, item)) return false;
+                out = follow_path(i, item, path, fallback);
+                return true;
+              });
 }
 
 Value map(Interp& ip, const Value& in, Args& args) {
@@ -123,19 +123,19 @@ Value unique(Interp& ip, const Value& in, Args& args) {
   Params params(ip, "unique", args, {"case_sensitive", "attribute"});
   bool exact = params.flag(0, false);
   std::vector<Value> path = attribute_path(ip, params[1]);
-  return lazy(ip, [source = Source{in, {}}, path, exact, seen = std::set<Value, KeyLess>()](Interp& i,
-                                                                                           Value& out) mutable {
-    for (Value item; source.next(i, item);) {
-      i.budget().step();
-      Value key = follow_path(i, item, path);
-      if (!exact) key = lower_key(i, key);
-      if (!is_key(key)) i.fail(fmt::format("unhashable type: '{}'", type_name(key.kind())));
-      if (!seen.insert(key).second) continue;
-      out = item;
-      return true;
-    }
-    return false;
-  });
+  return lazy(ip,
+              [source = Source{in, {}}, path, exact, seen = std::set<Value, KeyLess>()](Interp& i, Value& out) mutable {
+                for (Value item; source.next(i, item);) {
+                  i.budget().step();
+                  Value key = follow_path(i, item, path);
+                  if (!exact) key = lower_key(i, key);
+                  if (!is_key(key)) i.fail(fmt::format("unhashable type: '{}'", type_name(key.kind())));
+                  if (!seen.insert(key).second) continue;
+                  out = item;
+                  return true;
+                }
+                return false;
+              });
 }
 
 Value batch(Interp& ip, const Value& in, Args& args) {
@@ -163,21 +163,22 @@ Value batch(Interp& ip, const Value& in, Args& args) {
 Value slice(Interp& ip, const Value& in, Args& args) {
   Params params(ip, "slice", args, {"slices", "fill_with"}, 1);
   int64_t slices = params.integer(0, 1);
-  return lazy(ip, [all_of = in, slices, fill = params[1], at = int64_t{0}, offset = size_t{0}](Interp& i, Value& out) mutable {
-    if (slices == 0) i.fail("integer division or modulo by zero");
-    if (at >= slices) return false;
-    if (at == 0) all_of = i.list(i.collect(all_of));
-    const std::vector<Value>& all = all_of.items();
-    size_t n = static_cast<size_t>(slices), per = all.size() / n, extra = all.size() % n;
-    size_t number = static_cast<size_t>(at++);
-    size_t begin = offset + number * per;
-    if (number < extra) ++offset;
-    size_t end = offset + (number + 1) * per;
-    std::vector<Value> part(all.begin() + static_cast<ptrdiff_t>(begin), all.begin() + static_cast<ptrdiff_t>(end));
-    if (!fill.is_missing() && !fill.is_none() && number >= extra) part.push_back(fill);
-    out = i.list(std::move(part));
-    return true;
-  });
+  return lazy(
+      ip, [all_of = in, slices, fill = params[1], at = int64_t{0}, offset = size_t{0}](Interp& i, Value& out) mutable {
+        if (slices == 0) i.fail("integer division or modulo by zero");
+        if (at >= slices) return false;
+        if (at == 0) all_of = i.list(i.collect(all_of));
+        const std::vector<Value>& all = all_of.items();
+        size_t n = static_cast<size_t>(slices), per = all.size() / n, extra = all.size() % n;
+        size_t number = static_cast<size_t>(at++);
+        size_t begin = offset + number * per;
+        if (number < extra) ++offset;
+        size_t end = offset + (number + 1) * per;
+        std::vector<Value> part(all.begin() + static_cast<ptrdiff_t>(begin), all.begin() + static_cast<ptrdiff_t>(end));
+        if (!fill.is_missing() && !fill.is_none() && number >= extra) part.push_back(fill);
+        out = i.list(std::move(part));
+        return true;
+      });
 }
 
 Value reverse(Interp& ip, const Value& in, Args& args) {
@@ -192,11 +193,16 @@ Value reverse(Interp& ip, const Value& in, Args& args) {
 }
 
 constexpr FilterDef kFilters[] = {
-    {"items", items},           {"map", map},
-    {"select", do_select},      {"reject", do_reject},
-    {"selectattr", do_selectattr}, {"rejectattr", do_rejectattr},
-    {"unique", unique},         {"batch", batch},
-    {"slice", slice},           {"reverse", reverse},
+    {"items", items},
+    {"map", map},
+    {"select", do_select},
+    {"reject", do_reject},
+    {"selectattr", do_selectattr},
+    {"rejectattr", do_rejectattr},
+    {"unique", unique},
+    {"batch", batch},
+    {"slice", slice},
+    {"reverse", reverse},
 };
 
 }  // namespace

@@ -202,9 +202,21 @@ Value attr(Interp& ip, const Value& in, Args& args) {
 }
 
 constexpr FilterDef kFilters[] = {
-    {"default", default_value}, {"d", default_value}, {"length", count}, {"count", count},       {"first", first},
-    {"last", last},             {"join", join},       {"list", to_list}, {"sort", sort},         {"dictsort", dictsort},
-    {"min", minimum},           {"max", maximum},     {"sum", sum},      {"groupby", groupby},   {"attr", attr},
+    {"default", default_value},
+    {"d", default_value},
+    {"length", count},
+    {"count", count},
+    {"first", first},
+    {"last", last},
+    {"join", join},
+    {"list", to_list},
+    {"sort", sort},
+    {"dictsort", dictsort},
+    {"min", minimum},
+    {"max", maximum},
+    {"sum", sum},
+    {"groupby", groupby},
+    {"attr", attr},
 };
 
 }  // namespace

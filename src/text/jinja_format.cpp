@@ -99,7 +99,8 @@ class Percent {
         out_.append(align_text(ip_, arg.text(), spec, true));
         break;
       }
-      default: number(arg, spec);
+      default:
+        number(arg, spec);
     }
   }
 

@@ -11,7 +11,7 @@ namespace ingot::jinja {
 
 struct FormatSpec {
   std::string_view fill = " ";  // of the text that the specification was read from
-  char align = 0;  // '<', '>', '^', '=' or none
+  char align = 0;               // '<', '>', '^', '=' or none
   char sign = '-';
   bool alternate = false;
   bool zero = false;

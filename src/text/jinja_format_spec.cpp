@@ -24,11 +24,16 @@ std::string grouped(std::string_view digits, char group, size_t every) {
 // The digits of |value| in the base that the type names.
 std::string int_digits(uint64_t value, char type) {
   switch (type) {
-    case 'b': return fmt::format("{:b}", value);
-    case 'o': return fmt::format("{:o}", value);
-    case 'x': return fmt::format("{:x}", value);
-    case 'X': return fmt::format("{:X}", value);
-    default: return fmt::format("{}", value);
+    case 'b':
+      return fmt::format("{:b}", value);
+    case 'o':
+      return fmt::format("{:o}", value);
+    case 'x':
+      return fmt::format("{:x}", value);
+    case 'X':
+      return fmt::format("{:X}", value);
+    default:
+      return fmt::format("{}", value);
   }
 }
 
@@ -37,21 +42,28 @@ std::string float_digits(Interp& interp, double value, const FormatSpec& spec) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return "inf";
   switch (spec.type) {
-    case 'e': return fmt::format("{:.{}e}", value, precision);
-    case 'E': return fmt::format("{:.{}E}", value, precision);
+    case 'e':
+      return fmt::format("{:.{}e}", value, precision);
+    case 'E':
+      return fmt::format("{:.{}E}", value, precision);
     case 'f':
-    case 'F': return fmt::format("{:.{}f}", value, precision);
+    case 'F':
+      return fmt::format("{:.{}f}", value, precision);
     case 'g':
-    case 'n': return fmt::format("{:.{}g}", value, precision == 0 ? 1 : precision);
-    case 'G': return fmt::format("{:.{}G}", value, precision == 0 ? 1 : precision);
-    case '%': return fmt::format("{:.{}f}%", value * 100, precision);
+    case 'n':
+      return fmt::format("{:.{}g}", value, precision == 0 ? 1 : precision);
+    case 'G':
+      return fmt::format("{:.{}G}", value, precision == 0 ? 1 : precision);
+    case '%':
+      return fmt::format("{:.{}f}%", value * 100, precision);
     case 0: {
       if (spec.precision < 0) return float_repr(value);
       std::string out = fmt::format("{:.{}g}", value, precision == 0 ? 1 : precision);
       if (out.find_first_of(".e") == std::string::npos) out += ".0";
       return out;
     }
-    default: interp.fail(fmt::format("Unknown format code '{}' for object of type 'float'", spec.type));
+    default:
+      interp.fail(fmt::format("Unknown format code '{}' for object of type 'float'", spec.type));
   }
 }
 

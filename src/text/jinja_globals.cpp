@@ -127,8 +127,14 @@ Value cycler_reset(Interp& ip, const Value& self, Args& args) {
 Value lipsum(Interp& ip, const Value&, Args&) { ip.fail("lipsum() is not supported"); }
 
 constexpr MethodDef kGlobals[] = {
-    {"range", range},           {"dict", make_dict},       {"namespace", make_namespace}, {"raise_exception", raise_exception},
-    {"strftime_now", strftime_now}, {"joiner", make_joiner}, {"cycler", make_cycler},       {"lipsum", lipsum},
+    {"range", range},
+    {"dict", make_dict},
+    {"namespace", make_namespace},
+    {"raise_exception", raise_exception},
+    {"strftime_now", strftime_now},
+    {"joiner", make_joiner},
+    {"cycler", make_cycler},
+    {"lipsum", lipsum},
 };
 
 }  // namespace
@@ -155,8 +161,6 @@ Value dict_fromkeys(Interp& interp, const Value&, Args& args) {
   return out;
 }
 
-Value global_function(Interp& interp, std::string_view name) {
-  return find_method(interp, kGlobals, Value(), name);
-}
+Value global_function(Interp& interp, std::string_view name) { return find_method(interp, kGlobals, Value(), name); }
 
 }  // namespace ingot::jinja

@@ -101,8 +101,10 @@ Value Interp::call(const Value& callee, Args& args) {
       Params params(*this, "loop", args, {"iterable"}, 1);
       return render_recursive(callee.as<Loop>(), params[0]);
     }
-    case Kind::kUndefined: fail_undefined(callee);
-    default: fail(fmt::format("'{}' object is not callable", type_name(callee.kind())));
+    case Kind::kUndefined:
+      fail_undefined(callee);
+    default:
+      fail(fmt::format("'{}' object is not callable", type_name(callee.kind())));
   }
 }
 
@@ -193,8 +195,10 @@ Cursor::Cursor(Interp& interp, Value source) : interp_(&interp), source_(std::mo
     case Kind::kView:
     case Kind::kRange:
     case Kind::kLoop:
-    case Kind::kGenerator: break;
-    default: interp.fail(fmt::format("'{}' object is not iterable", type_name(source_.kind())));
+    case Kind::kGenerator:
+      break;
+    default:
+      interp.fail(fmt::format("'{}' object is not iterable", type_name(source_.kind())));
   }
 }
 
@@ -239,7 +243,8 @@ bool Cursor::next(Value& out) {
       out = interp_->tuple({std::move(item), source_});
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 

@@ -44,7 +44,10 @@ class Cursor {
 // The variable `loop`.
 struct Loop : Obj {
   Loop(Interp& interp, Value iterable, const Stmt* recursive_stmt, Value outer_activation, int64_t depth_from_0)
-      : Obj(Kind::kLoop), cursor(interp, std::move(iterable)), stmt(recursive_stmt), outer(std::move(outer_activation)),
+      : Obj(Kind::kLoop),
+        cursor(interp, std::move(iterable)),
+        stmt(recursive_stmt),
+        outer(std::move(outer_activation)),
         depth0(depth_from_0) {}
   void unlink() override;
   bool next(Value& out);

@@ -35,11 +35,11 @@ struct Operator {
 };
 // Longer ones first.
 constexpr Operator kOperators[] = {
-    {"//", Tok::kFloorDiv}, {"**", Tok::kPow},     {"==", Tok::kEq},       {"!=", Tok::kNe},       {">=", Tok::kGe},
-    {"<=", Tok::kLe},       {"+", Tok::kAdd},      {"-", Tok::kSub},       {"/", Tok::kDiv},       {"*", Tok::kMul},
-    {"%", Tok::kMod},       {"~", Tok::kTilde},    {"[", Tok::kLBracket},  {"]", Tok::kRBracket},  {"(", Tok::kLParen},
-    {")", Tok::kRParen},    {"{", Tok::kLBrace},   {"}", Tok::kRBrace},    {">", Tok::kGt},        {"<", Tok::kLt},
-    {"=", Tok::kAssign},    {".", Tok::kDot},      {":", Tok::kColon},     {"|", Tok::kPipe},      {",", Tok::kComma},
+    {"//", Tok::kFloorDiv}, {"**", Tok::kPow},   {"==", Tok::kEq},      {"!=", Tok::kNe},      {">=", Tok::kGe},
+    {"<=", Tok::kLe},       {"+", Tok::kAdd},    {"-", Tok::kSub},      {"/", Tok::kDiv},      {"*", Tok::kMul},
+    {"%", Tok::kMod},       {"~", Tok::kTilde},  {"[", Tok::kLBracket}, {"]", Tok::kRBracket}, {"(", Tok::kLParen},
+    {")", Tok::kRParen},    {"{", Tok::kLBrace}, {"}", Tok::kRBrace},   {">", Tok::kGt},       {"<", Tok::kLt},
+    {"=", Tok::kAssign},    {".", Tok::kDot},    {":", Tok::kColon},    {"|", Tok::kPipe},     {",", Tok::kComma},
     {";", Tok::kSemicolon},
 };
 
@@ -69,8 +69,8 @@ class Lexer {
 
   // Moves on to `end`; what lies between counts for lines and for whether a line starts here.
   void advance(size_t end) {
-    line_ += static_cast<uint32_t>(std::count(s_.begin() + static_cast<ptrdiff_t>(pos_),
-                                              s_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+    line_ += static_cast<uint32_t>(
+        std::count(s_.begin() + static_cast<ptrdiff_t>(pos_), s_.begin() + static_cast<ptrdiff_t>(end), '\n'));
     if (end > pos_) line_starts_ = s_[end - 1] == '\n';
     pos_ = end;
   }

@@ -65,9 +65,11 @@ TEST(JinjaLimits, BombsEndWithAnError) {
       {"{% set n = namespace(s=[1]) %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}", ""},
       {"{% set n = namespace(s='x') %}{% for i in range(99) %}{% set n.s = n.s.replace('x', 'xx') %}{% endfor %}", ""},
       {"{% set n = namespace(s=[]) %}{% for i in range(99999) %}{% set n.s = [n.s] %}{% endfor %}{{ n.s }}", nested},
-      {"{% set n = namespace(s=[]) %}{% for i in range(99999) %}{% set n.s = {'a': n.s} %}{% endfor %}{{ n.s }}", nested},
+      {"{% set n = namespace(s=[]) %}{% for i in range(99999) %}{% set n.s = {'a': n.s} %}{% endfor %}{{ n.s }}",
+       nested},
       {"{% set n = namespace(s=[1]) %}{% for i in range(9999) %}{% set n.s = n.s|map('string') %}{% endfor %}"
-       "{{ n.s|list }}", deep},
+       "{{ n.s|list }}",
+       deep},
       {"{% set s = 'x' * 1000000 %}{{ [s] * 100000 }}", ""},
       {"{% set s = 'x' * 1000000 %}{{ ([s] * 100000)|join }}", ""},
       {"{% set s = 'x' * 1000000 %}{{ ([s] * 100000)|tojson }}", ""},
@@ -113,9 +115,10 @@ TEST(JinjaLimits, DeepValuesAreFreedWithoutRecursion) {
     EXPECT_EQ(error_of("{% set n = namespace(p=0) %}{% for i in range(20000) %}{% for j in [n.p] %}{% set n.p = loop %}"
                        "{% endfor %}{% endfor %}ok"),
               "no error: ok");
-    EXPECT_EQ(error_of("{% set n = namespace(p=0) %}{% for i in range(20000) %}{% set n.p = namespace(q=n.p) %}{% endfor %}"
-                       "ok"),
-              "no error: ok");
+    EXPECT_EQ(
+        error_of("{% set n = namespace(p=0) %}{% for i in range(20000) %}{% set n.p = namespace(q=n.p) %}{% endfor %}"
+                 "ok"),
+        "no error: ok");
   });
 }
 

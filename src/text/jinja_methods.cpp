@@ -68,8 +68,7 @@ constexpr MethodDef kDictMethods[] = {{"get", dict_get},
 constexpr MethodDef kListMethods[] = {{"count", list_count}, {"index", list_index}, {"copy", list_copy}};
 // They would change what they belong to: the sandbox hides them.
 constexpr std::string_view kDictHidden[] = {"clear", "pop", "popitem", "setdefault", "update"};
-constexpr std::string_view kListHidden[] = {"append", "clear",  "pop",    "reverse",
-                                            "insert", "sort",   "extend", "remove"};
+constexpr std::string_view kListHidden[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
 
 Value hidden(Interp& interp, std::span<const std::string_view> names, const Value& obj, std::string_view name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) return Value();
@@ -177,7 +176,8 @@ Value container_method(Interp& interp, const Value& obj, std::string_view name) 
       if (name == "step") return Value::integer(range.step);
       return name == "copy" ? Value() : find_method(interp, kListMethods, obj, name);
     }
-    default: return Value();
+    default:
+      return Value();
   }
 }
 
@@ -187,29 +187,37 @@ Value engine_attribute(Interp& interp, const Value& obj, std::string_view name) 
       const Value* found = obj.as<Dict>().find(name);
       return found == nullptr ? Value() : *found;
     }
-    case Kind::kLoop: return loop_attribute(interp, obj, name);
-    case Kind::kMacro: return macro_attribute(interp, obj, name);
-    case Kind::kCycler: return cycler_attribute(interp, obj, name);
+    case Kind::kLoop:
+      return loop_attribute(interp, obj, name);
+    case Kind::kMacro:
+      return macro_attribute(interp, obj, name);
+    case Kind::kCycler:
+      return cycler_attribute(interp, obj, name);
     case Kind::kFunction:
       if (obj.as<Function>().name == "dict" && name == "fromkeys") {
         return interp.function("fromkeys", dict_fromkeys, Value());
       }
       return Value();
-    default: return Value();
+    default:
+      return Value();
   }
 }
 
 Value find_attribute(Interp& interp, const Value& obj, std::string_view name) {
   switch (obj.kind()) {
-    case Kind::kStr: return string_method(interp, obj, name);
+    case Kind::kStr:
+      return string_method(interp, obj, name);
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kDict:
-    case Kind::kRange: return container_method(interp, obj, name);
+    case Kind::kRange:
+      return container_method(interp, obj, name);
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kFloat: return number_attribute(interp, obj, name);
-    default: return engine_attribute(interp, obj, name);
+    case Kind::kFloat:
+      return number_attribute(interp, obj, name);
+    default:
+      return engine_attribute(interp, obj, name);
   }
 }
 

@@ -43,8 +43,7 @@ Value split(Interp& ip, const Value& self, Args& args) {
   Params params(ip, "split", args, {"sep", "maxsplit"});
   int64_t max = params.integer(1, -1);
   if (!params.given(0)) {
-    return spans_to_list(ip, self,
-                         back ? split_space_back(ip, self.text(), max) : split_space(ip, self.text(), max));
+    return spans_to_list(ip, self, back ? split_space_back(ip, self.text(), max) : split_space(ip, self.text(), max));
   }
   return spans_to_list(ip, self, split_by(ip, self.text(), params.text(0), max, back));
 }
@@ -88,8 +87,8 @@ template <bool at_end>
 Value affixed(Interp& ip, const Value& self, Args& args) {
   check_args(ip, at_end ? "endswith" : "startswith", args, 1, 3);
   std::optional<Span> range = char_range(ip, self, args, 1);
-  std::vector<Value> options = args.positional[0].is(Kind::kTuple) ? args.positional[0].items()
-                                                                   : std::vector<Value>{args.positional[0]};
+  std::vector<Value> options =
+      args.positional[0].is(Kind::kTuple) ? args.positional[0].items() : std::vector<Value>{args.positional[0]};
   for (const Value& option : options) {
     const Text& affix = text_arg(ip, at_end ? "endswith" : "startswith", option);
     ip.budget().scan(affix.size());
@@ -256,8 +255,7 @@ Value is_ascii(Interp& ip, const Value& self, Args& args) {
   check_args(ip, "isascii", args, 0, 0);
   const std::string& s = self.text().bytes();
   ip.budget().scan(s.size());
-  return Value::boolean(
-      std::all_of(s.begin(), s.end(), [](char c) { return static_cast<unsigned char>(c) < 128; }));
+  return Value::boolean(std::all_of(s.begin(), s.end(), [](char c) { return static_cast<unsigned char>(c) < 128; }));
 }
 
 Value is_printable(Interp& ip, const Value& self, Args& args) {

@@ -13,19 +13,26 @@ namespace {
 [[noreturn]] void unsupported(Interp& interp, std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined()) interp.fail_undefined(a);
   if (b.is_undefined()) interp.fail_undefined(b);
-  interp.fail(fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", op, type_name(a.kind()),
-                          type_name(b.kind())));
+  interp.fail(
+      fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", op, type_name(a.kind()), type_name(b.kind())));
 }
 
 std::string_view op_name(Op op) {
   switch (op) {
-    case Op::kAdd: return "+";
-    case Op::kSub: return "-";
-    case Op::kMul: return "*";
-    case Op::kDiv: return "/";
-    case Op::kFloorDiv: return "//";
-    case Op::kMod: return "%";
-    default: return "**";
+    case Op::kAdd:
+      return "+";
+    case Op::kSub:
+      return "-";
+    case Op::kMul:
+      return "*";
+    case Op::kDiv:
+      return "/";
+    case Op::kFloorDiv:
+      return "//";
+    case Op::kMod:
+      return "%";
+    default:
+      return "**";
   }
 }
 
@@ -42,9 +49,15 @@ Value int_arithmetic(Interp& interp, Op op, int64_t a, int64_t b) {
   int64_t out = 0;
   bool overflow = false;
   switch (op) {
-    case Op::kAdd: overflow = __builtin_add_overflow(a, b, &out); break;
-    case Op::kSub: overflow = __builtin_sub_overflow(a, b, &out); break;
-    case Op::kMul: overflow = __builtin_mul_overflow(a, b, &out); break;
+    case Op::kAdd:
+      overflow = __builtin_add_overflow(a, b, &out);
+      break;
+    case Op::kSub:
+      overflow = __builtin_sub_overflow(a, b, &out);
+      break;
+    case Op::kMul:
+      overflow = __builtin_mul_overflow(a, b, &out);
+      break;
     case Op::kDiv:
       if (b == 0) interp.fail("division by zero");
       return Value::real(static_cast<double>(a) / static_cast<double>(b));
@@ -73,9 +86,12 @@ Value int_arithmetic(Interp& interp, Op op, int64_t a, int64_t b) {
 
 Value float_arithmetic(Interp& interp, Op op, double a, double b) {
   switch (op) {
-    case Op::kAdd: return Value::real(a + b);
-    case Op::kSub: return Value::real(a - b);
-    case Op::kMul: return Value::real(a * b);
+    case Op::kAdd:
+      return Value::real(a + b);
+    case Op::kSub:
+      return Value::real(a - b);
+    case Op::kMul:
+      return Value::real(a * b);
     case Op::kDiv:
       if (b == 0) interp.fail("float division by zero");
       return Value::real(a / b);
@@ -197,17 +213,23 @@ bool equals(Interp& interp, const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kNone:
-    case Kind::kUndefined: return true;
+    case Kind::kUndefined:
+      return true;
     case Kind::kStr:
       if (a.text().size() != b.text().size()) return false;
       interp.budget().scan(a.text().size());
       return a.text().bytes() == b.text().bytes();
-    case Kind::kBigInt: return a.as<Str>().text.bytes() == b.as<Str>().text.bytes();
+    case Kind::kBigInt:
+      return a.as<Str>().text.bytes() == b.as<Str>().text.bytes();
     case Kind::kList:
-    case Kind::kTuple: return same_sequence(interp, a.items(), b.items());
-    case Kind::kDict: return same_dict(interp, a.dict(), b.dict());
-    case Kind::kRange: return same_sequence(interp, interp.collect(a), interp.collect(b));
-    default: return a.obj() == b.obj();
+    case Kind::kTuple:
+      return same_sequence(interp, a.items(), b.items());
+    case Kind::kDict:
+      return same_dict(interp, a.dict(), b.dict());
+    case Kind::kRange:
+      return same_sequence(interp, interp.collect(a), interp.collect(b));
+    default:
+      return a.obj() == b.obj();
   }
 }
 
@@ -227,17 +249,22 @@ bool less(Interp& interp, const Value& a, const Value& b) {
   }
   if (a.is_undefined()) interp.fail_undefined(a);
   if (b.is_undefined()) interp.fail_undefined(b);
-  interp.fail(fmt::format("'<' not supported between instances of '{}' and '{}'", type_name(a.kind()),
-                          type_name(b.kind())));
+  interp.fail(
+      fmt::format("'<' not supported between instances of '{}' and '{}'", type_name(a.kind()), type_name(b.kind())));
 }
 
 bool compare(Interp& interp, Compare op, const Value& left, const Value& right) {
   switch (op) {
-    case Compare::kEq: return equals(interp, left, right);
-    case Compare::kNe: return !equals(interp, left, right);
-    case Compare::kIn: return contains(interp, right, left);
-    case Compare::kNotIn: return !contains(interp, right, left);
-    default: break;
+    case Compare::kEq:
+      return equals(interp, left, right);
+    case Compare::kNe:
+      return !equals(interp, left, right);
+    case Compare::kIn:
+      return contains(interp, right, left);
+    case Compare::kNotIn:
+      return !contains(interp, right, left);
+    default:
+      break;
   }
   if (left.is_number() && right.is_number()) return compare_numbers(op, left, right);
   if (op == Compare::kLt) return less(interp, left, right);
@@ -263,7 +290,8 @@ bool contains(Interp& interp, const Value& container, const Value& item) {
     case Kind::kInt:
     case Kind::kFloat:
       interp.fail(fmt::format("argument of type '{}' is not iterable", type_name(container.kind())));
-    default: break;
+    default:
+      break;
   }
   Cursor cursor(interp, container);
   for (Value other; cursor.next(other);) {

@@ -13,8 +13,8 @@ Params::Params(Interp& interp, std::string_view function, Args& args, std::initi
                size_t required)
     : interp_(interp), function_(function) {
   if (args.positional.size() > names.size()) {
-    interp.fail(fmt::format("{}() takes at most {} argument(s), {} given", function, names.size(),
-                            args.positional.size()));
+    interp.fail(
+        fmt::format("{}() takes at most {} argument(s), {} given", function, names.size(), args.positional.size()));
   }
   std::move(args.positional.begin(), args.positional.end(), values_);
   for (auto& [name, value] : args.named) {
@@ -36,7 +36,8 @@ int64_t Params::integer(size_t i, int64_t fallback) const {
   if (!has(i)) return fallback;
   if (values_[i].is_undefined()) interp_.fail_undefined(values_[i]);
   if (!values_[i].is_integral()) {
-    interp_.fail(fmt::format("{}(): '{}' cannot be interpreted as an integer", function_, type_name(values_[i].kind())));
+    interp_.fail(
+        fmt::format("{}(): '{}' cannot be interpreted as an integer", function_, type_name(values_[i].kind())));
   }
   return values_[i].integer();
 }

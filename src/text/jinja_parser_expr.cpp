@@ -365,8 +365,8 @@ Expr* Parser::test(Expr* expr) {
   applied->a = expr;
   applied->name = dotted_name();
   applied->test = find_test(applied->name);
-  bool literal = at(Tok::kName) || at(Tok::kString) || at(Tok::kInt) || at(Tok::kFloat) || at(Tok::kLBracket) ||
-                 at(Tok::kLBrace);
+  bool literal =
+      at(Tok::kName) || at(Tok::kString) || at(Tok::kInt) || at(Tok::kFloat) || at(Tok::kLBracket) || at(Tok::kLBrace);
   if (at(Tok::kLParen)) {
     call_args(applied);
   } else if (literal && !at_name("else") && !at_name("or") && !at_name("and")) {

@@ -42,8 +42,10 @@ bool is_iterable(const Value& v) {
     case Kind::kView:
     case Kind::kRange:
     case Kind::kLoop:
-    case Kind::kGenerator: return true;
-    default: return false;
+    case Kind::kGenerator:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -69,8 +69,10 @@ std::string object_repr(Interp& interp, const Value& value) {
     }
     case Kind::kLoop:
       return fmt::format("<LoopContext {}/{}>", value.as<Loop>().index0 + 1, value.as<Loop>().length(interp));
-    case Kind::kFunction: return fmt::format("<function {}>", value.as<Function>().name);
-    default: return fmt::format("<{} object>", type_name(value.kind()));
+    case Kind::kFunction:
+      return fmt::format("<function {}>", value.as<Function>().name);
+    default:
+      return fmt::format("<{} object>", type_name(value.kind()));
   }
 }
 
@@ -108,7 +110,9 @@ void append_repr(Interp& interp, Text& out, const Value& value) {
       append_quoted(out, value.text());
       if (value.markup()) out.append(")", true);
       break;
-    case Kind::kUndefined: out.append("Undefined", true); break;
+    case Kind::kUndefined:
+      out.append("Undefined", true);
+      break;
     case Kind::kList:
       out.append("[", true);
       append_items(interp, out, value.items());
@@ -119,35 +123,58 @@ void append_repr(Interp& interp, Text& out, const Value& value) {
       append_items(interp, out, value.items());
       out.append(value.items().size() == 1 ? ",)" : ")", true);
       break;
-    case Kind::kDict: append_entries(interp, out, value.dict()); break;
+    case Kind::kDict:
+      append_entries(interp, out, value.dict());
+      break;
     case Kind::kNamespace:
       out.append("<Namespace ", true);
       append_entries(interp, out, value.as<Dict>());
       out.append(">", true);
       break;
-    case Kind::kView: append_view(interp, out, value); break;
-    default: append_str(interp, out, value);
+    case Kind::kView:
+      append_view(interp, out, value);
+      break;
+    default:
+      append_str(interp, out, value);
   }
   interp.budget().room(out.size());
 }
 
 void append_str(Interp& interp, Text& out, const Value& value) {
   switch (value.kind()) {
-    case Kind::kStr: out.append(value.text()); break;
+    case Kind::kStr:
+      out.append(value.text());
+      break;
     case Kind::kMissing:
-    case Kind::kUndefined: break;
-    case Kind::kNone: out.append("None", true); break;
-    case Kind::kBool: out.append(value.integer() != 0 ? "True" : "False", true); break;
-    case Kind::kInt: out.append(fmt::format_int(value.integer()).c_str(), true); break;
-    case Kind::kFloat: out.append(float_repr(value.real()), true); break;
-    case Kind::kBigInt: out.append(value.as<Str>().text); break;
-    case Kind::kRange: out.append(range_repr(value.as<Range>()), true); break;
+    case Kind::kUndefined:
+      break;
+    case Kind::kNone:
+      out.append("None", true);
+      break;
+    case Kind::kBool:
+      out.append(value.integer() != 0 ? "True" : "False", true);
+      break;
+    case Kind::kInt:
+      out.append(fmt::format_int(value.integer()).c_str(), true);
+      break;
+    case Kind::kFloat:
+      out.append(float_repr(value.real()), true);
+      break;
+    case Kind::kBigInt:
+      out.append(value.as<Str>().text);
+      break;
+    case Kind::kRange:
+      out.append(range_repr(value.as<Range>()), true);
+      break;
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kDict:
     case Kind::kView:
-    case Kind::kNamespace: append_repr(interp, out, value); break;
-    default: out.append(object_repr(interp, value), true);
+    case Kind::kNamespace:
+      append_repr(interp, out, value);
+      break;
+    default:
+      out.append(object_repr(interp, value), true);
   }
 }
 
@@ -158,8 +185,6 @@ Text to_text(Interp& interp, const Value& value) {
   return out;
 }
 
-Value to_str(Interp& interp, const Value& value) {
-  return value.is_str() ? value : interp.str(to_text(interp, value));
-}
+Value to_str(Interp& interp, const Value& value) { return value.is_str() ? value : interp.str(to_text(interp, value)); }
 
 }  // namespace ingot::jinja

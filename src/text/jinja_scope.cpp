@@ -37,13 +37,19 @@ class Resolver {
       case Tag::kOutput:
         for (Data& data : s->output) expr(data.expr, cx);
         break;
-      case Tag::kFor: for_loop(s, cx); break;
-      case Tag::kIf: if_block(s, cx); break;
+      case Tag::kFor:
+        for_loop(s, cx);
+        break;
+      case Tag::kIf:
+        if_block(s, cx);
+        break;
       case Tag::kSet:
         expr(s->target, cx);
         expr(s->expr, cx);
         break;
-      case Tag::kSetBlock: set_block(s, cx); break;
+      case Tag::kSetBlock:
+        set_block(s, cx);
+        break;
       case Tag::kMacro:
         macro(s->macro, cx);
         s->macro_ref = ref(s->macro->name, s->line, cx);
@@ -52,14 +58,22 @@ class Resolver {
         macro(s->macro, cx);
         expr(s->expr, cx);
         break;
-      case Tag::kGeneration: macro(s->macro, cx); break;
-      case Tag::kFilterBlock: filter_block(s, cx); break;
-      case Tag::kWith: with(s, cx); break;
+      case Tag::kGeneration:
+        macro(s->macro, cx);
+        break;
+      case Tag::kFilterBlock:
+        filter_block(s, cx);
+        break;
+      case Tag::kWith:
+        with(s, cx);
+        break;
       case Tag::kBreak:
       case Tag::kContinue:
         if (!cx.in_loop) fail("'break' or 'continue' outside a loop", s->line);
         break;
-      case Tag::kImport: expr(s->expr, cx); break;
+      case Tag::kImport:
+        expr(s->expr, cx);
+        break;
     }
   }
 

@@ -62,14 +62,18 @@ Text map_case(Interp& interp, const Text& text, CaseMode mode) {
   bool in_word = false;
   return each_case(interp, text, [&](size_t pos) {
     switch (mode) {
-      case CaseMode::kUpper: return Case::kUpper;
-      case CaseMode::kLower: return Case::kLower;
-      case CaseMode::kCapitalize: return pos == 0 ? Case::kTitle : Case::kLower;
+      case CaseMode::kUpper:
+        return Case::kUpper;
+      case CaseMode::kLower:
+        return Case::kLower;
+      case CaseMode::kCapitalize:
+        return pos == 0 ? Case::kTitle : Case::kLower;
       case CaseMode::kSwap: {
         uint32_t cp = char_at(s, pos).cp;
         return has_property(cp, Property::kUpper) ? Case::kLower : Case::kUpper;
       }
-      default: break;
+      default:
+        break;
     }
     Case to = in_word ? Case::kLower : Case::kTitle;
     in_word = is_cased(char_at(s, pos).cp);

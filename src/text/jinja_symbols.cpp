@@ -136,16 +136,24 @@ void Scope::visit(const Stmt* stmt) {
     case Tag::kOutput:
       for (const Data& data : stmt->output) visit(data.expr);
       break;
-    case Tag::kIf: visit_if(stmt); break;
-    case Tag::kMacro: store(stmt->macro->name); break;
+    case Tag::kIf:
+      visit_if(stmt);
+      break;
+    case Tag::kMacro:
+      store(stmt->macro->name);
+      break;
     case Tag::kSet:
       visit(stmt->expr);
       visit(stmt->target);
       break;
-    case Tag::kSetBlock: visit(stmt->target); break;
+    case Tag::kSetBlock:
+      visit(stmt->target);
+      break;
     case Tag::kFor:
     case Tag::kCallBlock:
-    case Tag::kFilterBlock: visit(stmt->expr); break;
+    case Tag::kFilterBlock:
+      visit(stmt->expr);
+      break;
     case Tag::kWith:
       for (const Expr* value : stmt->values) visit(value);
       break;
@@ -155,7 +163,8 @@ void Scope::visit(const Stmt* stmt) {
       break;
     case Tag::kGeneration:
     case Tag::kBreak:
-    case Tag::kContinue: break;
+    case Tag::kContinue:
+      break;
   }
 }
 

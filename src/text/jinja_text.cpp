@@ -25,8 +25,8 @@ void Text::append(const Text& other, size_t begin, size_t end) {
   size_t offset = bytes_.size();
   append(std::string_view(other.bytes_).substr(begin, end - begin), by_template);
   if (other.cuts_.empty()) return;
-  for (auto it = std::upper_bound(other.cuts_.begin(), other.cuts_.end(), begin);
-       it != other.cuts_.end() && *it < end; ++it) {
+  for (auto it = std::upper_bound(other.cuts_.begin(), other.cuts_.end(), begin); it != other.cuts_.end() && *it < end;
+       ++it) {
     cuts_.push_back(static_cast<uint32_t>(*it - begin + offset));
   }
 }

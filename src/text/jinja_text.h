@@ -44,8 +44,8 @@ class Text {
   bool last() const { return first_ != (cuts_.size() % 2 == 1); }
 
   std::string bytes_;
-  bool first_ = true;            // who wrote the first byte
-  std::vector<uint32_t> cuts_;   // where the writer changes: inside (0, size), rising
+  bool first_ = true;           // who wrote the first byte
+  std::vector<uint32_t> cuts_;  // where the writer changes: inside (0, size), rising
 };
 
 }  // namespace ingot::jinja

@@ -49,7 +49,9 @@ TEST(JinjaText, KeepsFlagsLikeAPlainModel) {
         model.flags.insert(model.flags.end(), piece.size(), flag);
         break;
       }
-      case 1: std::swap(text, other), std::swap(model, other_model); break;
+      case 1:
+        std::swap(text, other), std::swap(model, other_model);
+        break;
       case 2: {
         size_t begin = below(other.size() + 1), end = begin + below(other.size() - begin + 1);
         text.append(other, begin, end);
@@ -95,10 +97,19 @@ TEST(JinjaUnicode, WalksBytesThatAreNoUtf8) {
 }
 
 TEST(JinjaLiteral, PrintsFloatsAsPythonDoes) {
-  const std::pair<double, const char*> cases[] = {
-      {1.0, "1.0"},     {0.1, "0.1"},           {1e15, "1000000000000000.0"}, {1e16, "1e+16"}, {1.5e-5, "1.5e-05"},
-      {0.0001, "0.0001"}, {123456.789, "123456.789"}, {-0.0, "-0.0"},           {1e300, "1e+300"}, {5e-324, "5e-324"},
-      {2.0 / 3, "0.6666666666666666"}, {1e22, "1e+22"}, {9007199254740993.0, "9007199254740992.0"}};
+  const std::pair<double, const char*> cases[] = {{1.0, "1.0"},
+                                                  {0.1, "0.1"},
+                                                  {1e15, "1000000000000000.0"},
+                                                  {1e16, "1e+16"},
+                                                  {1.5e-5, "1.5e-05"},
+                                                  {0.0001, "0.0001"},
+                                                  {123456.789, "123456.789"},
+                                                  {-0.0, "-0.0"},
+                                                  {1e300, "1e+300"},
+                                                  {5e-324, "5e-324"},
+                                                  {2.0 / 3, "0.6666666666666666"},
+                                                  {1e22, "1e+22"},
+                                                  {9007199254740993.0, "9007199254740992.0"}};
   for (const auto& [value, text] : cases) EXPECT_EQ(float_repr(value), text);
 }
 

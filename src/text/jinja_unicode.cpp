@@ -20,9 +20,9 @@ std::vector<uint32_t> sums(std::span<const uint32_t> differences) {
 
 const std::vector<uint32_t>& borders(Property property) {
   static const std::vector<uint32_t> tables[] = {
-      sums(kSpaceBorders),   sums(kPrintableBorders), sums(kAlphaBorders), sums(kDecimalBorders),
-      sums(kDigitBorders),   sums(kNumericBorders),   sums(kLowerBorders), sums(kUpperBorders),
-      sums(kTitleBorders),   sums(kIgnorableBorders), sums(kIdentifierBorders),
+      sums(kSpaceBorders), sums(kPrintableBorders), sums(kAlphaBorders),      sums(kDecimalBorders),
+      sums(kDigitBorders), sums(kNumericBorders),   sums(kLowerBorders),      sums(kUpperBorders),
+      sums(kTitleBorders), sums(kIgnorableBorders), sums(kIdentifierBorders),
   };
   return tables[static_cast<size_t>(property)];
 }

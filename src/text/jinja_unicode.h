@@ -9,7 +9,19 @@
 
 namespace ingot::jinja {
 
-enum class Property { kSpace, kPrintable, kAlpha, kDecimal, kDigit, kNumeric, kLower, kUpper, kTitle, kIgnorable, kWord };
+enum class Property {
+  kSpace,
+  kPrintable,
+  kAlpha,
+  kDecimal,
+  kDigit,
+  kNumeric,
+  kLower,
+  kUpper,
+  kTitle,
+  kIgnorable,
+  kWord
+};
 
 // kWord: may stand in an identifier after its first character.
 bool has_property(uint32_t cp, Property property);
@@ -17,8 +29,7 @@ inline bool is_space(uint32_t cp) {
   return cp < 128 ? cp == ' ' || (cp >= 9 && cp <= 13) || (cp >= 28 && cp <= 31) : has_property(cp, Property::kSpace);
 }
 inline bool is_cased(uint32_t cp) {
-  return has_property(cp, Property::kLower) || has_property(cp, Property::kUpper) ||
-         has_property(cp, Property::kTitle);
+  return has_property(cp, Property::kLower) || has_property(cp, Property::kUpper) || has_property(cp, Property::kTitle);
 }
 
 // Where str.splitlines ends a line; "\r\n" is one end.

@@ -11,13 +11,20 @@ int key_class(const Value& v) {
   switch (v.kind()) {
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kFloat: return 0;
-    case Kind::kStr: return 1;
-    case Kind::kNone: return 2;
-    case Kind::kTuple: return 3;
-    case Kind::kUndefined: return 4;
-    case Kind::kBigInt: return 5;
-    default: return 6;
+    case Kind::kFloat:
+      return 0;
+    case Kind::kStr:
+      return 1;
+    case Kind::kNone:
+      return 2;
+    case Kind::kTuple:
+      return 3;
+    case Kind::kUndefined:
+      return 4;
+    case Kind::kBigInt:
+      return 5;
+    default:
+      return 6;
   }
 }
 
@@ -153,42 +160,69 @@ bool truthy(const Value& v) {
   switch (v.kind()) {
     case Kind::kMissing:
     case Kind::kNone:
-    case Kind::kUndefined: return false;
+    case Kind::kUndefined:
+      return false;
     case Kind::kBool:
-    case Kind::kInt: return v.integer() != 0;
-    case Kind::kFloat: return v.real() != 0;
-    case Kind::kStr: return !v.text().empty();
+    case Kind::kInt:
+      return v.integer() != 0;
+    case Kind::kFloat:
+      return v.real() != 0;
+    case Kind::kStr:
+      return !v.text().empty();
     case Kind::kList:
-    case Kind::kTuple: return !v.items().empty();
-    case Kind::kDict: return !v.dict().entries.empty();
-    case Kind::kView: return !v.as<View>().dict.dict().entries.empty();
-    case Kind::kRange: return v.as<Range>().size() != 0;
-    default: return true;
+    case Kind::kTuple:
+      return !v.items().empty();
+    case Kind::kDict:
+      return !v.dict().entries.empty();
+    case Kind::kView:
+      return !v.as<View>().dict.dict().entries.empty();
+    case Kind::kRange:
+      return v.as<Range>().size() != 0;
+    default:
+      return true;
   }
 }
 
 std::string_view type_name(Kind kind) {
   switch (kind) {
     case Kind::kMissing:
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
     case Kind::kInt:
-    case Kind::kBigInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kStr: return "str";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return "tuple";
-    case Kind::kDict: return "dict";
-    case Kind::kView: return "dict view";
-    case Kind::kRange: return "range";
-    case Kind::kNamespace: return "namespace";
-    case Kind::kMacro: return "macro";
-    case Kind::kLoop: return "loop";
-    case Kind::kFunction: return "function";
-    case Kind::kGenerator: return "generator";
-    case Kind::kCycler: return "cycler";
-    case Kind::kActivation: return "frame";
+    case Kind::kBigInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kStr:
+      return "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kView:
+      return "dict view";
+    case Kind::kRange:
+      return "range";
+    case Kind::kNamespace:
+      return "namespace";
+    case Kind::kMacro:
+      return "macro";
+    case Kind::kLoop:
+      return "loop";
+    case Kind::kFunction:
+      return "function";
+    case Kind::kGenerator:
+      return "generator";
+    case Kind::kCycler:
+      return "cycler";
+    case Kind::kActivation:
+      return "frame";
   }
   return "value";
 }

@@ -134,7 +134,8 @@ class Value {
     v.data_.real = d;
     return v;
   }
-  // `name`: what was looked up (a str or nothing); `of`: the kind of object it was looked up in, kMissing for a variable.
+  // `name`: what was looked up (a str or nothing); `of`: the kind of object it was looked up in, kMissing for a
+  // variable.
   static Value undefined(const Value& name = Value(), Kind of = Kind::kMissing);
 
   Kind kind() const { return kind_; }
@@ -151,9 +152,9 @@ class Value {
   double real() const { return data_.real; }         // kFloat
   double number() const { return kind_ == Kind::kFloat ? data_.real : static_cast<double>(data_.integer); }
   Obj* obj() const { return kind_ >= Kind::kUndefined ? data_.obj : nullptr; }
-  const Text& text() const;                  // kStr
-  const std::vector<Value>& items() const;   // kList, kTuple
-  const Dict& dict() const;                  // kDict
+  const Text& text() const;                 // kStr
+  const std::vector<Value>& items() const;  // kList, kTuple
+  const Dict& dict() const;                 // kDict
   template <class T>
   T& as() const {
     return static_cast<T&>(*data_.obj);

@@ -113,6 +113,7 @@ TEST(Golden, Gemma3) { check_golden("gemma3-270m.json", "gemma-3-270m-q4_k_m.ggu
 TEST(Golden, Stories) {
   const std::string golden = test_data("golden/llama2c_greedy.json");
   if (!exists(golden)) GTEST_SKIP() << "no " << golden;
+  if (!exists(test_data("models/stories15M"))) GTEST_SKIP() << "no " << test_data("models/stories15M");
   const auto large = Tokenizer::load(test_data("models/stories15M"));
   const auto large_bin = Tokenizer::load(test_data("models/stories15M/tokenizer.bin"));
   const auto small = Tokenizer::load(test_data("models/stories260K"));

@@ -199,11 +199,9 @@ class DefaultModelTest(support.TestCase):
     def test_greedy_text_equals_the_reference(self):
         golden = json.loads(support.shared_data("golden", "smollm2.json").read_text())
         model = models.default_model()
-        for case in golden["cases"]:
-            tokens = case.get("greedy")
-            if not tokens:
-                continue
-            margin = case["greedy_margin"]
+        # The golden tests compare all of them, and every logit; here it is the way through the program that counts.
+        for case in golden["cases"][:3]:
+            tokens, margin = case["greedy"][:24], case["greedy_margin"]
             sure = next((i for i, value in enumerate(margin) if value < 0.5), len(margin))
             result = support.run("run", model, "--raw", "--temp", "0", "--json", "-n", str(len(tokens)),
                                  case["prompt"], timeout=300)

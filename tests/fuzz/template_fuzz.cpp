@@ -1,5 +1,5 @@
-// Template source: any bytes as a chat template, rendered over a conversation with tools. What it refuses it must refuse
-// with an Error; the pieces of what it renders must be the render.
+// Template source: any bytes as a chat template, rendered over a conversation with tools. What it refuses it must
+// refuse with an Error; the pieces of what it renders must be the render.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -10,9 +10,11 @@
 namespace {
 
 constexpr const char* kTemplates[] = {
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content|trim }}{% if m.tool_calls %}{{ m.tool_calls|tojson(indent=2) }}"
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content|trim }}{% if m.tool_calls %}{{ m.tool_calls|tojson(indent=2) "
+    "}}"
     "{% endif %}{{ loop.last }}{% endfor %}{{ tools }}",
-    "{% for k, v in d|dictsort %}{{ k|title }}={{ v|string|upper|indent }}{% endfor %}{{ s[1:-1] }}{{ s.split(',')|join }}"
+    "{% for k, v in d|dictsort %}{{ k|title }}={{ v|string|upper|indent }}{% endfor %}{{ s[1:-1] }}{{ "
+    "s.split(',')|join }}"
     "{{ l|sort|unique|list }}{{ l|map('string')|join('-') }}{{ '%s %d' % (s, n) }}{{ '{:>9}'.format(s) }}",
     "{% macro walk(x) %}{% if x is mapping %}{% for k, v in x.items() %}{{ k }}:{{ walk(v) }}{% endfor %}{% elif x is"
     " string %}{{ x|replace('a', 'b')|e }}{% elif x is iterable %}{% for i in x %}{{ walk(i) }}{% endfor %}{% else %}"
