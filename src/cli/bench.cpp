@@ -93,6 +93,15 @@ Result measure(Engine& engine, int batch, const Options& options) {
   return {.batch = batch, .times = {.first = median(first), .whole = median(first) + median(rest)}};
 }
 
+// Says where the format that was asked for does not fit.
+void note_plain(Model& model, const std::string& format) {
+  int plain = 0;
+  for (const auto& weight : dynamic_cast<RandomSource&>(model.weights->source()).made()) {
+    plain += weight->shape.size() == 2 && weight->format == Format::kF32 && format != "f32";
+  }
+  if (plain) fmt::print(stderr, "{} matrices are f32: their rows are no whole number of blocks of {}\n", plain, format);
+}
+
 OpenEngine open(const Options& options) {
   const int seqs = *std::ranges::max_element(options.batch);
   EngineSetup setup{.context = options.prompt + options.gen,
@@ -104,6 +113,7 @@ OpenEngine open(const Options& options) {
   setup.context = std::min(setup.context, hp.context);
   Model model = Model::random(hp, formats_by_name(options.format, hp), model_options(options.common, setup));
   if (!options.save.empty()) save_random(model, options.save);
+  note_plain(model, options.format);
   return make_engine(std::move(model), options.common, setup);
 }
 
@@ -121,6 +131,9 @@ JsonObject result_json(const Result& r, const Options& options, int64_t weight_b
 }
 
 int run(const Options& options) {
+  if (options.model == "ops" || options.model == "serve") {
+    throw CLI::ValidationError("bench " + options.model + " is not in this version");
+  }
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   OpenEngine opened = open(options);
@@ -159,6 +172,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--gen", options->gen, "Tokens to make for each")->check(CLI::Range(1, 1 << 24));
   app.add_option("--batch", options->batch, "Sequences at once, separated by commas")
       ->delimiter(',')
+      ->check([](const std::string& n) { return n.empty() ? "a number is empty" : ""; })
       ->check(CLI::Range(1, 4096));
   app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(CLI::Range(1, 1000));
   app.add_option("--shape", options->shape, "Random weights of a published shape, such as llama-3.2-1b");

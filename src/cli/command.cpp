@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <system_error>
 
 #include "base/error.h"
 #include "cli/interrupt.h"
@@ -42,6 +43,8 @@ int run_body(const Command& command, const CommandBody& body) {
     print_error("interrupted");
     return kExitInterrupted;
   } catch (const Error& e) {
+    print_error(e.what());
+  } catch (const std::system_error& e) {  // of printing: fmt's word for a full disk or a closed pipe
     print_error(e.what());
   } catch (const std::bad_alloc&) {
     print_error("out of memory");

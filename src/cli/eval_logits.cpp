@@ -73,7 +73,10 @@ int run(const Options& options) {
 CommandBody setup_eval_logits(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name");
-  app.add_option("--ids", options->ids, "Token ids, separated by commas")->delimiter(',')->required();
+  app.add_option("--ids", options->ids, "Token ids, separated by commas")
+      ->delimiter(',')
+      ->required()
+      ->check([](const std::string& id) { return id.empty() ? "an id is empty" : ""; });
   app.add_flag("--hidden", options->hidden, "Also the hidden state after the embedding and each layer");
   app.add_option("--chunk", options->chunk, "Rows of a step (0: as many as fit)")->check(CLI::Range(0, 256));
   app.add_option("--no-fuse", options->fuse_off, "Fusion rules to switch off, separated by commas, or all");

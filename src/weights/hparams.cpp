@@ -160,9 +160,18 @@ int vocab_size(const Config& config) {
   return static_cast<int>(table->dims[1]);
 }
 
+// Weights packed by other tools would be refused one by one, with names that say little: their method is named first.
+void check_quantization(const Config& config) {
+  if (config.is_gguf()) return;
+  const JsonObject* quantization = find_object(config.json(), "quantization_config");
+  const std::string method = quantization ? get_string(*quantization, "quant_method", "") : "";
+  if (!method.empty() && method != "fp8") throw Error("[config] quantization by '{}' is not supported", method);
+}
+
 }  // namespace
 
 Hparams read_hparams(const Config& config) {
+  check_quantization(config);
   Hparams hp;
   hp.arch = config.type();
   hp.layers = config.integer("num_hidden_layers", "block_count", 1, 4096);

@@ -12,8 +12,8 @@
 
 namespace ingot {
 
-// How a weight is divided among ranks: by outputs, by inputs, by vocabulary rows, or not at all.
-enum class Shard : uint8_t { kNone, kCols, kRows, kVocab };
+// How a weight is divided among ranks: by outputs, by inputs, by vocabulary rows, by experts, or not at all.
+enum class Shard : uint8_t { kNone, kCols, kRows, kVocab, kExperts };
 
 struct TakeOptions {
   Shard shard = Shard::kNone;

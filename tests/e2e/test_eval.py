@@ -36,6 +36,7 @@ class LogitsTest(support.TestCase):
         model = models.checkpoint("llama")
         self.assert_fails(support.run("eval", "logits", model, "--ids", "1,999"), 1, "token 999")
         self.assert_fails(support.run("eval", "logits", model, "--ids", "1,x"), 2, "--ids")
+        self.assert_fails(support.run("eval", "logits", model, "--ids", ""), 2, "--ids")
         self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--no-fuse", "nonsense"), 1, "nonsense")
         self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--kv", "q2"), 1, "q2")
 
@@ -93,6 +94,7 @@ class BenchTest(support.TestCase):
         self.assert_fails(support.run("bench", "--shape", "nonsense"), 1, "nonsense")
         self.assert_fails(support.run("bench", "--shape", "tiny", "--format", "q9"), 1, "q9")
         self.assert_fails(support.run("bench", "--batch", "0"), 2, "--batch")
+        self.assert_fails(support.run("bench", "ops"), 2, "bench ops")
 
 
 class InspectTest(support.TestCase):
