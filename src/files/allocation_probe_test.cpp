@@ -15,7 +15,13 @@ thread_local size_t allocated = 0;
   if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
   throw std::bad_alloc();
 }
+// Temporary buffers of the standard library's sorts come from here and are given back to the plain delete.
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  allocated += size;
+  return std::malloc(size == 0 ? 1 : size);
+}
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace ingot {
