@@ -189,7 +189,7 @@ void Bpe::emit_scored(std::string_view word, const Symbols& symbols, std::vector
   }
 }
 
-void Bpe::merge_part(std::string_view part, Scratch& scratch, std::vector<Token>& out) const {
+void Bpe::merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
   Symbols& symbols = scratch.symbols;
   symbols.clear();
   if (options_.by_score) {
@@ -216,7 +216,7 @@ void Bpe::merge_part(std::string_view part, Scratch& scratch, std::vector<Token>
   out.insert(out.end(), symbols.tokens.begin(), symbols.tokens.end());
 }
 
-void Bpe::encode_part(std::string_view part, Scratch& scratch, std::vector<Token>& out) const {
+void Bpe::encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
   if (scratch.cache && scratch.cache->find(part, out)) return;
   const size_t before = out.size();
   const Token whole = options_.ignore_merges ? vocab_->find(part) : kNoToken;
@@ -228,7 +228,7 @@ void Bpe::encode_part(std::string_view part, Scratch& scratch, std::vector<Token
   if (scratch.cache) scratch.cache->put(part, std::span(out).subspan(before));
 }
 
-void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<Token>& out) const {
+void Bpe::encode(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
   if (options_.byte_level || options_.ignore_merges) {
     encode_part(word, scratch, out);
     return;

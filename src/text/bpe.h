@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,8 +11,8 @@
 #include <vector>
 
 #include "text/merge.h"
+#include "text/token_model.h"
 #include "text/vocab.h"
-#include "text/word_cache.h"
 
 namespace ingot {
 
@@ -60,14 +59,8 @@ struct BpeOptions {
 };
 
 // Holds a pointer to its vocabulary, which must outlive it.
-class Bpe {
+class Bpe final : public TokenModel {
  public:
-  struct Scratch {
-    Symbols symbols;
-    std::optional<WordCache> cache;  // where the caller wants one; of one Bpe only
-  };
-
-  Bpe() = default;
   // `scores`: one for each token, with by_score only. Throws Error where one is not finite.
   Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores = {});
 
@@ -75,8 +68,7 @@ class Bpe {
   void reserve_merges(size_t n) { table_.reserve(n); }
   void add_merge(std::string_view left, std::string_view right);
 
-  // Appends the word's tokens. REQUIRES: valid UTF-8, less than 4 GiB.
-  void encode(std::string_view word, Scratch& scratch, std::vector<Token>& out) const;
+  void encode(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const override;
 
   const BpeOptions& options() const { return options_; }
 
@@ -86,8 +78,8 @@ class Bpe {
   void start_characters(std::string_view word, Symbols& symbols) const;
   bool push_fallback(std::string_view character, size_t end, Symbols& symbols) const;
   void emit_scored(std::string_view word, const Symbols& symbols, std::vector<Token>& out) const;
-  void merge_part(std::string_view part, Scratch& scratch, std::vector<Token>& out) const;
-  void encode_part(std::string_view part, Scratch& scratch, std::vector<Token>& out) const;
+  void merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
+  void encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   bool takes_part(Token token) const;
 
   const Vocab* vocab_ = nullptr;

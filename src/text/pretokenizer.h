@@ -21,6 +21,9 @@ struct Piece {
 // What becomes of a match and of the text between matches.
 enum class SplitBehavior : uint8_t { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
+// Before which pieces Metaspace puts its mark.
+enum class MetaspacePrepend : uint8_t { kNever, kFirst, kAlways };
+
 struct PreTokenizerStage {
   enum class Kind : uint8_t {
     kScan,         // split where `scanner` matches
@@ -28,7 +31,7 @@ struct PreTokenizerStage {
     kMetaspace,    // spaces become `text`; one is put before a piece as `prepend` says; split before each if `split`
     kPrefixSpace,  // a space before each piece that does not begin with one
   };
-  enum class Prepend : uint8_t { kNever, kFirst, kAlways };
+  using Prepend = MetaspacePrepend;
 
   Kind kind = Kind::kScan;
   Scanner scanner = nullptr;

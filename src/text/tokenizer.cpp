@@ -32,7 +32,7 @@ struct Tokenizer::Scratch {
   std::vector<Segment> normalized_segments;
   std::string normalized;
   PreTokenizer::Scratch pieces;
-  Bpe::Scratch model;
+  ModelScratch model;
 };
 
 Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
@@ -89,7 +89,7 @@ void Tokenizer::encode_segment(std::string_view text, bool at_start, bool specia
 void Tokenizer::encode_text(std::string_view text, bool at_start, Scratch& scratch, std::vector<Token>& out) const {
   text = parts_.pre_tokenizer.split(text, at_start, scratch.pieces);
   for (const Piece piece : scratch.pieces.pieces) {
-    parts_.model.encode(text.substr(piece.begin, piece.end - piece.begin), scratch.model, out);
+    parts_.model->encode(text.substr(piece.begin, piece.end - piece.begin), scratch.model, out);
   }
 }
 

@@ -1,7 +1,7 @@
 // Text to tokens and back, exactly as the model's own tokenizer does it.
 //
 // A text passes: added tokens are cut out (text/added_tokens.h), the rest is normalized (text/normalizer.h), cut into
-// pieces (text/pretokenizer.h), each piece becomes tokens (text/bpe.h), and the whole is framed by BOS and EOS.
+// pieces (text/pretokenizer.h), each piece becomes tokens (text/token_model.h), and the whole is framed by BOS and EOS.
 // The way back: text/decoder.h. The loaders (tokenizer_gguf.cpp, tokenizer_json.cpp, …) only fill these parts.
 #pragma once
 
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/bpe.h"
 #include "text/decoder.h"
 #include "text/normalizer.h"
 #include "text/pretokenizer.h"
+#include "text/token_model.h"
 #include "text/vocab.h"
 
 namespace ingot {
@@ -38,7 +38,7 @@ struct TokenizerParts {
   AddedTokens added;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  Bpe model;
+  std::unique_ptr<TokenModel> model;
   Decoder decoder;
   std::vector<Token> prefix;  // of add_special
   std::vector<Token> suffix;

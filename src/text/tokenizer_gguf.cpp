@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "files/gguf.h"
+#include "text/bpe.h"
 #include "text/byte_level.h"
 #include "text/pre_names.h"
 #include "text/tokenizer.h"
@@ -141,9 +142,9 @@ void load_byte_level(const Gguf& gguf, TokenizerParts& parts) {
     if (scanner != nullptr) parts.pre_tokenizer.add({.scanner = scanner});
   }
   BpeOptions options{.byte_level = true, .ignore_merges = name->ignore_merges};
-  parts.model = Bpe(*parts.vocab, options);
+  auto bpe = std::make_unique<Bpe>(*parts.vocab, options);
   const std::vector<std::string_view>& merges = gguf.get_string_array("tokenizer.ggml.merges");
-  parts.model.reserve_merges(merges.size());
+  bpe->reserve_merges(merges.size());
   std::string left, right;
   for (size_t i = 0; i < merges.size(); i++) {
     const size_t space = merges[i].find(' ', 1);
@@ -154,8 +155,9 @@ void load_byte_level(const Gguf& gguf, TokenizerParts& parts) {
       throw Error("[tokenizer] tokenizer.ggml.merges: entry {} ('{}') is no pair of byte-level tokens", i,
                   utf8_printable(merges[i]));
     }
-    parts.model.add_merge(left, right);
+    bpe->add_merge(left, right);
   }
+  parts.model = std::move(bpe);
 }
 
 }  // namespace

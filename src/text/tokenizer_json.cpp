@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "files/json.h"
+#include "text/bpe.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_load.h"
 
@@ -191,8 +192,9 @@ std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std
   }
   fill_vocab(collect(model, added, shown), byte_level, *parts.vocab);
   for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
-  parts.model = Bpe(*parts.vocab, bpe_options(model, byte_level, parts));
-  read_merges(model, byte_level, parts.model);
+  auto bpe = std::make_unique<Bpe>(*parts.vocab, bpe_options(model, byte_level, parts));
+  read_merges(model, byte_level, *bpe);
+  parts.model = std::move(bpe);
   read_post_processor(member("post_processor"), *parts.vocab, parts.prefix, parts.suffix);
   parts.kind = byte_level ? "byte-level BPE, tokenizer.json" : "BPE, tokenizer.json";
 

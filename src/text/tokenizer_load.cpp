@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "files/gguf.h"
+#include "text/bpe.h"
 
 namespace ingot {
 
@@ -78,7 +79,7 @@ void build_sentencepiece(const SentencePieceOptions& options, std::span<const fl
   parts.normalizer.add({.kind = Kind::kReplace, .from = " ", .to = std::string(kUnderline)});
   BpeOptions bpe{.by_score = true, .byte_fallback = true, .fuse_unknown = true};
   if (parts.unknown) bpe.unknown = *parts.unknown;
-  parts.model = Bpe(*parts.vocab, bpe, scores);
+  parts.model = std::make_unique<Bpe>(*parts.vocab, bpe, scores);
   parts.decoder.byte_fallback = true;
   parts.decoder.replace.emplace_back(kUnderline, " ");
   parts.decoder.strip_left = options.dummy_prefix ? 1 : 0;

@@ -1,0 +1,32 @@
+// What turns a piece of text into tokens: BPE, Unigram, WordPiece or WordLevel. Immutable after loading.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "text/merge.h"
+#include "text/vocab.h"
+#include "text/word_cache.h"
+
+namespace ingot {
+
+// The memory of one call of Tokenizer::encode, reused from word to word.
+struct ModelScratch {
+  Symbols symbols;
+  std::optional<WordCache> cache;  // where the caller wants one; of one model only
+};
+
+class TokenModel {
+ public:
+  TokenModel() = default;
+  TokenModel(const TokenModel&) = delete;
+  TokenModel& operator=(const TokenModel&) = delete;
+  virtual ~TokenModel() = default;
+
+  // Appends the piece's tokens. REQUIRES: valid UTF-8, not empty, less than 4 GiB.
+  virtual void encode(std::string_view piece, ModelScratch& scratch, std::vector<Token>& out) const = 0;
+};
+
+}  // namespace ingot

@@ -1,0 +1,64 @@
+// The post_processor of a tokenizer.json.
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "files/json.h"
+#include "text/tokenizer_json_stages.h"
+#include "text/tokenizer_load.h"
+
+namespace ingot {
+
+namespace {
+
+void read_template(const JsonObject& object, const Vocab& vocab, std::vector<Token>& before,
+                   std::vector<Token>& behind) {
+  const JsonArray* single = find_array(object, "single");
+  const JsonObject* specials = find_object(object, "special_tokens");
+  if (single == nullptr) throw Error("[tokenizer] TemplateProcessing without single");
+  bool seen = false;
+  for (const Json& json : *single) {
+    const JsonObject& item = as_object(json, "an item of TemplateProcessing");
+    if (find(item, "Sequence") != nullptr) {
+      seen = true;
+      continue;
+    }
+    const JsonObject* special = find_object(item, "SpecialToken");
+    const std::string name = special != nullptr ? get_string(*special, "id") : "";
+    const JsonObject* entry = specials != nullptr ? find_object(*specials, name) : nullptr;
+    const JsonArray* ids = entry != nullptr ? find_array(*entry, "ids") : nullptr;
+    if (ids == nullptr) throw Error("[tokenizer] TemplateProcessing: no ids for '{}'", utf8_printable(name));
+    for (const Json& id : *ids) {
+      const auto last = static_cast<int64_t>(vocab.size()) - 1;
+      (seen ? behind : before).push_back(static_cast<Token>(as_int(id, "an id of TemplateProcessing", 0, last)));
+    }
+  }
+}
+
+// cls and sep of BertProcessing and RobertaProcessing: ["[CLS]", 101].
+Token pair_id(const JsonObject& object, std::string_view key, const Vocab& vocab) {
+  const JsonArray* pair = find_array(object, key);
+  if (pair == nullptr || pair->size() != 2) throw Error("[tokenizer] a post-processor without {}", key);
+  return static_cast<Token>(as_int((*pair)[1], key, 0, static_cast<int64_t>(vocab.size()) - 1));
+}
+
+}  // namespace
+
+void read_post_processor(const Json& json, const Vocab& vocab, std::vector<Token>& prefix, std::vector<Token>& suffix) {
+  for_each_stage(json, "post_processor", "processors", [&](const JsonObject& object, const std::string& type) {
+    std::vector<Token> before, behind;
+    if (type == "TemplateProcessing") {
+      read_template(object, vocab, before, behind);
+    } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+      before.push_back(pair_id(object, "cls", vocab));
+      behind.push_back(pair_id(object, "sep", vocab));
+    } else if (type != "ByteLevel") {  // which moves offsets only
+      unknown_stage("post_processor", type);
+    }
+    prefix.insert(prefix.begin(), before.begin(), before.end());
+    suffix.insert(suffix.end(), behind.begin(), behind.end());
+  });
+}
+
+}  // namespace ingot
