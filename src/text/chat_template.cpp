@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "text/jinja_interp.h"
-#include "text/jinja_parser.h"
+#include "text/jinja/interp.h"
+#include "text/jinja/parser.h"
 
 namespace ingot {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "text/jinja_unicode.h"
+#include "text/jinja/unicode.h"
 
 namespace ingot {
 namespace {

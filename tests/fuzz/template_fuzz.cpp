@@ -1,8 +1,8 @@
 // Template source: any bytes as a chat template, rendered over a conversation with tools. What it refuses it must
 // refuse with an Error; the pieces of what it renders must be the render.
-// coverage: src/text/jinja_lexer.cpp src/text/jinja_literal.cpp src/text/jinja_parser.cpp
-// src/text/jinja_parser_expr.cpp src/text/jinja_scope.cpp src/text/jinja_symbols.cpp src/text/jinja_exec.cpp
-// src/text/jinja_eval.cpp
+// coverage: src/text/jinja/lexer.cpp src/text/jinja/literal.cpp src/text/jinja/parser.cpp
+// src/text/jinja/parser_expr.cpp src/text/jinja/scope.cpp src/text/jinja/symbols.cpp src/text/jinja/exec.cpp
+// src/text/jinja/eval.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
