@@ -1,7 +1,7 @@
 // What turns a piece of text into tokens: BPE, Unigram, WordPiece or WordLevel. Immutable after loading.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -12,9 +12,18 @@
 
 namespace ingot {
 
+// The best way to a place of a piece, for Unigram: its score and the last token of it.
+struct PathNode {
+  double score = 0;
+  uint32_t length = 0;     // bytes of that token
+  Token token = kNoToken;  // kNoToken: no way leads here
+};
+
 // The memory of one call of Tokenizer::encode, reused from word to word.
 struct ModelScratch {
   Symbols symbols;
+  std::vector<PathNode> path;
+  std::vector<size_t> steps;
   std::optional<WordCache> cache;  // where the caller wants one; of one model only
 };
 

@@ -166,7 +166,8 @@ TEST(HostileVocabulary, Json) {
     expect_refused(json_error(spoilt_json("model", model)), "model " + model);
   }
   expect_refused(json_error(spoilt_json("unk_token", "\"zzz\"")), "unk_token");
-  expect_refused(json_error(spoilt_json("type", "\"WordPiece\"")), "type");
+  for (const std::string type : {"\"Markov\"", "\"\"", "1", "\"Unigram\""})
+    expect_refused(json_error(spoilt_json("type", type)), type);
   expect_refused(json_error("[]"), "an array");
 }
 

@@ -1,5 +1,4 @@
 // tokenizer.json, as the `tokenizers` library writes it.
-#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -8,95 +7,35 @@
 #include "files/json.h"
 #include "text/bpe.h"
 #include "text/byte_level.h"
+#include "text/tokenizer_json_models.h"
 #include "text/tokenizer_load.h"
 
 namespace ingot {
 
 namespace {
 
-struct Entry {
-  std::string_view text;
-  std::string_view shown;  // what the token decodes from: of an added token its normalized form, where it has one
-  bool there = false;
-  bool in_model = false;
-  bool special = false;
-  bool added = false;
-};
-
 std::string_view as_view(const boost::json::string& s) { return {s.data(), s.size()}; }
 
-// Ids may leave gaps, but not so large that a short file asks for a long table.
-void place(std::vector<Entry>& entries, int64_t id, size_t tokens, const Entry& entry) {
-  const auto limit = static_cast<int64_t>(std::min(kMaxTokens, 2 * tokens + 65536));
-  if (id < 0 || id >= limit) {
-    throw Error("[tokenizer] token '{}' has the id {}, 0 to {} allowed", utf8_printable(entry.text), id, limit - 1);
-  }
-  const auto i = static_cast<size_t>(id);
-  if (i >= entries.size()) entries.resize(i + 1);
-  if (!entries[i].there) {
-    entries[i] = entry;
-    return;
-  }
-  if (entries[i].text != entry.text) {
-    throw Error("[tokenizer] the id {} is both '{}' and '{}'", id, utf8_printable(entries[i].text),
-                utf8_printable(entry.text));
-  }
-  entries[i].added = entries[i].added || entry.added;
-  entries[i].special = entries[i].special || entry.special;
-}
-
-const JsonObject& bpe_model(const JsonObject& root) {
-  const JsonObject* model = find_object(root, "model");
-  if (model == nullptr) throw Error("[tokenizer] tokenizer.json has no model");
-  const std::string type = get_string(*model, "type", "BPE");
-  if (type != "BPE") throw Error("[tokenizer] the model '{}' is not supported, BPE is", utf8_printable(type));
-  if (get_float(*model, "dropout", 0.0) != 0.0) throw Error("[tokenizer] BPE with dropout is not supported");
+void check_bpe(const JsonObject& model) {
+  if (get_float(model, "dropout", 0.0) != 0.0) throw Error("[tokenizer] BPE with dropout is not supported");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!get_string(*model, key, "").empty()) throw Error("[tokenizer] BPE with {} is not supported", key);
+    if (!get_string(model, key, "").empty()) throw Error("[tokenizer] BPE with {} is not supported", key);
   }
-  return *model;
 }
 
-// All tokens by id: the model's, then the added ones, whose text when decoded is `shown`.
-std::vector<Entry> collect(const JsonObject& model, const std::vector<AddedToken>& added,
-                           const std::vector<std::string>& shown) {
+void fill_vocab(const JsonObject& model, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
+                bool byte_level, Vocab& out) {
   const JsonObject* vocab = find_object(model, "vocab");
   if (vocab == nullptr || vocab->empty()) throw Error("[tokenizer] the model has no vocab");
-  std::vector<Entry> entries;
-  entries.reserve(vocab->size() + added.size());
-  const size_t tokens = vocab->size() + added.size();
+  JsonTokens tokens(vocab->size() + added.size());
   for (const auto& member : *vocab) {
     const std::string_view text(member.key().data(), member.key().size());
     const int64_t* id = member.value().if_int64();
     if (id == nullptr) throw Error("[tokenizer] the id of '{}' is no integer", utf8_printable(text));
-    if (*id >= 0 && static_cast<size_t>(*id) < entries.size() && entries[static_cast<size_t>(*id)].there) {
-      throw Error("[tokenizer] the id {} is both '{}' and '{}'", *id,
-                  utf8_printable(entries[static_cast<size_t>(*id)].text), utf8_printable(text));
-    }
-    place(entries, *id, tokens, {text, text, true, true, false, false});
+    tokens.add(text, *id);
   }
-  for (size_t i = 0; i < added.size(); i++) {
-    place(entries, added[i].id, tokens, {added[i].content, shown[i], true, false, added[i].special, true});
-  }
-  return entries;
-}
-
-void fill_vocab(const std::vector<Entry>& entries, bool byte_level, Vocab& vocab) {
-  size_t bytes = 0;
-  for (const Entry& entry : entries) bytes += entry.shown.size();
-  vocab.reserve(entries.size(), bytes);
-  std::string decoded;
-  for (const Entry& entry : entries) {
-    decoded.clear();
-    const bool mapped = byte_level && append_byte_level(entry.shown, decoded);
-    TokenKind kind = entry.special ? TokenKind::kControl : entry.added ? TokenKind::kUserDefined : TokenKind::kNormal;
-    if (!entry.there) kind = TokenKind::kAbsent;
-    const bool reachable = entry.in_model && !entry.text.empty() && (mapped || !byte_level);
-    if (kind == TokenKind::kNormal && !reachable) kind = TokenKind::kUnused;
-    const Token token = vocab.add(mapped ? decoded : entry.shown, kind);
-    if (reachable && !vocab.index(token))
-      throw Error("[tokenizer] '{}' is in the vocabulary twice", utf8_printable(entry.text));
-  }
+  for (size_t i = 0; i < added.size(); i++) tokens.add(added[i], shown[i]);
+  tokens.fill(byte_level, out);
 }
 
 // A merge is "left right" or ["left", "right"].
@@ -164,12 +103,30 @@ BpeOptions bpe_options(const JsonObject& model, bool byte_level, TokenizerParts&
   return options;
 }
 
+void read_bpe(const JsonObject& model, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
+              bool byte_level, TokenizerParts& parts) {
+  check_bpe(model);
+  // The vocabulary is kept as bytes: it was decoded once for all.
+  if (byte_level && !parts.decoder.byte_level) {
+    throw Error("[tokenizer] a ByteLevel pre-tokenizer without a ByteLevel decoder is not supported");
+  }
+  if (byte_level) parts.decoder.byte_level = false;
+  fill_vocab(model, added, shown, byte_level, *parts.vocab);
+  for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
+  auto bpe = std::make_unique<Bpe>(*parts.vocab, bpe_options(model, byte_level, parts));
+  read_merges(model, byte_level, *bpe);
+  parts.model = std::move(bpe);
+  parts.kind = byte_level ? "byte-level BPE, tokenizer.json" : "BPE, tokenizer.json";
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std::string& path) {
   const Json json = parse_json(text, path);
   const JsonObject& root = as_object(json, path);
-  const JsonObject& model = bpe_model(root);
+  const JsonObject* model = find_object(root, "model");
+  if (model == nullptr) throw Error("[tokenizer] tokenizer.json has no model");
+  const std::string type = model_type(*model);
   TokenizerParts parts;
   const auto member = [&](const char* key) {
     const Json* value = find(root, key);
@@ -178,25 +135,19 @@ std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std
   read_normalizer(member("normalizer"), parts.normalizer);
   const bool byte_level = read_pre_tokenizer(member("pre_tokenizer"), parts.pre_tokenizer);
   read_decoder(member("decoder"), parts.decoder);
-  // The vocabulary is kept as bytes: it was decoded once for all.
-  if (byte_level && !parts.decoder.byte_level) {
-    throw Error("[tokenizer] a ByteLevel pre-tokenizer without a ByteLevel decoder is not supported");
-  }
-  if (byte_level) parts.decoder.byte_level = false;
-
   const std::vector<AddedToken> added = read_added(root);
   std::vector<std::string> shown;
   for (const AddedToken& token : added) {
     std::string buffer;
     shown.emplace_back(token.normalized ? parts.normalizer.apply(token.content, buffer) : token.content);
   }
-  fill_vocab(collect(model, added, shown), byte_level, *parts.vocab);
-  for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
-  auto bpe = std::make_unique<Bpe>(*parts.vocab, bpe_options(model, byte_level, parts));
-  read_merges(model, byte_level, *bpe);
-  parts.model = std::move(bpe);
+  if (type == "BPE") {
+    read_bpe(*model, added, shown, byte_level, parts);
+  } else {
+    read_other_model(type, *model, added, shown, parts);
+    for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
+  }
   read_post_processor(member("post_processor"), *parts.vocab, parts.prefix, parts.suffix);
-  parts.kind = byte_level ? "byte-level BPE, tokenizer.json" : "BPE, tokenizer.json";
 
   const std::string directory = std::filesystem::path(path).parent_path().string();
   apply_tokenizer_config(read_tokenizer_config(directory.empty() ? "." : directory), parts);
