@@ -113,7 +113,11 @@ void Bpe::add_merge(std::string_view left, std::string_view right) {
     throw Error("[tokenizer] merge {} ('{}' + '{}'): '{}' is not in the vocabulary", next_rank_, utf8_printable(left),
                 utf8_printable(right), utf8_printable(missing));
   }
-  if (takes_part(whole)) table_.add(a, b, {next_rank_, whole});
+  add_merge(a, b, whole);
+}
+
+void Bpe::add_merge(Token left, Token right, Token whole) {
+  if (takes_part(whole)) table_.add(left, right, {next_rank_, whole});
   next_rank_++;
 }
 

@@ -67,6 +67,10 @@ class Bpe final : public TokenModel {
   // One merge, of the next rank. Throws Error when left, right or both together are no token.
   void reserve_merges(size_t n) { table_.reserve(n); }
   void add_merge(std::string_view left, std::string_view right);
+  // The same where the tokens are known. REQUIRES: all three are in the vocabulary.
+  void add_merge(Token left, Token right, Token whole);
+  // What two neighbours become by the merges added so far; kNoMerge: nothing.
+  Merge find_merge(Token left, Token right) const { return table_.find(left, right); }
 
   void encode(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const override;
 

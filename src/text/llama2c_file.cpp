@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/mmap.h"
 #include "base/utf8.h"
 #include "text/normalizer.h"
 #include "text/tokenizer_load.h"
@@ -80,11 +79,6 @@ std::unique_ptr<Tokenizer> parse_llama2c(std::string_view bytes, const std::stri
   }
   parts.kind = "SentencePiece BPE, llama2.c";
   return std::make_unique<Tokenizer>(std::move(parts));
-}
-
-std::unique_ptr<Tokenizer> load_llama2c(const std::string& path) {
-  const MappedFile file = MappedFile::open(path);
-  return parse_llama2c(std::string_view(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()), path);
 }
 
 }  // namespace ingot

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/mmap.h"
 #include "base/utf8.h"
 #include "text/tokenizer_load.h"
 
@@ -226,12 +225,6 @@ std::unique_ptr<Tokenizer> parse_sentencepiece_model(std::string_view bytes, con
   if (config.add_eos.value_or(false) && parts.eos) parts.suffix.push_back(*parts.eos);
   add_named_end_tokens(parts);
   return std::make_unique<Tokenizer>(std::move(parts));
-}
-
-std::unique_ptr<Tokenizer> load_sentencepiece_model(const std::string& path) {
-  const MappedFile file = MappedFile::open(path);
-  return parse_sentencepiece_model(
-      std::string_view(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()), path);
 }
 
 }  // namespace ingot

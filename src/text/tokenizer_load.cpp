@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "files/gguf.h"
 #include "text/bpe.h"
 
 namespace ingot {
@@ -111,6 +110,8 @@ TokenizerConfig read_tokenizer_config(const std::string& directory) {
     };
     config.add_bos = flag("add_bos_token");
     config.add_eos = flag("add_eos_token");
+    config.lowercase = flag("do_lower_case");
+    config.tokenizer_class = get_string(object, "tokenizer_class", "");
   }
   const std::string map = beside(directory, "special_tokens_map.json");
   if (is_file(map)) {
@@ -137,31 +138,6 @@ void apply_tokenizer_config(const TokenizerConfig& config, TokenizerParts& parts
   for (const Token token : config.end_tokens) {
     if (parts.vocab->contains(token)) parts.end_tokens.push_back(token);
   }
-}
-
-std::unique_ptr<Tokenizer> Tokenizer::load(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::exists(path, error)) throw Error("[tokenizer] '{}' does not exist", path);
-  if (fs::is_directory(path, error)) {
-    if (is_file(beside(path, "tokenizer.json"))) return load_tokenizer_json(beside(path, "tokenizer.json"));
-    if (is_file(beside(path, "tokenizer.model"))) return load_sentencepiece_model(beside(path, "tokenizer.model"));
-    std::vector<std::string> files;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with("tok") && name.ends_with(".bin")) files.push_back(entry.path().string());
-    }
-    if (files.size() == 1) return load_llama2c(files[0]);
-    throw Error("[tokenizer] '{}' has no tokenizer.json, tokenizer.model or tok*.bin", path);
-  }
-  const MappedFile file = MappedFile::open(path);
-  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  if (bytes.starts_with("GGUF")) return from_gguf(Gguf::open(path));
-  const size_t first = bytes.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  if (first != bytes.npos && bytes[first] == '{' && !path.ends_with(".model")) return load_tokenizer_json(path);
-  if (path.ends_with(".bin")) return load_llama2c(path);
-  if (path.ends_with(".model")) return load_sentencepiece_model(path);
-  throw Error("[tokenizer] '{}' is no GGUF file, tokenizer.json, SentencePiece .model or llama2.c .bin", path);
 }
 
 }  // namespace ingot
