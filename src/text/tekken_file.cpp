@@ -112,7 +112,10 @@ std::unique_ptr<Tokenizer> parse_tekken(std::string_view text, const std::string
   }
   TokenizerParts parts;
   parts.kind = "byte-level BPE, tekken.json";
-  parts.pre_tokenizer.add(pattern_stage(get_string(*config, "pattern")));
+  const std::string pattern = get_string(*config, "pattern");
+  const Scanner scanner = find_scanner(pattern);
+  if (scanner == nullptr) throw Error("[tokenizer] no scanner for the pattern {}", utf8_printable(pattern, 400));
+  parts.pre_tokenizer.add({.scanner = scanner});
   const auto special = read_special(root, *config, special_count, path);
   build_ranked(read_ranked(root, static_cast<size_t>(size - special_count), path), static_cast<Token>(special_count),
                special, path, parts);

@@ -27,7 +27,10 @@ PreTokenizerStage read_split(const JsonObject& object) {
   stage.behavior = read_behavior(get_string(object, "behavior"));
   stage.invert = get_bool(object, "invert", false);
   if (pattern.regex) {
-    stage.scanner = pattern_stage(pattern.text).scanner;
+    stage.scanner = find_scanner(pattern.text);
+    if (stage.scanner == nullptr) {
+      throw Error("[tokenizer] no scanner for the pattern {}", utf8_printable(pattern.text, 400));
+    }
   } else {
     if (pattern.text.empty()) throw Error("[tokenizer] a Split by the empty string");
     stage.kind = PreTokenizerStage::Kind::kLiteral;
@@ -47,12 +50,6 @@ PreTokenizerStage read_metaspace(const JsonObject& object) {
 }
 
 }  // namespace
-
-PreTokenizerStage pattern_stage(const std::string& pattern) {
-  const Scanner scanner = find_scanner(pattern);
-  if (scanner == nullptr) throw Error("[tokenizer] no scanner for the pattern {}", utf8_printable(pattern, 400));
-  return {.scanner = scanner};
-}
 
 bool read_pre_tokenizer(const Json& json, PreTokenizer& pre_tokenizer) {
   bool byte_level = false;

@@ -58,8 +58,6 @@ void read_normalizer(const Json& json, Normalizer& normalizer);
 bool read_pre_tokenizer(const Json& json, PreTokenizer& pre_tokenizer);
 void read_decoder(const Json& json, Decoder& decoder);
 void read_post_processor(const Json& json, const Vocab& vocab, std::vector<Token>& prefix, std::vector<Token>& suffix);
-// A stage that isolates what `pattern` matches.
-PreTokenizerStage pattern_stage(const std::string& pattern);
 // An entry of added_tokens or added_tokens_decoder.
 AddedToken read_added_token(const JsonObject& object, Token id);
 
