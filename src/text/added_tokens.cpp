@@ -28,6 +28,13 @@ bool overlaps(std::span<const TextRange> ranges, size_t begin, size_t end) {
 }
 
 bool ByteTrie::insert(std::string_view key, int32_t value) {
+  int32_t& here = at(key);
+  if (here >= 0) return false;
+  here = value;
+  return true;
+}
+
+int32_t& ByteTrie::at(std::string_view key) {
   int32_t& root = roots_[static_cast<unsigned char>(key[0])];
   if (root == 0) {
     nodes_.push_back({-1, -1, -1, key[0]});
@@ -47,9 +54,7 @@ bool ByteTrie::insert(std::string_view key, int32_t value) {
     }
     node = static_cast<size_t>(child);
   }
-  if (nodes_[node].value >= 0) return false;
-  nodes_[node].value = value;
-  return true;
+  return nodes_[node].value;
 }
 
 ByteTrie::Match ByteTrie::longest(std::string_view text, size_t pos) const {
@@ -81,7 +86,10 @@ void AddedTokens::add(AddedToken token, const Normalizer& normalizer) {
   if (!contents_.insert(token.content, index)) return;
   std::string buffer;
   const std::string_view key = token.normalized ? normalizer.apply(token.content, buffer) : token.content;
-  if (!key.empty()) (token.normalized ? normalized_ : raw_).insert(key, index);
+  if (!key.empty()) {
+    int32_t& found = (token.normalized ? normalized_ : raw_).at(key);
+    if (found < 0 || (token.special && !tokens_[static_cast<size_t>(found)].special)) found = index;
+  }
   tokens_.push_back(std::move(token));
 }
 
@@ -109,7 +117,9 @@ void AddedTokens::split(std::string_view text, bool normalized, const Options& o
     if (token.special && (!options.special || overlaps(options.plain, begin, end))) continue;
     if (token.single_word && touches_word(text, begin, end)) continue;
     // A token inside the White_Space that the one before took along counts all the same, and what follows it is text
-    // again: so does the library that defined the flags.
+    // again; but one that takes the White_Space before it along is lost there. So does the library that defined the
+    // flags.
+    if (token.lstrip) begin = std::max(begin, done);
     while (token.lstrip && begin > done) {
       const size_t before = char_before(text, begin);
       if (!(category_of(char_at(text, before)) & kSpace)) break;
@@ -118,6 +128,7 @@ void AddedTokens::split(std::string_view text, bool normalized, const Options& o
     while (token.rstrip && end < text.size() && (category_of(char_at(text, end)) & kSpace)) {
       end += char_length(text[end]);
     }
+    if (begin >= end) continue;
     if (done < begin) out.push_back({done, begin, kNoToken});
     out.push_back({begin, end, token.id});
     done = end;

@@ -45,6 +45,8 @@ class ByteTrie {
  public:
   // False where `key` is in already; the first value stays. REQUIRES: key is not empty, value >= 0.
   bool insert(std::string_view key, int32_t value);
+  // The value of `key`, which is inserted where it is not in: -1 then. REQUIRES: key is not empty.
+  int32_t& at(std::string_view key);
   struct Match {
     int32_t value = -1;
     size_t length = 0;
@@ -67,7 +69,8 @@ class ByteTrie {
 class AddedTokens {
  public:
   // Throws Error where a token is empty or longer than 4096 bytes (a token's length bounds the time for each byte of
-  // text). A second token of the same content is ignored.
+  // text). A second token of the same content is ignored. Of two whose normalized forms are the same a special one is
+  // found, then the first.
   void add(AddedToken token, const Normalizer& normalizer);
 
   struct Options {

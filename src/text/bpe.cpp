@@ -1,5 +1,6 @@
 #include "text/bpe.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -56,7 +57,8 @@ void MergeTable::add(Token left, Token right, Merge merge) {
   used_++;
 }
 
-Bpe::Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores) : vocab_(&vocab), options_(options) {
+Bpe::Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores)
+    : vocab_(&vocab), options_(std::move(options)) {
   bytes_.fill(kNoToken);
   ascii_.fill(kNoToken);
   for (int i = 0; i < 256; i++) {
@@ -69,6 +71,8 @@ Bpe::Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores) 
     }
     if (i < 128) ascii_[static_cast<size_t>(i)] = vocab.find(std::string_view(&byte, 1));
   }
+  for (Token& token : bytes_) token = token != kNoToken && takes_part(token) ? token : kNoToken;
+  for (Token& token : ascii_) token = token != kNoToken && takes_part(token) ? token : kNoToken;
   const auto n = static_cast<Token>(vocab.size());
   if (options.by_score) {
     score_ranks_.reserve(scores.size());
@@ -100,7 +104,7 @@ bool Bpe::takes_part(Token token) const {
 void Bpe::add_merge(std::string_view left, std::string_view right) {
   const Token a = vocab_->find(left);
   const Token b = vocab_->find(right);
-  joined_.assign(left).append(right);
+  joined_.assign(left).append(right.substr(std::min(options_.prefix.size(), right.size())));
   // Merges mostly stand in the order of what they make: the token after the last one is tried before the table, whose
   // every look is a cache miss. Saves a quarter of the time to load.
   const Token guess = last_whole_ + 1;
@@ -123,7 +127,8 @@ void Bpe::add_merge(Token left, Token right, Token whole) {
 
 Token Bpe::character(std::string_view text) const {
   if (text.size() == 1) return ascii_[static_cast<unsigned char>(text[0])];
-  return vocab_->find(text);
+  const Token token = vocab_->find(text);
+  return token != kNoToken && takes_part(token) ? token : kNoToken;
 }
 
 void Bpe::start_bytes(std::string_view word, Symbols& symbols) const {
@@ -153,9 +158,14 @@ bool Bpe::push_fallback(std::string_view text, size_t end, Symbols& symbols) con
 
 void Bpe::start_characters(std::string_view word, Symbols& symbols) const {
   Token pending = kNoToken;  // an unknown token not yet written: bytes go before it, known characters behind
+  std::string name;
   for (size_t pos = 0; pos < word.size();) {
-    const std::string_view text = word.substr(pos, char_length(word[pos]));
+    std::string_view text = word.substr(pos, char_length(word[pos]));
     const size_t end = pos + text.size();
+    if (affixed()) {
+      name.assign(pos > 0 ? options_.prefix : "").append(text).append(end == word.size() ? options_.suffix : "");
+      text = name;
+    }
     const Token token = character(text);
     if (token != kNoToken) {
       if (pending != kNoToken) symbols.push(pending, pos);
@@ -233,7 +243,7 @@ void Bpe::encode_part(std::string_view part, ModelScratch& scratch, std::vector<
 }
 
 void Bpe::encode(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
-  if (options_.byte_level || options_.ignore_merges) {
+  if (options_.byte_level || options_.ignore_merges || affixed()) {
     encode_part(word, scratch, out);
     return;
   }

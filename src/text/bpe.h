@@ -56,6 +56,10 @@ struct BpeOptions {
   bool fuse_unknown = false;   // neighbouring unknown characters become one unknown token
   bool ignore_merges = false;  // a word that is a token is that token
   Token unknown = kNoToken;    // kNoToken: unknown characters vanish
+  // Characters only. How a word's characters are named: all but the first behind `prefix`, the last before `suffix`. A
+  // merge drops the prefix of its right part.
+  std::string prefix = {};
+  std::string suffix = {};
 };
 
 // Holds a pointer to its vocabulary, which must outlive it.
@@ -85,6 +89,7 @@ class Bpe final : public TokenModel {
   void merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   void encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   bool takes_part(Token token) const;
+  bool affixed() const { return !options_.prefix.empty() || !options_.suffix.empty(); }
 
   const Vocab* vocab_ = nullptr;
   BpeOptions options_;

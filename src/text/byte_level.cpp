@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/utf8.h"
+
 namespace ingot {
 
 namespace {
@@ -24,6 +26,16 @@ constexpr std::array<int16_t, kLetters> make_alphabet() {
 
 constexpr std::array<int16_t, kLetters> kAlphabet = make_alphabet();
 
+constexpr std::array<uint16_t, 256> make_letters() {
+  std::array<uint16_t, 256> letters{};
+  for (size_t cp = 0; cp < kLetters; cp++) {
+    if (kAlphabet[cp] >= 0) letters[static_cast<size_t>(kAlphabet[cp])] = static_cast<uint16_t>(cp);
+  }
+  return letters;
+}
+
+constexpr std::array<uint16_t, 256> kLetterOf = make_letters();
+
 }  // namespace
 
 bool append_byte_level(std::string_view text, std::string& out) {
@@ -43,6 +55,10 @@ bool append_byte_level(std::string_view text, std::string& out) {
     pos += length;
   }
   return true;
+}
+
+void append_byte_letters(std::string_view bytes, std::string& out) {
+  for (const char byte : bytes) utf8_append(out, kLetterOf[static_cast<unsigned char>(byte)]);
 }
 
 }  // namespace ingot

@@ -10,4 +10,7 @@ namespace ingot {
 // Appends the bytes that `text` stands for. False, with nothing appended, where a character is not of the alphabet.
 bool append_byte_level(std::string_view text, std::string& out);
 
+// Appends the letters that `bytes` are written with.
+void append_byte_letters(std::string_view bytes, std::string& out);
+
 }  // namespace ingot

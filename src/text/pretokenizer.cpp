@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/byte_level.h"
 #include "text/chars.h"
 
 namespace ingot {
@@ -170,6 +171,10 @@ std::string_view PreTokenizer::split(std::string_view text, bool at_start, Scrat
           if (!part.starts_with(' ')) out.push_back(' ');
           out.append(part);
         });
+        break;
+      case PreTokenizerStage::Kind::kByteLevel:
+        text = rewrite_stage(text, scratch,
+                             [](std::string_view part, bool, std::string& out) { append_byte_letters(part, out); });
         break;
     }
   }

@@ -30,6 +30,7 @@ struct PreTokenizerStage {
     kLiteral,      // split where `text` (not empty) stands
     kMetaspace,    // spaces become `text`; one is put before a piece as `prepend` says; split before each if `split`
     kPrefixSpace,  // a space before each piece that does not begin with one
+    kByteLevel,    // each byte becomes a letter (text/byte_level.h)
   };
   using Prepend = MetaspacePrepend;
 

@@ -16,19 +16,27 @@ struct StreamDecoderOptions {
 // `tokenizer` must outlive it. One thread.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, StreamDecoderOptions options = {});
+  explicit StreamDecoder(const Tokenizer& tokenizer, StreamDecoderOptions options = {})
+      : tokenizer_(tokenizer), options_(options), state_{.continues = options.continues} {}
 
-  // The text that this token completes: valid UTF-8, perhaps empty, never a part of a character. Bytes that cannot
-  // become a character are U+FFFD, one for each maximal subpart. Throws Error on an id that is no token.
-  std::string push(Token token);
-  // What is left when no token follows: U+FFFD for the beginning of a character.
-  std::string finish();
+  // The text that this token settles: valid UTF-8, perhaps empty, never a part of a character. Throws Error on an id
+  // that is no token.
+  std::string push(Token token) {
+    std::string text;
+    tokenizer_.append_token(token, options_.show_special, state_, text);
+    return text;
+  }
+  // What is left when no token follows: what the decoder held back, U+FFFD for the beginning of a character.
+  std::string finish() {
+    std::string text;
+    tokenizer_.finish_text(state_, text);
+    return text;
+  }
 
  private:
   const Tokenizer& tokenizer_;
   const StreamDecoderOptions options_;
   Decoder::State state_;
-  std::string pending_;  // the beginning of a character, at most three bytes between calls
 };
 
 }  // namespace ingot

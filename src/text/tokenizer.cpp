@@ -111,14 +111,15 @@ bool Tokenizer::is_special(Token token) const {
 
 void Tokenizer::append_token(Token token, bool show_special, Decoder::State& state, std::string& out) const {
   if (is_special(token) && !show_special) return;
-  parts_.decoder.append(parts_.vocab->bytes(token), state, out);
+  parts_.decoder.push(parts_.vocab->bytes(token), state, out);
 }
 
 std::string Tokenizer::decode(std::span<const Token> tokens, bool show_special) const {
-  std::string bytes;
+  std::string text;
   Decoder::State state;
-  for (const Token token : tokens) append_token(token, show_special, state, bytes);
-  return utf8_valid(bytes) ? bytes : utf8_replace_invalid(bytes);
+  for (const Token token : tokens) append_token(token, show_special, state, text);
+  finish_text(state, text);
+  return text;
 }
 
 std::string Tokenizer::token_bytes(Token token) const {

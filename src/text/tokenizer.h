@@ -58,12 +58,14 @@ class Tokenizer {
   // Throws Error where the text is not valid UTF-8 or has 2 GiB or more.
   std::vector<Token> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // Always valid UTF-8: each maximal invalid subpart becomes U+FFFD. Without `show_special` special tokens are left
-  // out. Throws Error on an id that is no token.
+  // Always valid UTF-8: each maximal invalid subpart becomes U+FFFD, or each byte where a tokenizer.json has
+  // ByteFallback. Without `show_special` special tokens are left out. Throws Error on an id that is no token.
   std::string decode(std::span<const Token> tokens, bool show_special = false) const;
 
-  // Appends the bytes of one more token to a text that stands at `state`. decode() and StreamDecoder are made of this.
+  // Appends what one more token settles of a text that stands at `state`, and the rest when no token follows. decode()
+  // and StreamDecoder are made of these.
   void append_token(Token token, bool show_special, Decoder::State& state, std::string& out) const;
+  void finish_text(Decoder::State& state, std::string& out) const { parts_.decoder.finish(state, out); }
 
   // The bytes that a token stands for; need not be valid UTF-8. A special token's are its name.
   std::string token_bytes(Token token) const;

@@ -16,13 +16,6 @@ namespace {
 
 std::string_view as_view(const boost::json::string& s) { return {s.data(), s.size()}; }
 
-void check_bpe(const JsonObject& model) {
-  if (get_float(model, "dropout", 0.0) != 0.0) throw Error("[tokenizer] BPE with dropout is not supported");
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!get_string(model, key, "").empty()) throw Error("[tokenizer] BPE with {} is not supported", key);
-  }
-}
-
 void fill_vocab(const JsonObject& model, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
                 bool byte_level, Vocab& out) {
   const JsonObject* vocab = find_object(model, "vocab");
@@ -88,29 +81,46 @@ std::vector<AddedToken> read_added(const JsonObject& root) {
   return added;
 }
 
+// As the vocabulary has it, which is in bytes with `byte_level`.
+std::string unknown_text(const std::string& name, bool byte_level) {
+  std::string bytes;
+  return byte_level && append_byte_level(name, bytes) ? bytes : name;
+}
+
 BpeOptions bpe_options(const JsonObject& model, bool byte_level, TokenizerParts& parts) {
   BpeOptions options;
   options.byte_level = byte_level;
-  options.byte_fallback = get_bool(model, "byte_fallback", false) && !byte_level;
+  options.byte_fallback = get_bool(model, "byte_fallback", false);
   options.fuse_unknown = get_bool(model, "fuse_unk", false);
   options.ignore_merges = get_bool(model, "ignore_merges", false);
+  options.prefix = get_string(model, "continuing_subword_prefix", "");
+  options.suffix = get_string(model, "end_of_word_suffix", "");
   const std::string unknown = get_string(model, "unk_token", "");
   if (unknown.empty()) return options;
-  const AddedToken* added = parts.added.find(unknown);
-  options.unknown = added != nullptr ? added->id : parts.vocab->find(unknown);
+  options.unknown = parts.vocab->find(unknown_text(unknown, byte_level));
+  if (options.unknown == kNoToken) {
+    const AddedToken* added = parts.added.find(unknown);
+    options.unknown = added != nullptr ? added->id : kNoToken;
+  }
   if (options.unknown == kNoToken) throw Error("[tokenizer] unk_token '{}' is no token", utf8_printable(unknown));
   parts.unknown = options.unknown;
   return options;
 }
 
+// Whether words can be merged byte by byte: no option of the model looks at the characters that stand for bytes.
+bool keeps_bytes(const JsonObject& model, const TokenizerParts& parts) {
+  return parts.decoder.is_byte_level() && get_string(model, "continuing_subword_prefix", "").empty() &&
+         get_string(model, "end_of_word_suffix", "").empty() && !get_bool(model, "byte_fallback", false);
+}
+
+// `alphabet`: the pre-tokenizer writes bytes as characters.
 void read_bpe(const JsonObject& model, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
-              bool byte_level, TokenizerParts& parts) {
-  check_bpe(model);
-  // The vocabulary is kept as bytes: it was decoded once for all.
-  if (byte_level && !parts.decoder.byte_level) {
-    throw Error("[tokenizer] a ByteLevel pre-tokenizer without a ByteLevel decoder is not supported");
-  }
-  if (byte_level) parts.decoder.byte_level = false;
+              bool alphabet, TokenizerParts& parts) {
+  if (get_float(model, "dropout", 0.0) != 0.0) throw Error("[tokenizer] BPE with dropout is not supported");
+  // Mostly the vocabulary is kept as bytes, decoded once for all; otherwise bytes are written as characters.
+  const bool byte_level = alphabet && keeps_bytes(model, parts);
+  if (byte_level) parts.decoder = Decoder();
+  if (alphabet && !byte_level) parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kByteLevel});
   fill_vocab(model, added, shown, byte_level, *parts.vocab);
   for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
   auto bpe = std::make_unique<Bpe>(*parts.vocab, bpe_options(model, byte_level, parts));
@@ -133,7 +143,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std
     return value == nullptr ? Json() : *value;
   };
   read_normalizer(member("normalizer"), parts.normalizer);
-  const bool byte_level = read_pre_tokenizer(member("pre_tokenizer"), parts.pre_tokenizer);
+  const bool alphabet = read_pre_tokenizer(member("pre_tokenizer"), parts.pre_tokenizer);
   read_decoder(member("decoder"), parts.decoder);
   const std::vector<AddedToken> added = read_added(root);
   std::vector<std::string> shown;
@@ -142,8 +152,9 @@ std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std
     shown.emplace_back(token.normalized ? parts.normalizer.apply(token.content, buffer) : token.content);
   }
   if (type == "BPE") {
-    read_bpe(*model, added, shown, byte_level, parts);
+    read_bpe(*model, added, shown, alphabet, parts);
   } else {
+    if (alphabet) parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kByteLevel});
     read_other_model(type, *model, added, shown, parts);
     for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
   }

@@ -12,42 +12,74 @@ namespace ingot {
 
 namespace {
 
-// Where the steps of a decoder may stand: Replace and ByteFallback work on tokens, Strip on the fused text.
-struct DecoderOrder {
-  bool fallback = false;
-  bool fused = false;
-};
+using Kind = DecoderStep::Kind;
 
-void read_decoder_step(const JsonObject& object, const std::string& type, DecoderOrder& order, Decoder& decoder) {
-  if (type == "ByteLevel") {
-    decoder.byte_level = true;
-  } else if (type == "Replace" && !order.fallback && !order.fused) {
-    const StagePattern pattern = read_pattern(object, "Replace");
-    if (pattern.regex || pattern.text.empty()) throw Error("[tokenizer] a Replace decoder by a regular expression");
-    decoder.replace.emplace_back(pattern.text, get_string(object, "content"));
-  } else if (type == "ByteFallback" && !order.fused) {
-    decoder.byte_fallback = order.fallback = true;
-  } else if (type == "Fuse") {
-    order.fused = true;
-  } else if (type == "Strip" && order.fused && get_string(object, "content", " ") == " " &&
-             get_int(object, "stop", 0) == 0) {
-    decoder.strip_left = static_cast<int>(get_int(object, "start", 0, 0, 1 << 20));
-  } else if (type == "Metaspace" && !order.fused) {
-    const MetaspaceOptions options = read_metaspace_options(object);
-    if (options.prepend != MetaspaceOptions::Prepend::kNever) decoder.drop_in_first = options.replacement;
-    decoder.replace.emplace_back(options.replacement, " ");
-  } else {
-    unknown_stage("decoder (at this place)", type);
+std::string one_character(const JsonObject& object, std::string_view key) {
+  const std::string text = get_string(object, key);
+  uint32_t cp = 0;
+  if (text.empty() || utf8_decode(text, 0, cp) != text.size()) {
+    throw Error("[tokenizer] a decoder whose {} is no single character", key);
   }
+  return text;
+}
+
+std::string not_empty(const JsonObject& object, std::string_view key, std::string_view fallback) {
+  const std::string text = get_string(object, key, fallback);
+  if (text.empty()) throw Error("[tokenizer] a decoder with an empty {}", key);
+  return text;
+}
+
+DecoderStep read_replace(const JsonObject& object) {
+  const StagePattern pattern = read_pattern(object, "Replace");
+  if (pattern.regex) {
+    throw Error("[tokenizer] a Replace decoder by the pattern {} is not supported", utf8_printable(pattern.text, 400));
+  }
+  if (pattern.text.empty()) throw Error("[tokenizer] a Replace decoder by the empty string");
+  return {.kind = Kind::kReplace, .from = pattern.text, .to = get_string(object, "content")};
+}
+
+DecoderStep read_strip(const JsonObject& object) {
+  return {.kind = Kind::kStrip,
+          .from = one_character(object, "content"),
+          .start = static_cast<size_t>(get_int(object, "start", 0, 0, INT64_MAX)),
+          .stop = static_cast<size_t>(get_int(object, "stop", 0, 0, INT64_MAX))};
+}
+
+DecoderStep read_step(const JsonObject& object, const std::string& type) {
+  if (type == "ByteLevel") return {.kind = Kind::kByteLevel};
+  if (type == "ByteFallback") return {.kind = Kind::kByteFallback};
+  if (type == "Fuse") return {.kind = Kind::kFuse};
+  if (type == "Replace") return read_replace(object);
+  if (type == "Strip") return read_strip(object);
+  if (type == "Metaspace") {
+    const MetaspaceOptions options = read_metaspace_options(object);
+    const bool drops = options.prepend != MetaspaceOptions::Prepend::kNever;
+    return {.kind = Kind::kMetaspace, .from = options.replacement, .flag = drops};
+  }
+  if (type == "WordPiece") {
+    return {.kind = Kind::kWordPiece,
+            .from = get_string(object, "prefix", "##"),
+            .flag = get_bool(object, "cleanup", true)};
+  }
+  if (type == "BPEDecoder") return {.kind = Kind::kBpeSuffix, .from = not_empty(object, "suffix", "</w>")};
+  if (type == "CTC") {
+    return {.kind = Kind::kCtc,
+            .from = get_string(object, "pad_token", "<pad>"),
+            .to = not_empty(object, "word_delimiter_token", "|"),
+            .flag = get_bool(object, "cleanup", true)};
+  }
+  unknown_stage("decoder", type);
 }
 
 }  // namespace
 
 void read_decoder(const Json& json, Decoder& decoder) {
-  if (json.is_null()) throw Error("[tokenizer] a tokenizer.json without a decoder is not supported");
-  DecoderOrder order;
+  if (json.is_null()) return decoder.add({.kind = Kind::kSpaced});
+  bool bytes = false;  // what ByteLevel gave may be no UTF-8
   for_each_stage(json, "decoder", "decoders", [&](const JsonObject& object, const std::string& type) {
-    read_decoder_step(object, type, order, decoder);
+    if (bytes) decoder.add({.kind = Kind::kRepair});
+    decoder.add(read_step(object, type));
+    bytes = decoder.steps().back().kind == Kind::kByteLevel;
   });
 }
 

@@ -12,28 +12,47 @@ namespace ingot {
 
 namespace {
 
+// The ids of a special token of a template.
+void append_special(const JsonObject& item, const JsonObject* specials, const Vocab& vocab, std::vector<Token>& out) {
+  const JsonObject* special = find_object(item, "SpecialToken");
+  if (special == nullptr) throw Error("[tokenizer] an item of TemplateProcessing that is no Sequence or SpecialToken");
+  const std::string name = get_string(*special, "id");
+  const JsonObject* entry = specials != nullptr ? find_object(*specials, name) : nullptr;
+  const JsonArray* ids = entry != nullptr ? find_array(*entry, "ids") : nullptr;
+  if (ids == nullptr) throw Error("[tokenizer] TemplateProcessing: no ids for '{}'", utf8_printable(name));
+  const auto last = static_cast<int64_t>(vocab.size()) - 1;
+  for (const Json& id : *ids) out.push_back(static_cast<Token>(as_int(id, "an id of TemplateProcessing", 0, last)));
+}
+
+// One side of a template: what stands before the text `name` and what behind it.
+void read_items(const JsonArray& items, std::string_view name, const JsonObject* specials, const Vocab& vocab,
+                std::vector<Token>& before, std::vector<Token>& behind) {
+  bool seen = false;
+  for (const Json& json : items) {
+    const JsonObject& item = as_object(json, "an item of TemplateProcessing");
+    const JsonObject* sequence = find_object(item, "Sequence");
+    if (sequence == nullptr) {
+      append_special(item, specials, vocab, seen ? behind : before);
+      continue;
+    }
+    const std::string id = get_string(*sequence, "id");
+    if (id != "A" && id != "B") throw Error("[tokenizer] TemplateProcessing: the text '{}'", utf8_printable(id));
+    if (name.empty()) continue;
+    if (id != name || seen) throw Error("[tokenizer] TemplateProcessing: single is not one text A and special tokens");
+    seen = true;
+  }
+  if (!seen && !name.empty()) throw Error("[tokenizer] TemplateProcessing: single has no text");
+}
+
+// Only `single` frames a text; `pair`, for two texts, has to be in order all the same.
 void read_template(const JsonObject& object, const Vocab& vocab, std::vector<Token>& before,
                    std::vector<Token>& behind) {
   const JsonArray* single = find_array(object, "single");
   const JsonObject* specials = find_object(object, "special_tokens");
   if (single == nullptr) throw Error("[tokenizer] TemplateProcessing without single");
-  bool seen = false;
-  for (const Json& json : *single) {
-    const JsonObject& item = as_object(json, "an item of TemplateProcessing");
-    if (find(item, "Sequence") != nullptr) {
-      seen = true;
-      continue;
-    }
-    const JsonObject* special = find_object(item, "SpecialToken");
-    const std::string name = special != nullptr ? get_string(*special, "id") : "";
-    const JsonObject* entry = specials != nullptr ? find_object(*specials, name) : nullptr;
-    const JsonArray* ids = entry != nullptr ? find_array(*entry, "ids") : nullptr;
-    if (ids == nullptr) throw Error("[tokenizer] TemplateProcessing: no ids for '{}'", utf8_printable(name));
-    for (const Json& id : *ids) {
-      const auto last = static_cast<int64_t>(vocab.size()) - 1;
-      (seen ? behind : before).push_back(static_cast<Token>(as_int(id, "an id of TemplateProcessing", 0, last)));
-    }
-  }
+  read_items(*single, "A", specials, vocab, before, behind);
+  std::vector<Token> unused;
+  if (const JsonArray* pair = find_array(object, "pair")) read_items(*pair, "", specials, vocab, unused, unused);
 }
 
 // cls and sep of BertProcessing and RobertaProcessing: ["[CLS]", 101].

@@ -79,9 +79,11 @@ void build_sentencepiece(const SentencePieceOptions& options, std::span<const fl
   BpeOptions bpe{.by_score = true, .byte_fallback = true, .fuse_unknown = true};
   if (parts.unknown) bpe.unknown = *parts.unknown;
   parts.model = std::make_unique<Bpe>(*parts.vocab, bpe, scores);
-  parts.decoder.byte_fallback = true;
-  parts.decoder.replace.emplace_back(kUnderline, " ");
-  parts.decoder.strip_left = options.dummy_prefix ? 1 : 0;
+  using Step = DecoderStep::Kind;
+  parts.decoder.add({.kind = Step::kByteTokens});
+  parts.decoder.add({.kind = Step::kReplace, .from = std::string(kUnderline), .to = " "});
+  parts.decoder.add({.kind = Step::kFuse});
+  if (options.dummy_prefix) parts.decoder.add({.kind = Step::kStrip, .from = " ", .start = 1});
 }
 
 void add_named_end_tokens(TokenizerParts& parts) {

@@ -118,8 +118,11 @@ TEST(Tokenizer, UnsupportedStagesAreNamed) {
             "[tokenizer] the pre_tokenizer 'Punctuation' is not supported");
   EXPECT_EQ(error(decoder + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a+b"},"behavior":"Isolated"})"),
             "[tokenizer] no scanner for the pattern a+b");
-  EXPECT_NE(error(R"("decoder":{"type":"CTC"})"), "");
-  EXPECT_NE(error(R"("decoder":null)"), "");
+  EXPECT_EQ(error(R"("decoder":{"type":"Zip"})"), "[tokenizer] the decoder 'Zip' is not supported");
+  EXPECT_NE(error(R"("decoder":{"type":"Replace","pattern":{"Regex":"a+"},"content":""})"), "");
+  EXPECT_NE(error(R"("decoder":{"type":"BPEDecoder","suffix":""})"), "");
+  EXPECT_NE(error(R"("decoder":{"type":"Strip","content":"ab","start":1,"stop":0})"), "");
+  EXPECT_EQ(error(R"("decoder":null)"), "");
   EXPECT_NE(error(decoder + R"(,"post_processor":{"type":"X"})"), "");
 }
 
