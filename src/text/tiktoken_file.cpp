@@ -183,12 +183,13 @@ std::unique_ptr<Tokenizer> parse_tiktoken(std::string_view text, const std::stri
   size_t count = 0;
   const std::vector<std::string> ranked = read_lines(text, path, count);
   const Known& known = find_known(path, config, count);
-  if (count != known.ranks) {
+  const bool by_class = !config.tokenizer_class.empty() && known.tokenizer_class == config.tokenizer_class;
+  if (count != known.ranks && !by_class) {
     throw Error("[tokenizer] {} has {} ranks, {} has {}: cut short or another vocabulary", path, count, known.name,
                 known.ranks);
   }
   Special special;
-  known.special(special);
+  if (count == known.ranks) known.special(special);
   for (const AddedToken& token : config.added) {
     if (static_cast<size_t>(token.id) > ranked.size() + 65536) {
       throw Error("[tokenizer] added token {}: {} has {} ranks", token.id, path, count);

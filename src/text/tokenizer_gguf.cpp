@@ -10,6 +10,7 @@
 #include "text/bpe.h"
 #include "text/byte_level.h"
 #include "text/pre_names.h"
+#include "text/token_trie.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_load.h"
 
@@ -51,12 +52,16 @@ std::vector<TokenKind> read_kinds(const Gguf& gguf, size_t tokens) {
   return kinds;
 }
 
+void check_count(size_t tokens) {
+  if (tokens == 0 || tokens > kMaxTokens) {
+    throw Error("[tokenizer] {} has {} tokens, 1 to {} allowed", kTokens, tokens, kMaxTokens);
+  }
+}
+
 // Entries as the model compares them. Those that are matched as a whole keep their text.
 void fill_vocab(const Gguf& gguf, bool byte_level, Vocab& vocab) {
   const std::vector<std::string_view>& tokens = gguf.get_string_array(kTokens);
-  if (tokens.empty() || tokens.size() > kMaxTokens) {
-    throw Error("[tokenizer] {} has {} tokens, 1 to {} allowed", kTokens, tokens.size(), kMaxTokens);
-  }
+  check_count(tokens.size());
   const std::vector<TokenKind> kinds = read_kinds(gguf, tokens.size());
   size_t bytes = 0;
   for (const std::string_view token : tokens) bytes += token.size();
@@ -100,7 +105,7 @@ void add_tokens(const Gguf& gguf, TokenizerParts& parts) {
   }
 }
 
-void read_special(const Gguf& gguf, bool add_bos, TokenizerParts& parts) {
+void read_special(const Gguf& gguf, bool add_bos, bool add_eos, TokenizerParts& parts) {
   const Vocab& vocab = *parts.vocab;
   parts.bos = read_id(gguf, "bos_token_id", vocab);
   parts.eos = read_id(gguf, "eos_token_id", vocab);
@@ -110,21 +115,112 @@ void read_special(const Gguf& gguf, bool add_bos, TokenizerParts& parts) {
     if (const auto id = read_id(gguf, name, vocab)) parts.end_tokens.push_back(*id);
   }
   if (gguf.get_bool("tokenizer.ggml.add_bos_token", add_bos) && parts.bos) parts.prefix.push_back(*parts.bos);
-  if (gguf.get_bool("tokenizer.ggml.add_eos_token", false) && parts.eos) parts.suffix.push_back(*parts.eos);
+  if (gguf.get_bool("tokenizer.ggml.add_eos_token", add_eos) && parts.eos) parts.suffix.push_back(*parts.eos);
+}
+
+std::vector<float> read_scores(const Gguf& gguf, const Vocab& vocab) {
+  std::vector<float> scores = gguf.get_f32_array("tokenizer.ggml.scores");
+  if (scores.size() != vocab.size()) {
+    throw Error("[tokenizer] tokenizer.ggml.scores has {} entries, {} tokens", scores.size(), vocab.size());
+  }
+  return scores;
 }
 
 void load_sentencepiece(const Gguf& gguf, TokenizerParts& parts) {
   Vocab& vocab = *parts.vocab;
   fill_vocab(gguf, false, vocab);
-  read_special(gguf, true, parts);
-  const std::vector<float> scores = gguf.get_f32_array("tokenizer.ggml.scores");
-  if (scores.size() != vocab.size()) {
-    throw Error("[tokenizer] tokenizer.ggml.scores has {} entries, {} tokens", scores.size(), vocab.size());
-  }
+  read_special(gguf, true, false, parts);
+  const std::vector<float> scores = read_scores(gguf, vocab);
   SentencePieceOptions options;
   options.dummy_prefix = gguf.get_bool("tokenizer.ggml.add_space_prefix", true);
   options.squeeze_spaces = gguf.get_bool("tokenizer.ggml.remove_extra_whitespaces", false);
   build_sentencepiece(options, scores, parts);
+}
+
+// T5 and its like.
+void load_unigram(const Gguf& gguf, TokenizerParts& parts) {
+  Vocab& vocab = *parts.vocab;
+  fill_vocab(gguf, false, vocab);
+  read_special(gguf, false, true, parts);
+  const std::vector<float> scores = read_scores(gguf, vocab);
+  SentencePieceOptions options{.unigram = true};
+  options.dummy_prefix = gguf.get_bool("tokenizer.ggml.add_space_prefix", true);
+  options.squeeze_spaces = gguf.get_bool("tokenizer.ggml.remove_extra_whitespaces", false);
+  std::string charsmap;
+  if (gguf.has("tokenizer.ggml.precompiled_charsmap")) {
+    for (const int32_t byte : gguf.get_i32_array("tokenizer.ggml.precompiled_charsmap")) {
+      charsmap.push_back(static_cast<char>(byte));
+    }
+  }
+  options.charsmap = charsmap;
+  build_sentencepiece(options, scores, parts);
+}
+
+// RWKV: at each place the longest token. Entries are bytes with escapes.
+class Greedy final : public TokenModel {
+ public:
+  explicit Greedy(const Vocab& vocab, Token unknown) : trie_(vocab), unknown_(unknown) {}
+  void encode(std::string_view piece, ModelScratch&, std::vector<Token>& out) const override {
+    for (size_t pos = 0; pos < piece.size();) {
+      Token token = unknown_;
+      size_t next = pos + 1;
+      TokenTrie::Node node = TokenTrie::kRoot;
+      for (size_t end = pos; end < piece.size();) {
+        node = trie_.step(node, piece[end++]);
+        if (node == TokenTrie::kNone) break;
+        if (trie_.token(node) == kNoToken) continue;
+        token = trie_.token(node);
+        next = end;
+      }
+      if (token != kNoToken) out.push_back(token);
+      pos = next;
+    }
+  }
+
+ private:
+  TokenTrie trie_;
+  Token unknown_;
+};
+
+std::string unescape(std::string_view text, size_t index) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); i++) {
+    if (text[i] != '\\') {
+      out.push_back(text[i]);
+      continue;
+    }
+    const char kind = i + 1 < text.size() ? text[++i] : '\0';
+    const auto byte = kind == 'x' && i + 2 < text.size()
+                          ? parse_byte_token(fmt::format("<0x{}>", text.substr(i + 1, 2)))
+                          : std::nullopt;
+    if (kind == '\0' || (kind == 'x' && !byte)) {
+      throw Error("[tokenizer] {}: token {} ('{}') has a broken escape", kTokens, index, utf8_printable(text));
+    }
+    if (byte) i += 2;
+    out.push_back(byte          ? static_cast<char>(*byte)
+                  : kind == 't' ? '\t'
+                  : kind == 'n' ? '\n'
+                  : kind == 'r' ? '\r'
+                                : kind);
+  }
+  return out;
+}
+
+void load_rwkv(const Gguf& gguf, TokenizerParts& parts) {
+  Vocab& vocab = *parts.vocab;
+  const std::vector<std::string_view>& tokens = gguf.get_string_array(kTokens);
+  check_count(tokens.size());
+  const std::vector<TokenKind> kinds = read_kinds(gguf, tokens.size());
+  for (size_t i = 0; i < tokens.size(); i++) {
+    const bool normal = kinds[i] == TokenKind::kNormal;
+    const Token token = vocab.add(normal ? unescape(tokens[i], i) : std::string(tokens[i]), kinds[i]);
+    if (normal && !vocab.bytes(token).empty() && !vocab.index(token)) {
+      throw Error("[tokenizer] {}: token {} ('{}') is there twice", kTokens, i, utf8_printable(tokens[i]));
+    }
+  }
+  read_special(gguf, false, false, parts);
+  parts.kind = "RWKV";
+  parts.model = std::make_unique<Greedy>(vocab, parts.unknown.value_or(kNoToken));
 }
 
 void load_byte_level(const Gguf& gguf, TokenizerParts& parts) {
@@ -133,7 +229,7 @@ void load_byte_level(const Gguf& gguf, TokenizerParts& parts) {
   if (name == nullptr) throw Error("[tokenizer] the pre-tokenizer '{}' is not known", utf8_printable(pre));
   parts.kind = fmt::format("byte-level BPE, {}", pre);
   fill_vocab(gguf, true, *parts.vocab);
-  read_special(gguf, name->add_bos, parts);
+  read_special(gguf, name->add_bos, false, parts);
   if (name->nfc) parts.normalizer.add({.kind = NormalizerStep::Kind::kNfc});
   if (gguf.get_bool("tokenizer.ggml.add_space_prefix", false)) {
     parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kPrefixSpace});
@@ -170,8 +266,12 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& gguf) {
     load_sentencepiece(gguf, parts);
   } else if (model == "gpt2") {
     load_byte_level(gguf, parts);
+  } else if (model == "t5") {
+    load_unigram(gguf, parts);
+  } else if (model == "rwkv") {
+    load_rwkv(gguf, parts);
   } else {
-    throw Error("[tokenizer] {}: the tokenizer '{}' is not known; 'llama' and 'gpt2' are", gguf.name(),
+    throw Error("[tokenizer] {}: the tokenizer '{}' is not known; llama, gpt2, t5 and rwkv are", gguf.name(),
                 utf8_printable(model));
   }
   add_tokens(gguf, parts);

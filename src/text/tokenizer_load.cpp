@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe.h"
+#include "text/sentencepiece_model.h"
+#include "text/unigram.h"
 
 namespace ingot {
 
@@ -68,22 +72,75 @@ void read_end_tokens(const std::string& path, TokenizerConfig& config) {
   }
 }
 
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::unique_ptr<TokenModel> sentencepiece_model(const SentencePieceOptions& options, std::span<const float> scores,
+                                                const TokenizerParts& parts) {
+  const Vocab& vocab = *parts.vocab;
+  if (!options.unigram) {
+    BpeOptions bpe{.by_score = true, .byte_fallback = true, .fuse_unknown = true};
+    if (parts.unknown) bpe.unknown = *parts.unknown;
+    return std::make_unique<Bpe>(vocab, bpe, scores);
+  }
+  // Only normal pieces have a score that counts. A user-defined one gets the best score for each character, so that it
+  // is taken where it stands.
+  float lowest = 0, best = std::numeric_limits<float>::lowest();
+  for (size_t i = 0; i < scores.size(); i++) {
+    if (vocab.kind(static_cast<Token>(i)) != TokenKind::kNormal) continue;
+    lowest = std::min(lowest, scores[i]);
+    best = std::max(best, scores[i]);
+  }
+  std::vector<double> normal(scores.begin(), scores.end());
+  for (size_t i = 0; i < scores.size(); i++) {
+    const auto token = static_cast<Token>(i);
+    const TokenKind kind = vocab.kind(token);
+    if (kind == TokenKind::kNormal) continue;
+    normal[i] =
+        kind == TokenKind::kUserDefined ? static_cast<float>(characters(vocab.bytes(token))) * best - 0.1 : lowest;
+  }
+  UnigramOptions unigram{.byte_fallback = true, .single = options.single, .lowest = lowest};
+  if (parts.unknown) unigram.unknown = *parts.unknown;
+  return std::make_unique<Unigram>(vocab, unigram, normal);
+}
+
+void add_user_defined(const Vocab& vocab, ByteTrie& trie) {
+  for (Token token = 0; token < static_cast<Token>(vocab.size()); token++) {
+    const std::string_view text = vocab.bytes(token);
+    if (vocab.kind(token) != TokenKind::kUserDefined || text.empty()) continue;
+    if (text.size() > 4096 || !utf8_valid(text)) {
+      throw Error("[tokenizer] the user-defined piece {} is not UTF-8 of at most 4096 bytes", token);
+    }
+    trie.insert(text, token);
+  }
+}
+
 }  // namespace
 
 void build_sentencepiece(const SentencePieceOptions& options, std::span<const float> scores, TokenizerParts& parts) {
-  parts.kind = "SentencePiece BPE";
-  using Kind = NormalizerStep::Kind;
-  if (options.squeeze_spaces) parts.normalizer.add({.kind = Kind::kSqueezeSpaces});
-  if (options.dummy_prefix) parts.normalizer.add({.kind = Kind::kPrepend, .to = std::string(kUnderline)});
-  parts.normalizer.add({.kind = Kind::kReplace, .from = " ", .to = std::string(kUnderline)});
-  BpeOptions bpe{.by_score = true, .byte_fallback = true, .fuse_unknown = true};
-  if (parts.unknown) bpe.unknown = *parts.unknown;
-  parts.model = std::make_unique<Bpe>(*parts.vocab, bpe, scores);
+  parts.kind = options.unigram ? "SentencePiece unigram" : "SentencePiece BPE";
+  parts.model = sentencepiece_model(options, scores, parts);
+  const bool plain = options.charsmap.empty() && !options.squeeze_spaces && options.escape_spaces && !options.suffix;
+  if (plain) {
+    // The same in two steps that copy a text only where they change it.
+    using Kind = NormalizerStep::Kind;
+    if (options.dummy_prefix) parts.normalizer.add({.kind = Kind::kPrepend, .to = std::string(kUnderline)});
+    parts.normalizer.add({.kind = Kind::kReplace, .from = " ", .to = std::string(kUnderline)});
+  } else {
+    SentencePieceNormalizer normalizer{.dummy_prefix = options.dummy_prefix,
+                                       .squeeze_spaces = options.squeeze_spaces,
+                                       .escape_spaces = options.escape_spaces,
+                                       .suffix = options.suffix};
+    if (!options.charsmap.empty()) normalizer.charsmap.emplace(options.charsmap);
+    add_user_defined(*parts.vocab, normalizer.user_defined);
+    parts.model = std::make_unique<SentencePieceModel>(std::move(normalizer), !options.unigram, std::move(parts.model));
+  }
   using Step = DecoderStep::Kind;
   parts.decoder.add({.kind = Step::kByteTokens});
   parts.decoder.add({.kind = Step::kReplace, .from = std::string(kUnderline), .to = " "});
   parts.decoder.add({.kind = Step::kFuse});
-  if (options.dummy_prefix) parts.decoder.add({.kind = Step::kStrip, .from = " ", .start = 1});
+  if (options.dummy_prefix && !options.suffix) parts.decoder.add({.kind = Step::kStrip, .from = " ", .start = 1});
 }
 
 void add_named_end_tokens(TokenizerParts& parts) {

@@ -14,12 +14,18 @@
 namespace ingot {
 
 struct SentencePieceOptions {
-  bool dummy_prefix = true;     // a space before the text
-  bool squeeze_spaces = false;  // runs of spaces to one
+  bool unigram = false;            // otherwise BPE
+  bool single = false;             // unigram: scores are added as 32-bit floats
+  bool dummy_prefix = true;        // a space before the text
+  bool squeeze_spaces = false;     // runs of spaces to one
+  bool escape_spaces = true;       // ▁ for a space
+  bool suffix = false;             // words carry their space behind them
+  std::string_view charsmap = {};  // empty: none
 };
 
-// Fills in all stages of a SentencePiece BPE vocabulary whose tokens are in parts.vocab, indexed where text may become
-// them; parts.unknown is set where there is one. `scores`: one for each token.
+// Fills in all stages of a SentencePiece vocabulary whose tokens are in parts.vocab, indexed where text may become
+// them; parts.unknown is set where there is one. `scores`: one for each token. Throws Error on a score that is not
+// finite and on a charsmap that is none.
 void build_sentencepiece(const SentencePieceOptions& options, std::span<const float> scores, TokenizerParts& parts);
 
 // Adds to parts.end_tokens the special tokens whose names say that they end a turn or a text (<|im_end|>, <|eot_id|>).

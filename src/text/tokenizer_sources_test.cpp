@@ -117,6 +117,24 @@ TEST(Tekken, EqualsTheLibrary) {
   EXPECT_EQ(tokenizer->encode("[INST]<SPECIAL_23>", {.parse_special = true}), (std::vector<Token>{3, 23}));
 }
 
+class SentencePieceFile : public testing::TestWithParam<const char*> {};
+
+TEST_P(SentencePieceFile, EqualsTheLibrary) {
+  const std::string name = GetParam();
+  const auto tokenizer = Tokenizer::load(fixture(name + ".model"));
+  size_t n = 0;
+  for (const Json& line : json_lines(read_text_file(fixture(name + ".jsonl")))) {
+    const JsonObject& object = line.as_object();
+    const std::string text = get_string(object, "text");
+    ASSERT_EQ(tokenizer->encode(text), tokens_of(object.at("ids"))) << text;
+    n++;
+  }
+  EXPECT_EQ(n, 151u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SentencePieceFile, testing::Values("sp_bpe", "sp_unigram", "sp_suffix", "sp_char"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // A directory under the temporary one that goes away at the end.
 class Folder {
  public:

@@ -33,11 +33,15 @@ Unigram::Unigram(const Vocab& vocab, UnigramOptions options, std::span<const dou
     if (!std::isfinite(scores[i])) throw Error("[tokenizer] the score of token {} is not a finite number", i);
     lowest = std::min(lowest, scores[i]);
   }
-  unknown_score_ = lowest - kUnknownPenalty;
+  unknown_score_ = options.lowest.value_or(lowest) - kUnknownPenalty;
   scores_.resize(vocab.size(), unknown_score_);
   bytes_.fill(kNoToken);
   if (options.byte_fallback) {
     for (int i = 0; i < 256; i++) bytes_[static_cast<size_t>(i)] = vocab.find(fmt::format("<0x{:02X}>", i));
+    for (Token token = 0; token < static_cast<Token>(vocab.size()); token++) {
+      const auto byte = vocab.kind(token) == TokenKind::kByte ? parse_byte_token(vocab.bytes(token)) : std::nullopt;
+      if (byte) bytes_[*byte] = token;
+    }
   }
 }
 
@@ -48,8 +52,9 @@ void Unigram::extend(std::string_view piece, size_t at, size_t base, std::vector
   const auto offer = [&](size_t end, double score, Token token) {
     if (end - base >= nodes.size()) nodes.resize(end - base + 1);
     PathNode& node = nodes[end - base];
-    if (node.token == kNoToken || here + score > node.score) {
-      node = {here + score, static_cast<uint32_t>(end - at), token};
+    const double sum = options_.single ? static_cast<double>(static_cast<float>(here + score)) : here + score;
+    if (node.token == kNoToken || sum > node.score) {
+      node = {sum, static_cast<uint32_t>(end - at), token};
     }
   };
   bool whole = false;  // the character is a token

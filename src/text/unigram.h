@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ namespace ingot {
 struct UnigramOptions {
   Token unknown = kNoToken;    // what stands for characters without a token, neighbours as one
   bool byte_fallback = false;  // such characters become their bytes' tokens (<0x0A>) where the vocabulary has all
+  bool single = false;         // sums are kept as 32-bit floats, which decides between ways that are equally good
+  std::optional<double> lowest = std::nullopt;  // the lowest score; otherwise of all scores
 };
 
 // Holds a pointer to its vocabulary, which must outlive it. Text never becomes a control token.

@@ -152,12 +152,178 @@ def json_seeds():
     yield "empty", b""
 
 
+def tokenizer_json(model=None, added=(), **stages):
+    model = model or {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u2581": 3}, "merges": ["a b"]}
+    names = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    root = {"added_tokens": list(added), **{name: stages.get(name) for name in names}, "model": model}
+    return json.dumps(root, separators=(",", ":")).encode()
+
+
+def tokenizer_json_seeds():
+    pattern = {"Regex": r"\p{N}{1,3}"}
+    special = {"id": 4, "content": "<s>", "special": True, "lstrip": True, "rstrip": True, "single_word": True}
+    normalizers = [{"type": name} for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")] + [
+        {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Prepend", "prepend": "\u2581"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAAAA"}]
+    splits = [{"type": "Split", "pattern": pattern, "behavior": behavior, "invert": behavior == "Removed"}
+              for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")]
+    pre = splits + [{"type": name} for name in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")] + [
+        {"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated"},
+        {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True},
+        {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"}]
+    decoders = [{"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+                {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"},
+                {"type": "WordPiece", "prefix": "##", "cleanup": True}, {"type": "BPEDecoder", "suffix": "</w>"},
+                {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True}]
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [4], "tokens": ["<s>"]}}}
+    pair = {"sep": ["<s>", 4], "cls": ["<s>", 4]}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True, "trim_offsets": True}
+    yield "bpe", tokenizer_json(added=[special], post_processor=template)
+    for i, stage in enumerate(normalizers):
+        yield f"normalizer{i}", tokenizer_json(normalizer=stage)
+    for i, stage in enumerate(pre):
+        yield f"pre{i}", tokenizer_json(pre_tokenizer=stage)
+    for i, stage in enumerate(decoders):
+        yield f"decoder{i}", tokenizer_json(decoder=stage)
+    yield "sequences", tokenizer_json(
+        normalizer={"type": "Sequence", "normalizers": normalizers[:2]}, decoder={"type": "Sequence", "decoders": decoders[:2]},
+        pre_tokenizer={"type": "Sequence", "pretokenizers": pre[:2]})
+    yield "byte_level", tokenizer_json(pre_tokenizer=byte_level, decoder=byte_level, post_processor=byte_level)
+    yield "bert", tokenizer_json({"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##",
+                                  "max_input_chars_per_word": 100, "vocab": {"a": 0, "##b": 1}}, [special],
+                                 post_processor={"type": "BertProcessing", **pair})
+    yield "roberta", tokenizer_json(added=[special], post_processor={"type": "RobertaProcessing", **pair})
+    yield "unigram", tokenizer_json({"type": "Unigram", "unk_id": 0, "byte_fallback": False,
+                                     "vocab": [["<unk>", 0], ["a", -1.5], ["ab", -2], ["b", -1]]})
+    yield "wordlevel", tokenizer_json({"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 1}})
+    yield "fallback", tokenizer_json({"type": "BPE", "unk_token": "a", "fuse_unk": True, "byte_fallback": True,
+                                      "ignore_merges": True, "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]})
+    for name, change in {"dropout": {"dropout": 0.1}, "merge": {"merges": ["a c"]}, "merges": {"merges": [1]},
+                         "ids": {"vocab": {"a": 0, "b": 0}}, "far": {"vocab": {"a": 1 << 31}}, "unk": {"unk_token": "x"},
+                         "suffix": {"end_of_word_suffix": "</w>"}, "type": {"type": "Zip"}}.items():
+        yield name, tokenizer_json({"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [], **change})
+    yield "no_model", b"{}"
+
+
+def gguf_vocab_seeds():
+    def vocab(model, tokens, types, *more, pre="gpt-2"):
+        return gguf([key("tokenizer.ggml.model", "string", model), key("tokenizer.ggml.pre", "string", pre),
+                     key("tokenizer.ggml.tokens", ["array", "string"], tokens),
+                     key("tokenizer.ggml.token_type", ["array", "i32"], types), *more])
+
+    merges = key("tokenizer.ggml.merges", ["array", "string"], ["a b"])
+    ids = [key(f"tokenizer.ggml.{name}_token_id", "u32", 3) for name in ("bos", "eos", "unknown", "padding", "eot")]
+    flags = [key(f"tokenizer.ggml.{name}", "bool", 1)
+             for name in ("add_bos_token", "add_eos_token", "add_space_prefix", "remove_extra_whitespaces")]
+    scores = key("tokenizer.ggml.scores", ["array", "f32"], [-1.0, -2.0, -0.5, 0.0])
+    charsmap = key("tokenizer.ggml.precompiled_charsmap", ["array", "u8"], [4, 0, 0, 0, 0, 0, 0, 0, 0])
+    tokens = ["a", "b", "ab", "<s>"]
+    for pre in ("gpt-2", "llama-bpe", "qwen2", "default", "deepseek-llm", "tiny_aya", "superbpe", "gemma4", "whitespace", "x"):
+        yield "gpt2_" + pre.replace("-", "_"), vocab("gpt2", tokens, [1, 1, 1, 3], merges, *ids, *flags, pre=pre)
+    yield "llama", vocab("llama", tokens, [1, 1, 1, 2], scores, *ids, *flags)
+    yield "llama_plain", vocab("llama", ["\u2581", "<0x41>", "c", "<u>"], [1, 6, 4, 2], scores)
+    yield "t5", vocab("t5", tokens, [1, 1, 1, 2], scores, charsmap, *ids, *flags)
+    yield "t5_plain", vocab("t5", tokens, [1, 5, 4, 2], scores, *ids)
+    yield "bert", vocab("bert", ["\u2581a", "b", "\u2581ab", "[UNK]"], [1, 1, 1, 3], *ids)
+    yield "rwkv", vocab("rwkv", ["a\\n", "\\x41", "\\t\\\\", "<s>"], [1, 1, 1, 3], *ids)
+    yield "rwkv_escape", vocab("rwkv", ["a\\", "b", "c", "<s>"], [1, 1, 1, 3])
+    yield "twice", vocab("gpt2", ["a", "a", "ab", "<s>"], [1, 1, 1, 3], merges)
+    yield "merge", vocab("gpt2", tokens, [1, 1, 1, 3], key("tokenizer.ggml.merges", ["array", "string"], ["ab"]))
+    yield "types", vocab("gpt2", tokens, [1, 1, 1], merges)
+    yield "type", vocab("gpt2", tokens, [1, 1, 1, 9], merges)
+    yield "scores", vocab("llama", tokens, [1, 1, 1, 3], key("tokenizer.ggml.scores", ["array", "f32"], [0.0]))
+    yield "id", vocab("gpt2", tokens, [1, 1, 1, 3], merges, key("tokenizer.ggml.bos_token_id", "u32", 99))
+    yield "none", gguf()
+    yield "phi3", vocab("llama", tokens, [1, 1, 1, 3], scores, key("general.name", "string", "Phi-3"))
+
+
+def protobuf_field(number, wire, value):
+    def varint(n):
+        out = bytearray()
+        while n >= 0x80:
+            out.append(n & 0x7F | 0x80)
+            n >>= 7
+        return bytes(out) + bytes([n])
+
+    tag = varint(number << 3 | wire)
+    return tag + (varint(value) if wire == 0 else value if wire in (1, 5) else varint(len(value)) + value)
+
+
+def sentencepiece_seeds():
+    def piece(content, score, kind):
+        raw = protobuf_field(1, 2, content.encode()) + protobuf_field(2, 5, struct.pack("<f", score))
+        return protobuf_field(1, 2, raw + protobuf_field(3, 0, kind))
+
+    def trainer(**fields):
+        numbers = {"type": 3, "suffix": 24, "fallback": 35, "unk": 40, "bos": 41, "eos": 42, "pad": 43}
+        return protobuf_field(2, 2, b"".join(protobuf_field(numbers[k], 0, v) for k, v in fields.items()))
+
+    def rules(charsmap=b"", dummy=1, squeeze=1, escape=1):
+        return protobuf_field(3, 2, (protobuf_field(2, 2, charsmap) if charsmap else b"") + protobuf_field(3, 0, dummy) +
+                              protobuf_field(4, 0, squeeze) + protobuf_field(5, 0, escape))
+
+    pieces = piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) + piece("\u2581", -1, 1) + piece("a", -2, 1)
+    pieces += piece("\u2581a", -1, 1) + piece("KK", -1, 4) + piece("old", 0, 5) + piece("<0x41>", 0, 6)
+    folder = Path(__file__).parent.parent / "data" / "tokenizers"
+    tsv = folder / "sp_unigram.model"
+    yield "published_unigram", tsv.read_bytes()
+    for kind in (1, 2, 3, 4):
+        yield f"type{kind}", pieces + trainer(type=kind, unk=0, bos=1, eos=2, pad=3)
+        yield f"plain{kind}", pieces + trainer(type=kind) + rules(squeeze=0)
+    yield "suffix", pieces + trainer(type=1, suffix=1, fallback=1) + rules()
+    yield "no_escape", pieces + trainer(type=2) + rules(escape=0, dummy=0)
+    yield "charsmap", pieces + trainer(type=1) + rules(struct.pack("<III", 8, 0, 0) + b"a\0")
+    yield "bad_charsmap", pieces + trainer(type=1) + rules(b"xyz")
+    yield "outside", pieces + trainer(type=1) + rules(struct.pack("<II", 4, 0x100) + b"\0")
+    yield "twice", pieces + piece("a", 0, 1)
+    yield "unknown_twice", pieces + piece("u", 0, 2)
+    yield "kind", pieces + piece("u", 0, 9)
+    yield "decoding", pieces + protobuf_field(5, 2, protobuf_field(2, 2, b"x"))
+    yield "wire", pieces + protobuf_field(9, 1, bytes(8)) + protobuf_field(9, 5, bytes(4)) + b"\x0b"
+    yield "long", pieces + b"\x0a\xff\xff\xff\xff\x07"
+    yield "endless", pieces + b"\xff" * 12
+    yield "message", protobuf_field(1, 0, 1)
+
+
+def tiktoken_seeds():
+    yield "lines", b"YWI= 256\nYWJj 257\r\n\ndGhl 300\nIHRo 301\n"
+    yield "odd_ranks", b"YWJj 256\nYWI= 257\nYmM= 258\n"
+    yield "clash", b"YWI= 900\n"
+    yield "far", b"YWI= 99999\n"
+    yield "twice", b"YWI= 256\nYWI= 257\n"
+    yield "rank_twice", b"YWI= 256\nYWM= 256\n"
+    yield "not_base64", b"Y\n"
+    yield "no_rank", b"YWI=\n"
+    yield "empty", b""
+    vocab = ',"vocab":["BYTES",{"rank":256,"token_bytes":"YWI="},{"rank":257,"token_bytes":"YWJj"}]}'
+    config = (r'{"config":{"pattern":"\\p{N}","default_vocab_size":%s,"default_num_special_tokens":%s,"version":"%s"}')
+    yield "tekken", (config % (282, 24, "v3") + vocab).encode()
+    special = ',"special_tokens":[{"rank":0,"token_str":"<unk>"},{"rank":1,"token_str":"<s>"},{"rank":2,"token_str":"</s>"}]'
+    yield "tekken_special", (config % (261, 4, "v13") + special + vocab).encode()
+    yield "tekken_none", (config % (261, 4, "v13") + vocab).encode()
+    yield "tekken_version", (config % (261, 4, "x") + vocab).encode()
+    yield "tekken_sizes", (config % (3, 4, "v3") + vocab).encode()
+    yield "tekken_short", (config % (2820, 24, "v3") + vocab).encode()
+    yield "tekken_rank", (config % (282, 24, "v3") + vocab.replace("257", "258")).encode()
+    yield "tekken_twice", (config % (261, 4, "v3") + special.replace("</s>", "<s>") + vocab).encode()
+    yield "tekken_config", b"{}"
+
+
 def main():
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "corpus"
-    for target, seeds in (("gguf", gguf_seeds()), ("safetensors", safetensors_seeds()), ("json", json_seeds())):
+    targets = {"gguf": gguf_seeds, "safetensors": safetensors_seeds, "json": json_seeds,
+               "tokenizer_json": tokenizer_json_seeds, "gguf_vocab": gguf_vocab_seeds,
+               "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds}
+    for target, seeds in targets.items():
         folder = root / target
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in seeds:
+        for name, data in seeds():
             (folder / name).write_bytes(data)
 
 
