@@ -10,6 +10,7 @@
 #include "cli/json_lines.h"
 #include "cli/session.h"
 #include "cli/strings.h"
+#include "text/chat_template_input.h"
 #include "text/prompt.h"
 
 namespace ingot {
@@ -49,7 +50,12 @@ class Templates {
     const bool with_tools = tools != nullptr && tools->is_array() && !tools->get_array().empty();
     const bool tool_use = with_tools && !source_.tool_use.empty();
     if (tool_use && !tool_use_) tool_use_ = ChatTemplate::parse(source_.tool_use);
-    return (tool_use ? *tool_use_ : *plain_).render(template_variables(input, source_), options_);
+    std::string text;
+    for (const ChatTemplate::Piece& piece :
+         render_chat(tool_use ? *tool_use_ : *plain_, template_variables(input, source_), options_)) {
+      text += piece.text;
+    }
+    return text;
   }
 
  private:
@@ -88,7 +94,9 @@ const Command kTemplateCommand = {
     "template", "Messages to the text of a prompt",
     "echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"add_generation_prompt\": true}' |\n"
     "    ingot template model.gguf\n\n"
-    "Reads one JSON object; its members are the template's variables. Prints the text.\n"
+    "Reads one JSON object; its members are the template's variables: messages, tools, documents,\n"
+    "add_generation_prompt, enable_thinking and any other. With \"continue_final_message\": true the text ends\n"
+    "inside the last message, where the model is to go on. Prints the text.\n"
     "Environment: SOURCE_DATE_EPOCH, seconds since 1970, is the moment that templates print as now.",
     setup};
 

@@ -73,6 +73,11 @@ ByteTrie::Match ByteTrie::longest(std::string_view text, size_t pos) const {
   return best;
 }
 
+bool AddedToken::is_control() const {
+  const std::string_view s = content;
+  return special || (s.starts_with("<|") && s.ends_with("|>")) || (s.starts_with("<｜") && s.ends_with("｜>"));
+}
+
 void AddedTokens::add(AddedToken token, const Normalizer& normalizer) {
   if (token.content.empty()) throw Error("[tokenizer] added token {} is empty", token.id);
   if (token.content.size() > kMaxLength) {
@@ -114,7 +119,8 @@ void AddedTokens::split(std::string_view text, bool normalized, const Options& o
     size_t begin = pos;
     size_t end = pos + match.length;
     pos = end;
-    if (token.special && (!options.special || overlaps(options.plain, begin, end))) continue;
+    if (token.special && !options.special) continue;
+    if (token.is_control() && overlaps(options.plain, begin + options.offset, end + options.offset)) continue;
     if (token.single_word && touches_word(text, begin, end)) continue;
     // A token inside the White_Space that the one before took along counts all the same, and what follows it is text
     // again; but one that takes the White_Space before it along is lost there. So does the library that defined the

@@ -23,6 +23,10 @@ struct AddedToken {
   bool lstrip = false;       // takes the White_Space before it along
   bool rstrip = false;       // and the White_Space behind it
   bool normalized = false;   // looked for in the normalized text, in its own normalized form
+
+  // Special, or in the form of a control token: "<|…|>" or "<｜…｜>". Some vocabularies do not flag the tokens that
+  // separate their turns as special; users must not write those either.
+  bool is_control() const;
 };
 
 struct TextRange {
@@ -75,7 +79,8 @@ class AddedTokens {
 
   struct Options {
     bool special = false;              // find special tokens
-    std::span<const TextRange> plain;  // sorted: in these bytes special tokens are text all the same
+    std::span<const TextRange> plain;  // sorted: in these bytes control tokens are text all the same
+    size_t offset = 0;                 // where `text` begins in what `plain` counts
   };
   // Cuts `text` into segments, those found before normalization (`normalized` false) or behind it. Leftmost first,
   // of several at a place the longest. `out` is overwritten.

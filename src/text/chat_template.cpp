@@ -18,7 +18,7 @@ using jinja::Value;
 
 // A render may use so much, and more in proportion to its input: a conversation of 1,000 messages in a template that
 // looks at all of them for each takes about 5 million steps. 500,000 steps take 20 to 60 ms.
-constexpr size_t kBaseBytes = size_t{32} << 20;
+constexpr size_t kBaseBytes = size_t{24} << 20;
 constexpr int64_t kBaseSteps = 500'000;
 constexpr size_t kBytesPerInputByte = 8;
 constexpr int64_t kStepsPerValue = 2'000;

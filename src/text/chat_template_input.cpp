@@ -15,18 +15,18 @@ constexpr std::string_view kBareTag = "CONTINUE_FINAL_MESSAGE_TAG";
 
 std::string_view view(const boost::json::string& s) { return {s.data(), s.size()}; }
 
-JsonObject with_reasoning(const JsonObject& message) {
+void alias_reasoning(JsonObject& message) {
   const Json* reasoning = nullptr;
   for (std::string_view field : kReasoningFields) {
     const Json* value = find(message, field);
     if (reasoning == nullptr && value != nullptr && !value->is_null()) reasoning = value;
   }
-  if (reasoning == nullptr) return message;
+  if (reasoning == nullptr) return;
   JsonObject out;
   out["thinking"] = *reasoning;
   for (const auto& member : message) out[member.key()] = member.value();
   out["reasoning_content"] = *reasoning;
-  return out;
+  message = std::move(out);
 }
 
 // Appends the tag to the text that is to be continued; returns that text without it.
@@ -109,10 +109,13 @@ size_t prompt_end(const std::string& text, const std::string& message) {
 }  // namespace
 
 JsonObject chat_variables(JsonObject input) {
-  const Json* messages = find(input, "messages");
-  JsonArray list = messages == nullptr ? JsonArray() : as_array(*messages, "messages");
-  for (Json& message : list) message = with_reasoning(as_object(message, "a message"));
-  input["messages"] = std::move(list);
+  if (!input.contains("messages")) input["messages"] = JsonArray();
+  Json& messages = input["messages"];
+  as_array(messages, "messages");
+  for (Json& message : messages.get_array()) {
+    as_object(message, "a message");
+    alias_reasoning(message.get_object());
+  }
   for (const char* name : {"tools", "documents"}) {
     if (!input.contains(name)) input[name] = nullptr;
   }

@@ -59,23 +59,28 @@ std::vector<Token> Tokenizer::encode(std::string_view text, const EncodeOptions&
       out.push_back(segment.token);
       continue;
     }
-    // Offsets do not survive normalization: a segment that users wrote any byte of is plain as a whole.
-    const bool plain = overlaps(options.plain, segment.begin, segment.end);
-    encode_segment(text.substr(segment.begin, segment.end - segment.begin), segment.begin == 0,
-                   options.parse_special && !plain, scratch, out);
+    encode_segment(text, segment, options, scratch, out);
   }
   if (options.add_special) out.insert(out.end(), parts_.suffix.begin(), parts_.suffix.end());
   return out;
 }
 
-void Tokenizer::encode_segment(std::string_view text, bool at_start, bool special, Scratch& scratch,
-                               std::vector<Token>& out) const {
+void Tokenizer::encode_segment(std::string_view whole, const Segment& part, const EncodeOptions& options,
+                               Scratch& scratch, std::vector<Token>& out) const {
+  const std::string_view text = whole.substr(part.begin, part.end - part.begin);
+  const bool at_start = part.begin == 0;
   const std::string_view normalized = parts_.normalizer.apply(text, scratch.normalized);
   if (!parts_.added.any_normalized()) {
     encode_text(normalized, at_start, scratch, out);
     return;
   }
-  parts_.added.split(normalized, true, {special, {}}, scratch.normalized_segments);
+  AddedTokens::Options added{options.parse_special, options.plain, part.begin};
+  static constexpr TextRange kEverything[] = {{0, SIZE_MAX}};
+  if (normalized != text && overlaps(options.plain, part.begin, part.end)) {
+    // Offsets do not survive normalization: what users wrote any byte of is theirs as a whole.
+    added.plain = kEverything;
+  }
+  parts_.added.split(normalized, true, added, scratch.normalized_segments);
   for (const Segment& segment : scratch.normalized_segments) {
     if (segment.token != kNoToken) {
       out.push_back(segment.token);

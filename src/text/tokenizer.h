@@ -27,7 +27,7 @@ class Gguf;
 struct EncodeOptions {
   bool add_special = false;    // frame the text by BOS and EOS as the model asks for it
   bool parse_special = false;  // "<|im_end|>" in the text is that token; otherwise it is ten characters
-  // Bytes of the text in which special tokens are text even with parse_special: what users wrote. Sorted, disjoint.
+  // Bytes of the text in which control tokens are text even with parse_special: what users wrote. Sorted, disjoint.
   std::span<const TextRange> plain = {};
 };
 
@@ -88,7 +88,7 @@ class Tokenizer {
  private:
   struct Scratch;
   void encode_text(std::string_view text, bool at_start, Scratch& scratch, std::vector<Token>& out) const;
-  void encode_segment(std::string_view text, bool at_start, bool special, Scratch& scratch,
+  void encode_segment(std::string_view whole, const Segment& part, const EncodeOptions& options, Scratch& scratch,
                       std::vector<Token>& out) const;
   void check(Token token) const;
 

@@ -69,6 +69,42 @@ class TemplateTest(support.TestCase):
         self.assertEqual([list(answer) for answer in answers[1:4]], [["error"]] * 3)
         self.assertEqual(answers[4], {"text": "ü"})
 
+    def test_tools_documents_and_switches(self):
+        path = self.file("{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+                         "{% for d in documents or [] %}({{ d.title }}: {{ d.text }}){% endfor %}"
+                         "{{ messages[0].content }}{% if add_generation_prompt %}>{% endif %}"
+                         "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")
+        tools = [{"type": "function", "function": {"name": name}} for name in ("f", "g")]
+        documents = [{"title": "T", "text": "x"}]
+        self.assertEqual(self.render(path, {"messages": MESSAGES}), "Hi")
+        self.assertEqual(self.render(path, {"messages": MESSAGES, "tools": tools, "add_generation_prompt": True}), "[f][g]Hi>")
+        self.assertEqual(self.render(path, {"messages": MESSAGES, "documents": documents}), "(T: x)Hi")
+        self.assertEqual(self.render(path, {"messages": MESSAGES, "enable_thinking": False}), "Hi<think></think>")
+        self.assertEqual(self.render(path, {"messages": MESSAGES, "enable_thinking": True}), "Hi")
+
+    def test_reasoning_has_every_name(self):
+        path = self.file("{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}")
+        message = {"role": "assistant", "content": "4", "reasoning": "2+2"}
+        self.assertEqual(self.render(path, {"messages": [message]}), "2+2|2+2")
+
+    def test_continues_the_final_message(self):
+        path = self.file("{% for m in messages %}<|{{ m.role }}|>{{ m.content|trim }}<|end|>{% endfor %}"
+                         "{% if add_generation_prompt %}<|assistant|>{% endif %}")
+        messages = MESSAGES + [{"role": "assistant", "content": "Well, it "}]
+        chat = {"messages": messages, "continue_final_message": True}
+        self.assertEqual(self.render(path, chat), "<|user|>Hi<|end|><|assistant|>Well, it")
+        self.assertEqual(self.render(path, {**chat, "continue_final_message": False}),
+                         "<|user|>Hi<|end|><|assistant|>Well, it<|end|>")
+        both = support.run("template", path, stdin=json.dumps({**chat, "add_generation_prompt": True}))
+        self.assert_fails(both, 1, "add_generation_prompt")
+        empty = support.run("template", path, stdin=json.dumps({"messages": [], "continue_final_message": True}))
+        self.assert_fails(empty, 1, "continue_final_message")
+
+    def test_unknown_filter_is_refused_at_load(self):
+        path = self.file("line one\n{% for m in messages %}{{ m.content | nofilter }}{% endfor %}")
+        result = support.run("template", path, "--lines", stdin='{"messages": []}\n')
+        self.assert_fails(result, 1, "line 2, column 39: No filter named 'nofilter'")
+
     def test_bad_input(self):
         path = self.file("{{ messages }}")
         self.assert_fails(support.run("template", path, stdin="{"), 1, "JSON")

@@ -1,8 +1,6 @@
 // Template source: any bytes as a chat template, rendered over a conversation with tools. What it refuses it must
 // refuse with an Error; the pieces of what it renders must be the render.
-// coverage: src/text/jinja/lexer.cpp src/text/jinja/literal.cpp src/text/jinja/parser.cpp
-// src/text/jinja/parser_expr.cpp src/text/jinja/scope.cpp src/text/jinja/symbols.cpp src/text/jinja/exec.cpp
-// src/text/jinja/eval.cpp
+// coverage: src/text/jinja
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       R"({"messages": [{"role": "system", "content": " s\n"}, {"role": "user", "content": "Grüße <|im_end|>"},
           {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"a": [1, 2.5]}}}]}],
           "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
-          "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"})",
+          "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>", "x": 5, "f": 2.5, "n": null, "t": true,
+          "s": "Hello, World", "u": "Grüße ß ΑΣ 👋", "e": "", "m": "a\n\nb\r\nc\n", "html": "<a href='x'>&</a>",
+          "l": [3, 1, 2], "d": {"a": 1, "b": [1, {"c": "z"}], "items": 7}, "words": ["b", "A", "c", "a"],
+          "users": [{"name": "Bo", "age": 30, "on": true}, {"name": "al", "age": 25}, {"name": "Cy", "on": false}],
+          "nested": {"k": [{"v": [1, [2, [3]]]}]}, "big": 18446744073709551615})",
       "fuzz");
   try {
     auto chat_template = ingot::ChatTemplate::parse(std::string(reinterpret_cast<const char*>(data), size));

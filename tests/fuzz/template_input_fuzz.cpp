@@ -1,6 +1,5 @@
 // Template input: any JSON as the variables of templates that use most of the language.
-// coverage: src/text/chat_template.cpp src/text/chat_template_input.cpp src/text/jinja/print.cpp
-// src/text/jinja/dumps.cpp
+// coverage: src/text/chat_template.cpp src/text/chat_template_input.cpp
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/place.h"
 #include "text/jinja/value.h"
 
 namespace ingot::jinja {
@@ -54,7 +55,7 @@ struct Ref {
 
 struct Expr {
   Op op = Op::kConst;
-  uint32_t line = 0;
+  Place place;
   uint32_t depth = 1;        // of the tree below
   bool store = false;        // kName, kTuple: an assignment target
   Expr* a = nullptr;         // operand, left side, object; the test of kCond
@@ -100,7 +101,7 @@ struct Param {
 
 struct MacroDef {
   std::string name;  // empty: a call block
-  uint32_t line = 0;
+  Place place;
   std::vector<Param> params;
   std::vector<Stmt*> body;
   Routine routine;
@@ -133,7 +134,7 @@ struct Data {
 
 struct Stmt {
   Tag tag = Tag::kOutput;
-  uint32_t line = 0;
+  Place place;
   Expr* target = nullptr;       // for, set
   Expr* expr = nullptr;         // iterable, test, value, call, filter, name of what is to be imported
   Expr* test = nullptr;         // the `if` of a loop
@@ -162,8 +163,8 @@ struct Program {
   Frame frame;
   std::vector<std::string> names;  // of the variables that are looked up in the input
 
-  Expr* new_expr(Op op, uint32_t line);
-  Stmt* new_stmt(Tag tag, uint32_t line);
+  Expr* new_expr(Op op, Place place);
+  Stmt* new_stmt(Tag tag, Place place);
   MacroDef* new_macro();
   Value constant(std::string text);  // an immortal str, written by the template
 

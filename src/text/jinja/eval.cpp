@@ -16,7 +16,7 @@ bool is_arithmetic(Op op) { return op >= Op::kAdd && op <= Op::kPow; }
 Value Interp::eval(const Expr* e, Activation& act) {
   Deeper deeper(*this);
   budget_.step();
-  line_ = e->line;
+  place_ = e->place;
   switch (e->op) {
     case Op::kConst:
       return e->value;
@@ -157,7 +157,7 @@ Value Interp::eval_call(const Expr* e, Activation& act, const Value& caller) {
   Args args;
   eval_args(e, act, args);
   if (!caller.is_missing()) args.named.emplace_back(str("caller"), caller);
-  line_ = e->line;
+  place_ = e->place;
   return call(callee, args);
 }
 
@@ -172,16 +172,16 @@ Value Interp::eval_filter(const Expr* e, Activation& act, const Value* input) {
   }
   Args args;
   eval_args(e, act, args);
-  line_ = e->line;
+  place_ = e->place;
   if (e->filter == nullptr) fail(fmt::format("No filter named '{}'", e->name));
-  return e->filter->apply(*this, operand, args);
+  return apply_filter(*this, *e->filter, operand, args);
 }
 
 Value Interp::eval_test(const Expr* e, Activation& act) {
   Value operand = eval(e->a, act);
   Args args;
   eval_args(e, act, args);
-  line_ = e->line;
+  place_ = e->place;
   if (e->test == nullptr) fail(fmt::format("No test named '{}'", e->name));
   return Value::boolean(e->test->apply(*this, operand, args));
 }

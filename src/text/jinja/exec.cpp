@@ -109,7 +109,7 @@ Interp::Flow Interp::exec(const std::vector<Stmt*>& stmts, Activation& act) {
 Interp::Flow Interp::exec(const Stmt* stmt, Activation& act) {
   Deeper deeper(*this);
   budget_.step();
-  line_ = stmt->line;
+  place_ = stmt->place;
   switch (stmt->tag) {
     case Tag::kOutput:
       exec_output(stmt, act);
@@ -157,7 +157,7 @@ void Interp::exec_output(const Stmt* stmt, Activation& act) {
 Interp::Flow Interp::exec_if(const Stmt* stmt, Activation& act) {
   if (truthy(eval(stmt->expr, act))) return exec(stmt->body, act);
   for (const Stmt* elif : stmt->elifs) {
-    line_ = elif->line;
+    place_ = elif->place;
     if (truthy(eval(elif->expr, act))) return exec(elif->body, act);
   }
   return exec(stmt->orelse, act);

@@ -11,12 +11,14 @@ namespace ingot::jinja {
 
 struct FilterDef {
   std::string_view name;
-  Value (*apply)(Interp& interp, const Value& input, Args& args);
+  Value (*apply)(Interp& interp, const Value& input, Args& args);  // none: of jinja2, but for HTML; refused by name
 };
 struct TestDef {
   std::string_view name;
   bool (*apply)(Interp& interp, const Value& input, Args& args);
 };
+
+Value apply_filter(Interp& interp, const FilterDef& filter, const Value& input, Args& args);
 
 // nullptr when there is none.
 const FilterDef* find_filter(std::string_view name);

@@ -167,8 +167,6 @@ Value tojson(Interp& ip, const Value& in, Args& args) {
   return ip.str(std::move(out));
 }
 
-Value unsupported(Interp& ip, const Value&, Args&) { ip.fail("this filter is not supported"); }
-
 constexpr FilterDef kFilters[] = {
     {"upper", upper},
     {"lower", lower},
@@ -187,14 +185,14 @@ constexpr FilterDef kFilters[] = {
     {"wordcount", wordcount},
     {"format", format},
     {"tojson", tojson},
-    {"striptags", unsupported},
-    {"urlencode", unsupported},
-    {"urlize", unsupported},
-    {"wordwrap", unsupported},
-    {"xmlattr", unsupported},
-    {"pprint", unsupported},
-    {"random", unsupported},
-    {"filesizeformat", unsupported},
+    {"striptags", nullptr},
+    {"urlencode", nullptr},
+    {"urlize", nullptr},
+    {"wordwrap", nullptr},
+    {"xmlattr", nullptr},
+    {"pprint", nullptr},
+    {"random", nullptr},
+    {"filesizeformat", nullptr},
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ Text Interp::run() {
   return out;
 }
 
-void Interp::fail(std::string_view what) const { throw Error("[template] line {}: {}", line_, what); }
+void Interp::fail(std::string_view what) const { fail_at(place_, what); }
 
 void Interp::fail_undefined(const Value& value) const {
   std::string name =

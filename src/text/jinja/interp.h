@@ -170,7 +170,7 @@ class Interp {
   Text* out_ = nullptr;
   size_t out_bytes_ = 0;  // taken from the budget for *out_
   int depth_ = 0;
-  uint32_t line_ = 0;
+  Place place_;
 };
 
 }  // namespace ingot::jinja

@@ -1,6 +1,5 @@
 #include "text/jinja/lexer.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
@@ -54,14 +53,14 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void fail(std::string_view what) const { throw Error("[template] line {}: {}", line_, what); }
+  [[noreturn]] void fail(std::string_view what) const { fail_at(place_, what); }
   bool starts(size_t pos, std::string_view text) const { return s_.compare(pos, text.size(), text) == 0; }
   size_t skip_spaces(size_t pos) const { return skip_space(s_, pos); }
 
   Token& push(Tok type, std::string_view text) {
     Token token;
     token.type = type;
-    token.line = line_;
+    token.place = place_;
     token.text = text;
     tokens_.push_back(std::move(token));
     return tokens_.back();
@@ -69,8 +68,15 @@ class Lexer {
 
   // Moves on to `end`; what lies between counts for lines and for whether a line starts here.
   void advance(size_t end) {
-    line_ += static_cast<uint32_t>(
-        std::count(s_.begin() + static_cast<ptrdiff_t>(pos_), s_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+    for (size_t i = pos_; i < end; ++i) {
+      const auto byte = static_cast<unsigned char>(s_[i]);
+      if (byte == '\n') {
+        ++place_.line;
+        place_.column = 1;
+      } else if (byte < 0x80 || byte >= 0xc0) {  // no continuation byte
+        ++place_.column;
+      }
+    }
     if (end > pos_) line_starts_ = s_[end - 1] == '\n';
     pos_ = end;
   }
@@ -257,7 +263,7 @@ class Lexer {
 
   std::string s_;
   size_t pos_ = 0;
-  uint32_t line_ = 1;
+  Place place_{1, 1};
   bool line_starts_ = true;
   std::string brackets_;  // that wait to be closed
   std::vector<Token> tokens_;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/jinja/place.h"
+
 namespace ingot::jinja {
 
 enum class Tok : uint8_t {
@@ -49,7 +51,7 @@ enum class Tok : uint8_t {
 
 struct Token {
   Tok type = Tok::kEof;
-  uint32_t line = 1;
+  Place place;
   std::string text;  // data, name, the value of a string, or the token as written
   int64_t integer = 0;
   double real = 0;
@@ -57,7 +59,7 @@ struct Token {
   bool is_name(std::string_view name) const { return type == Tok::kName && text == name; }
 };
 
-// The last token is kEof. Throws Error naming the line.
+// The last token is kEof. Throws Error naming line and column.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace ingot::jinja

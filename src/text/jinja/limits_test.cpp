@@ -2,8 +2,14 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
+#include <ctime>
+#include <fstream>
 #include <functional>
+#include <iostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "text/chat_template.h"
 
@@ -44,10 +50,38 @@ void on_small_stack(const std::function<void()>& f) {
   pthread_attr_destroy(&attributes);
 }
 
-TEST(JinjaLimits, BombsEndWithAnError) {
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr double kMaxMs = 100, kMaxMib = 64;
+#else
+constexpr double kMaxMs = 10'000, kMaxMib = 4096;  // sanitizers
+#endif
+
+double cpu_ms() {  // of this thread: what else runs on the machine does not count
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+// A line of /proc/self/status in MiB: "VmRSS", or its peak "VmHWM".
+double memory_mib(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stod(line.substr(name.size() + 1)) / 1024;
+  }
+  return 0;
+}
+
+bool reset_memory_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;
+  return file.good();
+}
+
+// Each with what its error says.
+std::vector<std::pair<std::string, std::string>> bombs() {
   const std::string work = "more work than its input allows", memory = "more memory than its input allows";
   const std::string deep = "recurses too deeply", nested = "nested too deeply", wide = "beyond 64 bits";
-  const std::pair<std::string, std::string> bombs[] = {
+  return {
       {"{{ range(10**9) }}", "Range too big"},
       {"{% for i in range(10**9) %}x{% endfor %}", "Range too big"},
       {"{{ 'a' * 10**9 }}", memory},
@@ -94,13 +128,26 @@ TEST(JinjaLimits, BombsEndWithAnError) {
       {"{{ x" + repeat("|list", 10000) + " }}", "too many parts"},
       {repeat("{% if x %}{% set a = 1 %}", 90) + "{% endif %}", ""},
   };
+}
+
+TEST(JinjaLimits, BombsEndWithAnError) {
+  const bool peak_known = reset_memory_peak();
+  const double before = memory_mib("VmRSS");
+  double slowest = 0;
   on_small_stack([&] {
-    for (const auto& [source, expected] : bombs) {
+    for (const auto& [source, expected] : bombs()) {
+      const double begin = cpu_ms();
       std::string error = error_of(source);
+      const double took = cpu_ms() - begin;
+      slowest = std::max(slowest, took);
+      EXPECT_LE(took, kMaxMs) << source.substr(0, 100);
       EXPECT_TRUE(error.starts_with("[template]")) << source.substr(0, 100) << ": " << error;
       EXPECT_NE(error.find(expected), std::string::npos) << source.substr(0, 100) << ": " << error;
     }
   });
+  const double grown = peak_known ? memory_mib("VmHWM") - before : 0;
+  std::cout << "the slowest took " << slowest << " ms, the largest " << grown << " MiB\n";
+  EXPECT_LE(grown, kMaxMib);
 }
 
 TEST(JinjaLimits, ManyVariablesAreRefusedInTime) {

@@ -9,7 +9,7 @@
 
 namespace ingot::jinja {
 
-// Error (with the interpreter's line) where Python raises.
+// Error (with the place) where Python raises.
 Value arithmetic(Interp& interp, Op op, Value left, const Value& right);
 Value negate(Interp& interp, const Value& value, bool minus);
 bool compare(Interp& interp, Compare op, const Value& left, const Value& right);

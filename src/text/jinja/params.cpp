@@ -72,6 +72,11 @@ Value find_method(Interp& interp, std::span<const MethodDef> table, const Value&
   return Value();
 }
 
+Value apply_filter(Interp& interp, const FilterDef& filter, const Value& input, Args& args) {
+  if (filter.apply == nullptr) interp.fail(fmt::format("the filter '{}' is not supported", filter.name));
+  return filter.apply(interp, input, args);
+}
+
 Value apply_filter(Interp& interp, const Value& name, const Value& input, Args& args) {
   const FilterDef* filter = name.is_str() ? find_filter(name.text().view()) : nullptr;
   if (filter == nullptr) {
@@ -79,7 +84,7 @@ Value apply_filter(Interp& interp, const Value& name, const Value& input, Args& 
                               : "the name of a filter must be a str");
   }
   Interp::Deeper deeper(interp);
-  return filter->apply(interp, input, args);
+  return apply_filter(interp, *filter, input, args);
 }
 
 bool apply_test(Interp& interp, const Value& name, const Value& input, Args& args) {

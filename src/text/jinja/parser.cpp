@@ -9,17 +9,17 @@
 
 namespace ingot::jinja {
 
-Expr* Program::new_expr(Op op, uint32_t line) {
+Expr* Program::new_expr(Op op, Place place) {
   exprs_.push_back(std::make_unique<Expr>());
   exprs_.back()->op = op;
-  exprs_.back()->line = line;
+  exprs_.back()->place = place;
   return exprs_.back().get();
 }
 
-Stmt* Program::new_stmt(Tag tag, uint32_t line) {
+Stmt* Program::new_stmt(Tag tag, Place place) {
   stmts_.push_back(std::make_unique<Stmt>());
   stmts_.back()->tag = tag;
-  stmts_.back()->line = line;
+  stmts_.back()->place = place;
   return stmts_.back().get();
 }
 
@@ -70,8 +70,8 @@ void Parser::expect_name(std::string_view name) {
   if (!skip_name(name)) fail(fmt::format("expected '{}', got {}", name, describe(current())));
 }
 
-void Parser::fail(std::string_view what, uint32_t line) const {
-  throw Error("[template] line {}: {}", line != 0 ? line : current().line, what);
+void Parser::fail(std::string_view what, Place place) const {
+  fail_at(place.line != 0 ? place : current().place, what);
 }
 
 std::string Parser::describe(const Token& token) {
@@ -81,7 +81,7 @@ std::string Parser::describe(const Token& token) {
 }
 
 Expr* Parser::name_node(Op op, const Token& token) {
-  Expr* expr = node(op, token.line);
+  Expr* expr = node(op, token.place);
   expr->name = token.text;
   expr->value = program_.constant(token.text);
   return expr;
@@ -101,7 +101,7 @@ Expr* Parser::seal(Expr* e) {
 
 void Parser::flush(std::vector<Stmt*>& out) {
   if (data_.empty()) return;
-  Stmt* stmt = program_.new_stmt(Tag::kOutput, data_line_);
+  Stmt* stmt = program_.new_stmt(Tag::kOutput, data_place_);
   stmt->output = std::move(data_);
   data_.clear();
   out.push_back(stmt);
@@ -112,7 +112,7 @@ std::vector<Stmt*> Parser::subparse(std::initializer_list<std::string_view> ends
   std::vector<Stmt*> out;
   while (!at(Tok::kEof)) {
     const Token& token = current();
-    if (data_.empty()) data_line_ = token.line;
+    if (data_.empty()) data_place_ = token.place;
     if (token.type == Tok::kData) {
       data_.push_back({Text(token.text, true), nullptr});
       next();
@@ -146,7 +146,7 @@ std::vector<Stmt*> Parser::body(std::initializer_list<std::string_view> ends, bo
 
 Stmt* Parser::statement() {
   const Token& token = current();
-  if (token.type != Tok::kName) fail("tag name expected", token.line);
+  if (token.type != Tok::kName) fail("tag name expected", token.place);
   const std::string& tag = token.text;
   if (tag == "for") return for_loop();
   if (tag == "if") return if_block();
@@ -158,7 +158,7 @@ Stmt* Parser::statement() {
   if (tag == "with") return with();
   if (tag == "print") return print();
   if (tag == "break" || tag == "continue") {
-    return program_.new_stmt(tag == "break" ? Tag::kBreak : Tag::kContinue, next().line);
+    return program_.new_stmt(tag == "break" ? Tag::kBreak : Tag::kContinue, next().place);
   }
   if (tag == "extends" || tag == "include" || tag == "import" || tag == "from") return import();
   if (tag == "block" || tag == "autoescape") fail("the tag '" + tag + "' is not supported");
@@ -166,7 +166,7 @@ Stmt* Parser::statement() {
 }
 
 Stmt* Parser::for_loop() {
-  Stmt* stmt = program_.new_stmt(Tag::kFor, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kFor, next().place);
   stmt->target = target();
   expect_name("in");
   stmt->expr = tuple({.with_cond = false});
@@ -179,14 +179,14 @@ Stmt* Parser::for_loop() {
 }
 
 Stmt* Parser::if_block() {
-  Stmt* first = program_.new_stmt(Tag::kIf, next().line);
+  Stmt* first = program_.new_stmt(Tag::kIf, next().place);
   Stmt* stmt = first;
   for (;;) {
     stmt->expr = tuple({.with_cond = false});
     stmt->body = body({"elif", "else", "endif"}, false);
     const Token& end = next();
     if (end.text == "elif") {
-      stmt = program_.new_stmt(Tag::kIf, current().line);
+      stmt = program_.new_stmt(Tag::kIf, current().place);
       first->elifs.push_back(stmt);
       continue;
     }
@@ -196,15 +196,15 @@ Stmt* Parser::if_block() {
 }
 
 Stmt* Parser::set() {
-  uint32_t line = next().line;
+  Place place = next().place;
   Expr* to = target(true);
   if (skip(Tok::kAssign)) {
-    Stmt* stmt = program_.new_stmt(Tag::kSet, line);
+    Stmt* stmt = program_.new_stmt(Tag::kSet, place);
     stmt->target = to;
     stmt->expr = tuple({});
     return stmt;
   }
-  Stmt* stmt = program_.new_stmt(Tag::kSetBlock, line);
+  Stmt* stmt = program_.new_stmt(Tag::kSetBlock, place);
   stmt->target = to;
   stmt->expr = filter(nullptr);
   stmt->body = body({"endset"}, true);
@@ -233,9 +233,9 @@ void Parser::signature(MacroDef* def) {
 }
 
 Stmt* Parser::macro() {
-  Stmt* stmt = program_.new_stmt(Tag::kMacro, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kMacro, next().place);
   stmt->macro = program_.new_macro();
-  stmt->macro->line = stmt->line;
+  stmt->macro->place = stmt->place;
   stmt->macro->name = name_target()->name;
   signature(stmt->macro);
   stmt->macro->body = body({"endmacro"}, true);
@@ -243,36 +243,36 @@ Stmt* Parser::macro() {
 }
 
 Stmt* Parser::call_block() {
-  Stmt* stmt = program_.new_stmt(Tag::kCallBlock, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kCallBlock, next().place);
   stmt->macro = program_.new_macro();
-  stmt->macro->line = stmt->line;
+  stmt->macro->place = stmt->place;
   if (at(Tok::kLParen)) signature(stmt->macro);
   stmt->expr = expression();
-  if (stmt->expr->op != Op::kCall) fail("expected call", stmt->line);
+  if (stmt->expr->op != Op::kCall) fail("expected call", stmt->place);
   for (const auto& [name, value] : stmt->expr->named) {
-    if (name.text().bytes() == "caller") fail("keyword argument repeated: caller", stmt->line);
+    if (name.text().bytes() == "caller") fail("keyword argument repeated: caller", stmt->place);
   }
   stmt->macro->body = body({"endcall"}, true);
   return stmt;
 }
 
 Stmt* Parser::generation() {
-  Stmt* stmt = program_.new_stmt(Tag::kGeneration, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kGeneration, next().place);
   stmt->macro = program_.new_macro();
-  stmt->macro->line = stmt->line;
+  stmt->macro->place = stmt->place;
   stmt->macro->body = body({"endgeneration"}, true);
   return stmt;
 }
 
 Stmt* Parser::filter_block() {
-  Stmt* stmt = program_.new_stmt(Tag::kFilterBlock, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kFilterBlock, next().place);
   stmt->expr = filter(nullptr, true);
   stmt->body = body({"endfilter"}, true);
   return stmt;
 }
 
 Stmt* Parser::with() {
-  Stmt* stmt = program_.new_stmt(Tag::kWith, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kWith, next().place);
   while (!at(Tok::kTagEnd)) {
     if (!stmt->targets.empty()) expect(Tok::kComma, ",");
     stmt->targets.push_back(target());
@@ -284,7 +284,7 @@ Stmt* Parser::with() {
 }
 
 Stmt* Parser::print() {
-  Stmt* stmt = program_.new_stmt(Tag::kOutput, next().line);
+  Stmt* stmt = program_.new_stmt(Tag::kOutput, next().place);
   while (!at(Tok::kTagEnd)) {
     if (!stmt->output.empty()) expect(Tok::kComma, ",");
     stmt->output.push_back({Text(), expression()});
@@ -295,7 +295,7 @@ Stmt* Parser::print() {
 // There is nothing to import from, so these fail once they are reached, but the rest of the template stays usable.
 Stmt* Parser::import() {
   const Token& token = next();
-  Stmt* stmt = program_.new_stmt(Tag::kImport, token.line);
+  Stmt* stmt = program_.new_stmt(Tag::kImport, token.place);
   stmt->expr = expression();
   if (token.text == "include" && at_name("ignore") && look().is_name("missing")) {
     next();
@@ -348,7 +348,7 @@ void Parser::check_target(Expr* expr) {
     return;
   }
   bool fixed = std::find(std::begin(kFixed), std::end(kFixed), expr->name) != std::end(kFixed);
-  if (expr->op != Op::kName || fixed) fail("can't assign to an expression", expr->line);
+  if (expr->op != Op::kName || fixed) fail("can't assign to an expression", expr->place);
 }
 
 void Parser::parse() { program_.body = subparse({}); }

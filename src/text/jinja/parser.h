@@ -8,7 +8,7 @@
 
 namespace ingot::jinja {
 
-// Parses and resolves every name. Throws Error naming the line.
+// Parses and resolves every name. Throws Error naming line and column.
 std::unique_ptr<Program> parse_program(std::string_view source);
 
 }  // namespace ingot::jinja

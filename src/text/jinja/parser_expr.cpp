@@ -18,10 +18,10 @@ Expr* Parser::expression(bool with_cond) {
 }
 
 Expr* Parser::cond() {
-  uint32_t line = current().line;
+  Place place = current().place;
   Expr* value = binary(0);
   while (skip_name("if")) {
-    Expr* expr = node(Op::kCond, line);
+    Expr* expr = node(Op::kCond, place);
     expr->b = value;
     expr->a = binary(0);
     if (skip_name("else")) {
@@ -29,7 +29,7 @@ Expr* Parser::cond() {
       expr->c = cond();
     }
     value = seal(expr);
-    line = current().line;
+    place = current().place;
   }
   return value;
 }
@@ -42,7 +42,7 @@ Expr* Parser::binary(int level) {
   static constexpr Infix kPowers[] = {{Tok::kPow, Op::kPow}};
   if (level == 2) return logic_not();
   if (level == 4) return concat();
-  uint32_t line = current().line;
+  Place place = current().place;
   Expr* left = level == 6 ? unary() : binary(level + 1);
   for (;;) {
     Op op = Op::kConst;
@@ -57,18 +57,18 @@ Expr* Parser::binary(int level) {
     }
     if (op == Op::kConst) return left;
     next();
-    Expr* expr = node(op, line);
+    Expr* expr = node(op, place);
     expr->a = left;
     expr->b = level == 6 ? unary() : binary(level + 1);
     left = seal(expr);
-    line = current().line;
+    place = current().place;
   }
 }
 
 Expr* Parser::logic_not() {
   if (!at_name("not")) return compare();
   Nested nested(*this);
-  Expr* expr = node(Op::kNot, next().line);
+  Expr* expr = node(Op::kNot, next().place);
   expr->a = logic_not();
   return seal(expr);
 }
@@ -77,7 +77,7 @@ Expr* Parser::compare() {
   static constexpr std::pair<Tok, Compare> kOperators[] = {{Tok::kEq, Compare::kEq}, {Tok::kNe, Compare::kNe},
                                                            {Tok::kLt, Compare::kLt}, {Tok::kLe, Compare::kLe},
                                                            {Tok::kGt, Compare::kGt}, {Tok::kGe, Compare::kGe}};
-  uint32_t line = current().line;
+  Place place = current().place;
   Expr* first = binary(3);
   Expr* expr = nullptr;
   for (;;) {
@@ -94,7 +94,7 @@ Expr* Parser::compare() {
     if (!found) break;
     next();
     if (expr == nullptr) {
-      expr = node(Op::kCompare, line);
+      expr = node(Op::kCompare, place);
       expr->a = first;
     }
     expr->compares.push_back(op);
@@ -104,10 +104,10 @@ Expr* Parser::compare() {
 }
 
 Expr* Parser::concat() {
-  uint32_t line = current().line;
+  Place place = current().place;
   Expr* first = binary(5);
   if (!at(Tok::kTilde)) return first;
-  Expr* expr = node(Op::kConcat, line);
+  Expr* expr = node(Op::kConcat, place);
   expr->items.push_back(first);
   while (skip(Tok::kTilde)) expr->items.push_back(binary(5));
   return seal(expr);
@@ -118,7 +118,7 @@ Expr* Parser::unary(bool with_filter) {
   if (at(Tok::kSub) || at(Tok::kAdd)) {
     Nested nested(*this);
     const Token& sign = next();
-    expr = node(sign.type == Tok::kSub ? Op::kNeg : Op::kPos, sign.line);
+    expr = node(sign.type == Tok::kSub ? Op::kNeg : Op::kPos, sign.place);
     expr->a = unary(false);
     seal(expr);
   } else {
@@ -133,12 +133,12 @@ Expr* Parser::primary(bool with_member) {
   if (token.type == Tok::kName) {
     next();
     if (token.text == "true" || token.text == "True" || token.text == "false" || token.text == "False") {
-      Expr* expr = node(Op::kConst, token.line);
+      Expr* expr = node(Op::kConst, token.place);
       expr->value = Value::boolean(token.text == "true" || token.text == "True");
       return expr;
     }
     if (token.text == "none" || token.text == "None") {
-      Expr* expr = node(Op::kConst, token.line);
+      Expr* expr = node(Op::kConst, token.place);
       expr->value = Value::none();
       return expr;
     }
@@ -148,21 +148,21 @@ Expr* Parser::primary(bool with_member) {
     return expr;
   }
   if (token.type == Tok::kString) {
-    Expr* expr = node(Op::kConst, token.line);
+    Expr* expr = node(Op::kConst, token.place);
     std::string text;
     while (at(Tok::kString)) text += next().text;
     expr->value = program_.constant(std::move(text));
     return expr;
   }
   if (token.type == Tok::kInt || token.type == Tok::kFloat) {
-    Expr* expr = node(Op::kConst, token.line);
+    Expr* expr = node(Op::kConst, token.place);
     expr->value = token.type == Tok::kInt ? Value::integer(token.integer) : Value::real(token.real);
     next();
     return expr;
   }
   if (token.type == Tok::kLBracket) return list();
   if (token.type == Tok::kLBrace) return dict();
-  if (token.type != Tok::kLParen) fail("unexpected " + describe(token), token.line);
+  if (token.type != Tok::kLParen) fail("unexpected " + describe(token), token.place);
   next();
   Expr* expr = tuple({.parentheses = true});
   expect(Tok::kRParen, ")");
@@ -173,7 +173,7 @@ bool Parser::tuple_end() const { return at(Tok::kPrintEnd) || at(Tok::kTagEnd) |
 
 Expr* Parser::tuple(const TupleRules& rules) {
   Nested nested(*this);
-  uint32_t line = current().line;
+  Place place = current().place;
   std::vector<Expr*> items;
   bool is_tuple = false;
   for (;;) {
@@ -187,13 +187,13 @@ Expr* Parser::tuple(const TupleRules& rules) {
     if (!items.empty()) return items[0];
     if (!rules.parentheses) fail("Expected an expression, got " + describe(current()));
   }
-  Expr* expr = node(Op::kTuple, line);
+  Expr* expr = node(Op::kTuple, place);
   expr->items = std::move(items);
   return seal(expr);
 }
 
 Expr* Parser::list() {
-  Expr* expr = node(Op::kList, expect(Tok::kLBracket, "[").line);
+  Expr* expr = node(Op::kList, expect(Tok::kLBracket, "[").place);
   while (!at(Tok::kRBracket)) {
     if (!expr->items.empty()) expect(Tok::kComma, ",");
     if (at(Tok::kRBracket)) break;
@@ -204,7 +204,7 @@ Expr* Parser::list() {
 }
 
 Expr* Parser::dict() {
-  Expr* expr = node(Op::kDict, expect(Tok::kLBrace, "{").line);
+  Expr* expr = node(Op::kDict, expect(Tok::kLBrace, "{").place);
   while (!at(Tok::kRBrace)) {
     if (!expr->items.empty()) expect(Tok::kComma, ",");
     if (at(Tok::kRBrace)) break;
@@ -250,11 +250,11 @@ Expr* Parser::subscript(Expr* object) {
     if (attr.type == Tok::kName) {
       expr = name_node(Op::kAttr, attr);
     } else if (attr.type == Tok::kInt) {
-      expr = node(Op::kItem, token.line);
-      expr->b = node(Op::kConst, attr.line);
+      expr = node(Op::kItem, token.place);
+      expr->b = node(Op::kConst, attr.place);
       expr->b->value = Value::integer(attr.integer);
     } else {
-      fail("expected name or number", attr.line);
+      fail("expected name or number", attr.place);
     }
     expr->a = object;
     return seal(expr);
@@ -269,14 +269,14 @@ Expr* Parser::subscript(Expr* object) {
     args[0]->a = object;
     return seal(args[0]);
   }
-  expr = node(Op::kItem, token.line);
+  expr = node(Op::kItem, token.place);
   expr->a = object;
   if (args.size() == 1) {
     expr->b = args[0];
   } else {
-    expr->b = node(Op::kTuple, token.line);
+    expr->b = node(Op::kTuple, token.place);
     for (Expr* arg : args) {
-      if (arg->op == Op::kSlice && arg->a == nullptr) fail("a slice among several indices", token.line);
+      if (arg->op == Op::kSlice && arg->a == nullptr) fail("a slice among several indices", token.place);
     }
     expr->b->items = std::move(args);
     seal(expr->b);
@@ -285,10 +285,10 @@ Expr* Parser::subscript(Expr* object) {
 }
 
 Expr* Parser::subscribed() {
-  uint32_t line = current().line;
+  Place place = current().place;
   Expr* start = at(Tok::kColon) ? nullptr : expression();
   if (!skip(Tok::kColon)) return start;
-  Expr* expr = node(Op::kSlice, line);
+  Expr* expr = node(Op::kSlice, place);
   expr->b = start;
   if (!at(Tok::kColon) && !at(Tok::kRBracket) && !at(Tok::kComma)) expr->c = expression();
   if (skip(Tok::kColon) && !at(Tok::kRBracket) && !at(Tok::kComma)) expr->d = expression();
@@ -296,14 +296,14 @@ Expr* Parser::subscribed() {
 }
 
 Expr* Parser::call(Expr* callee) {
-  Expr* expr = node(Op::kCall, current().line);
+  Expr* expr = node(Op::kCall, callee->place);
   expr->a = callee;
   call_args(expr);
   return seal(expr);
 }
 
 void Parser::call_args(Expr* call_expr) {
-  uint32_t line = expect(Tok::kLParen, "(").line;
+  Place place = expect(Tok::kLParen, "(").place;
   bool first = true;
   while (!at(Tok::kRParen)) {
     if (!first) {
@@ -311,14 +311,14 @@ void Parser::call_args(Expr* call_expr) {
       if (at(Tok::kRParen)) break;
     }
     first = false;
-    call_arg(call_expr, line);
+    call_arg(call_expr, place);
   }
   expect(Tok::kRParen, ")");
 }
 
-void Parser::call_arg(Expr* e, uint32_t line) {
+void Parser::call_arg(Expr* e, Place place) {
   auto ensure = [&](bool ok) {
-    if (!ok) fail("invalid syntax for function call expression", line);
+    if (!ok) fail("invalid syntax for function call expression", place);
   };
   if (skip(Tok::kMul)) {
     ensure(e->star == nullptr && e->star_star == nullptr);
@@ -348,7 +348,7 @@ Expr* Parser::filter(Expr* expr, bool inline_start) {
   while (at(Tok::kPipe) || inline_start) {
     if (!inline_start) next();
     inline_start = false;
-    Expr* applied = node(Op::kFilter, current().line);
+    Expr* applied = node(Op::kFilter, current().place);
     applied->a = expr;
     applied->name = dotted_name();
     applied->filter = find_filter(applied->name);
@@ -359,9 +359,9 @@ Expr* Parser::filter(Expr* expr, bool inline_start) {
 }
 
 Expr* Parser::test(Expr* expr) {
-  uint32_t line = next().line;
+  Place place = next().place;
   bool negated = skip_name("not");
-  Expr* applied = node(Op::kTest, line);
+  Expr* applied = node(Op::kTest, place);
   applied->a = expr;
   applied->name = dotted_name();
   applied->test = find_test(applied->name);
@@ -376,7 +376,7 @@ Expr* Parser::test(Expr* expr) {
   }
   seal(applied);
   if (!negated) return applied;
-  Expr* inverse = node(Op::kNot, line);
+  Expr* inverse = node(Op::kNot, place);
   inverse->a = applied;
   return seal(inverse);
 }

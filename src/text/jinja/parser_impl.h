@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/lexer.h"
 
@@ -37,11 +36,11 @@ class Parser {
   bool skip_name(std::string_view name);
   const Token& expect(Tok type, std::string_view what);
   void expect_name(std::string_view name);
-  [[noreturn]] void fail(std::string_view what, uint32_t line = 0) const;
+  [[noreturn]] void fail(std::string_view what, Place place = {}) const;
   static std::string describe(const Token& token);
 
   // Nodes.
-  Expr* node(Op op, uint32_t line) { return program_.new_expr(op, line); }
+  Expr* node(Op op, Place place) { return program_.new_expr(op, place); }
   Expr* name_node(Op op, const Token& token);
   Expr* seal(Expr* expr);  // counts the depth of its tree
 
@@ -62,7 +61,7 @@ class Parser {
   Expr* subscribed();
   Expr* call(Expr* callee);
   void call_args(Expr* call);
-  void call_arg(Expr* call, uint32_t line);
+  void call_arg(Expr* call, Place place);
   std::string dotted_name();
   Expr* list();
   Expr* dict();
@@ -102,7 +101,7 @@ class Parser {
   int depth_ = 0;
   Program& program_;
   std::vector<Data> data_;  // output that waits to become a statement
-  uint32_t data_line_ = 0;
+  Place data_place_;
 };
 
 }  // namespace ingot::jinja

@@ -1,6 +1,6 @@
 #include "text/jinja/scope.h"
 
-#include "base/error.h"
+#include "text/jinja/filters.h"
 #include "text/jinja/symbols.h"
 
 namespace ingot::jinja {
@@ -52,7 +52,7 @@ class Resolver {
         break;
       case Tag::kMacro:
         macro(s->macro, cx);
-        s->macro_ref = ref(s->macro->name, s->line, cx);
+        s->macro_ref = ref(s->macro->name, s->place, cx);
         break;
       case Tag::kCallBlock:
         macro(s->macro, cx);
@@ -69,7 +69,7 @@ class Resolver {
         break;
       case Tag::kBreak:
       case Tag::kContinue:
-        if (!cx.in_loop) fail("'break' or 'continue' outside a loop", s->line);
+        if (!cx.in_loop) fail("'break' or 'continue' outside a loop", s->place);
         break;
       case Tag::kImport:
         expr(s->expr, cx);
@@ -118,7 +118,7 @@ class Resolver {
 
   void for_loop(Stmt* s, const Context& cx) {
     expr(s->expr, cx);
-    if (assigns(s, "loop")) fail("Can't assign to special loop variable in for-loop target", s->line);
+    if (assigns(s, "loop")) fail("Can't assign to special loop variable in for-loop target", s->place);
     s->uses_loop = s->recursive || undeclared(s->body, {"loop"}).count("loop") != 0;
     if (s->test != nullptr) loop_test(s, cx);
 
@@ -161,7 +161,7 @@ class Resolver {
   }
 
   Expr* clone_target(const Expr* target) {
-    Expr* copy = program_.new_expr(target->op, target->line);
+    Expr* copy = program_.new_expr(target->op, target->place);
     copy->name = target->name;
     copy->value = target->value;
     copy->store = true;
@@ -179,7 +179,7 @@ class Resolver {
       if (param.name == "caller") {
         def->explicit_caller = true;
         if (special.count("caller") != 0 && param.fallback == nullptr) {
-          fail("the special \"caller\" argument must be omitted or be given a default", def->line);
+          fail("the special \"caller\" argument must be omitted or be given a default", def->place);
         }
       }
       if (param.name == "kwargs" || param.name == "varargs") special.erase(param.name);
@@ -203,9 +203,8 @@ class Resolver {
 
   void expr(Expr* e, const Context& cx) {
     if (e == nullptr) return;
-    if (e->op == Op::kName || e->op == Op::kMember) e->ref = ref(e->name, e->line, cx);
-    if (e->op == Op::kFilter && e->filter == nullptr && !cx.soft) fail("No filter named '" + e->name + "'", e->line);
-    if (e->op == Op::kTest && e->test == nullptr && !cx.soft) fail("No test named '" + e->name + "'", e->line);
+    if (e->op == Op::kName || e->op == Op::kMember) e->ref = ref(e->name, e->place, cx);
+    if (!cx.soft) check_names(e);
     Context inside = cx;
     inside.soft = cx.soft || e->op == Op::kCond;
     for (Expr* part : {e->a, e->b, e->c, e->d}) expr(part, inside);
@@ -215,15 +214,20 @@ class Resolver {
     expr(e->star_star, inside);
   }
 
-  Ref ref(const std::string& name, uint32_t line, const Context& cx) {
+  static void check_names(const Expr* e) {
+    if (e->op == Op::kTest && e->test == nullptr) fail("No test named '" + e->name + "'", e->place);
+    if (e->op != Op::kFilter) return;
+    if (e->filter == nullptr) fail("No filter named '" + e->name + "'", e->place);
+    if (e->filter->apply == nullptr) fail("the filter '" + e->name + "' is not supported", e->place);
+  }
+
+  Ref ref(const std::string& name, Place place, const Context& cx) {
     const Ident* ident = cx.scope->find(name);
-    if (ident == nullptr) fail("the name '" + name + "' is not known here", line);
+    if (ident == nullptr) fail("the name '" + name + "' is not known here", place);
     return make_ref(*ident, *cx.slots->routine);
   }
 
-  [[noreturn]] static void fail(const std::string& what, uint32_t line) {
-    throw Error("[template] line {}: {}", line, what);
-  }
+  [[noreturn]] static void fail(const std::string& what, Place place) { fail_at(place, what); }
 
   Program& program_;
   NameTable table_;

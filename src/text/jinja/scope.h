@@ -6,7 +6,7 @@
 
 namespace ingot::jinja {
 
-// Throws Error naming the line.
+// Throws Error naming line and column.
 void resolve_names(Program& program);
 
 }  // namespace ingot::jinja
