@@ -50,9 +50,12 @@ class Templates {
     const bool with_tools = tools != nullptr && tools->is_array() && !tools->get_array().empty();
     const bool tool_use = with_tools && !source_.tool_use.empty();
     if (tool_use && !tool_use_) tool_use_ = ChatTemplate::parse(source_.tool_use);
+    const ChatTemplate& chat_template = tool_use ? *tool_use_ : *plain_;
+    JsonObject variables = template_variables(input, source_);
+    // Otherwise what is given is all there is: templates may ask whether a variable is defined.
+    if (!input.contains("continue_final_message")) return chat_template.render(variables, options_);
     std::string text;
-    for (const ChatTemplate::Piece& piece :
-         render_chat(tool_use ? *tool_use_ : *plain_, template_variables(input, source_), options_)) {
+    for (const ChatTemplate::Piece& piece : render_chat(chat_template, std::move(variables), options_)) {
       text += piece.text;
     }
     return text;

@@ -82,11 +82,6 @@ class TemplateTest(support.TestCase):
         self.assertEqual(self.render(path, {"messages": MESSAGES, "enable_thinking": False}), "Hi<think></think>")
         self.assertEqual(self.render(path, {"messages": MESSAGES, "enable_thinking": True}), "Hi")
 
-    def test_reasoning_has_every_name(self):
-        path = self.file("{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}")
-        message = {"role": "assistant", "content": "4", "reasoning": "2+2"}
-        self.assertEqual(self.render(path, {"messages": [message]}), "2+2|2+2")
-
     def test_continues_the_final_message(self):
         path = self.file("{% for m in messages %}<|{{ m.role }}|>{{ m.content|trim }}<|end|>{% endfor %}"
                          "{% if add_generation_prompt %}<|assistant|>{% endif %}")

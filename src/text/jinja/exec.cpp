@@ -166,10 +166,7 @@ Interp::Flow Interp::exec_if(const Stmt* stmt, Activation& act) {
 Interp::Flow Interp::exec_for(const Stmt* stmt, Activation& act) {
   Value iterable = eval(stmt->expr, act);
   if (!stmt->recursive) return exec_loop(stmt, act, std::move(iterable), Value(), 0);
-  if (!act.kept) {
-    act.kept = true;
-    keep(Value(&act));
-  }
+  hold(act);
   write(recursive_loop(stmt, Value(&act), std::move(iterable), 0));
   return Flow::kNormal;
 }
@@ -190,6 +187,7 @@ Value Interp::render_recursive(const Loop& loop, Value iterable) {
 Interp::Flow Interp::exec_loop(const Stmt* stmt, Activation& act, Value iterable, const Value& outer, int64_t depth0) {
   if (stmt->test != nullptr) {
     Value parent = stmt->recursive ? outer : Value(&act);
+    hold(parent.as<Activation>());  // the variable `loop` leads back to it: an error would leave a cycle behind
     Value activation(make<Activation>(parent, stmt->test_routine.slots));
     enter(stmt->test_frame, activation.as<Activation>());
     iterable = Value(make<Filtered>(*this, std::move(iterable), stmt, std::move(activation)));

@@ -108,11 +108,14 @@ Value Interp::call(const Value& callee, Args& args) {
   }
 }
 
+void Interp::hold(Activation& act) {
+  if (act.kept) return;
+  act.kept = true;
+  keep(Value(&act));
+}
+
 Value Interp::make_macro(const MacroDef* def, Activation& act) {
-  if (!act.kept) {
-    act.kept = true;
-    keep(Value(&act));
-  }
+  hold(act);
   return Value(make<Macro>(def, Value(&act)));
 }
 

@@ -139,6 +139,7 @@ class Interp {
   void assign(const Expr* target, Activation& act, const Value& value);
   void enter(const Frame& frame, Activation& act);
   void leave(const Frame& frame, Activation& act);
+  void hold(Activation& act);  // until the render ends, when it is unlinked
   Value make_macro(const MacroDef* def, Activation& act);
   Value call_macro(const Macro& macro, Args& args);
   void bind_macro(const Macro& macro, Args& args, Activation& act);

@@ -169,6 +169,11 @@ TEST(JinjaLimits, DeepValuesAreFreedWithoutRecursion) {
   });
 }
 
+TEST(JinjaLimits, AnErrorInAFilteredLoopLeavesNothingBehind) {  // seen by the leak checker
+  EXPECT_NE(error_of("{% for i in [1, 'a'] if i > 0 %}{{ loop.last }}{% endfor %}").find("not supported"),
+            std::string::npos);
+}
+
 TEST(JinjaLimits, AllowsLongConversations) {
   JsonArray messages;
   for (int i = 0; i < 1000; ++i) {
