@@ -67,6 +67,9 @@ class WordCache {
     }
     return false;
   }
+  bool find(std::string_view word, std::vector<Token>& out) const {
+    return !word.empty() && word.size() <= kMaxWord && find(Key(word, 0), out);
+  }
   // REQUIRES: find() said no.
   void put(const Key& key, std::span<const Token> tokens) {
     if (tokens.size() > kMaxTokens) return;
@@ -77,6 +80,9 @@ class WordCache {
     entry.length = key.length_;
     entry.count = static_cast<uint8_t>(tokens.size());
     std::copy(tokens.begin(), tokens.end(), entry.tokens.begin());
+  }
+  void put(std::string_view word, std::span<const Token> tokens) {
+    if (!word.empty() && word.size() <= kMaxWord) put(Key(word, 0), tokens);
   }
 
  private:
