@@ -1,6 +1,7 @@
 #include "files/json_cursor.h"
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <optional>
 
@@ -19,12 +20,12 @@ size_t first_stop(const char* p) {
     }
     return 8;
   }
-  constexpr uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u;
+  constexpr uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u, kSpaces = 0x2020202020202020u;
+  constexpr uint64_t kQuotes = 0x2222222222222222u, kBackslashes = 0x5C5C5C5C5C5C5C5Cu;
   uint64_t word = 0;
   std::memcpy(&word, p, 8);
   const auto zero = [](uint64_t x) { return (x - kOnes) & ~x & kHigh; };
-  const uint64_t stops =
-      zero(word ^ (kOnes * '"')) | zero(word ^ (kOnes * '\\')) | ((word - kOnes * 0x20) & ~word & kHigh);
+  const uint64_t stops = zero(word ^ kQuotes) | zero(word ^ kBackslashes) | ((word - kSpaces) & ~word & kHigh);
   return static_cast<size_t>(std::countr_zero(stops)) / 8;
 }
 
@@ -102,13 +103,10 @@ bool JsonCursor::string(std::string_view& out, std::deque<std::string>& memory) 
 bool JsonCursor::integer(int64_t& out) {
   skip_space();
   const size_t begin = pos_;
-  int64_t value = 0;
-  for (; pos_ < text_.size() && pos_ - begin <= 18 && text_[pos_] >= '0' && text_[pos_] <= '9'; pos_++) {
-    value = value * 10 + (text_[pos_] - '0');
-  }
+  while (pos_ < text_.size() && pos_ - begin <= 18 && text_[pos_] >= '0' && text_[pos_] <= '9') pos_++;
   const size_t digits = pos_ - begin;
   if (digits == 0 || digits > 18 || (digits > 1 && text_[begin] == '0')) return false;
-  out = value;
+  std::from_chars(text_.data() + begin, text_.data() + pos_, out);
   return next_is(',') || next_is('}') || next_is(']');  // no fraction, no exponent
 }
 
