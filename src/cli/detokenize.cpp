@@ -13,6 +13,7 @@ namespace {
 struct Options {
   std::string model;
   bool skip_special = false;
+  bool lines = false;  // which is so anyway
 };
 
 int run(const Options& options) {
@@ -35,6 +36,7 @@ CommandBody setup(CLI::App& app) {
                  "A model, or a file or directory that holds a tokenizer (default: the default model)")
       ->type_name("");
   app.add_flag("--skip-special", options->skip_special, "Leave control tokens out of the text");
+  app.add_flag("--lines", options->lines, "JSON lines in and out, which is the only way")->group("");
   return [options] { return run(*options); };
 }
 

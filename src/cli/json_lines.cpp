@@ -67,24 +67,34 @@ class Lines {
   std::string line_;
 };
 
-Json answer_line(const Lines::Line& line, const std::function<Json(const JsonObject&)>& answer) {
+using Answer = std::function<void(const JsonObject&, std::string&)>;
+
+// Replaces `out`.
+void answer_line(const Lines::Line& line, const Answer& answer, std::string& out) {
+  out.clear();
   try {
     if (line.too_long) throw Error("[json] the line has over {} MiB", kMaxLineBytes >> 20);
     const Json input = parse_json(line.text, "line");
-    return answer(as_object(input, "the line"));
+    answer(as_object(input, "the line"), out);
   } catch (const Error& e) {
-    return JsonObject{{"error", e.what()}};
+    out = to_json(JsonObject{{"error", e.what()}});
   }
 }
 
 }  // namespace
 
-void answer_json_lines(const std::function<Json(const JsonObject&)>& answer) {
+void answer_lines(const Answer& answer) {
   Lines lines;
+  std::string out;
   while (const std::optional<Lines::Line> line = lines.next()) {
-    const std::string out = to_json(answer_line(*line, answer)) + "\n";
+    answer_line(*line, answer, out);
+    out.push_back('\n');
     std::fwrite(out.data(), 1, out.size(), stdout);
   }
+}
+
+void answer_json_lines(const std::function<Json(const JsonObject&)>& answer) {
+  answer_lines([&](const JsonObject& input, std::string& line) { line = to_json(answer(input)); });
 }
 
 std::string read_stdin(size_t max_bytes) {

@@ -39,6 +39,8 @@ int32_t& ByteTrie::at(std::string_view key) {
   if (root == 0) {
     nodes_.push_back({-1, -1, -1, key[0]});
     root = static_cast<int32_t>(nodes_.size());
+    root_count_++;
+    only_root_ = key[0];
   }
   auto node = static_cast<size_t>(root - 1);
   for (const char byte : key.substr(1)) {
@@ -55,6 +57,12 @@ int32_t& ByteTrie::at(std::string_view key) {
     node = static_cast<size_t>(child);
   }
   return nodes_[node].value;
+}
+
+size_t ByteTrie::next_begin(std::string_view text, size_t pos) const {
+  if (root_count_ == 1) return std::min(text.find(only_root_, pos), text.size());
+  while (pos < text.size() && !begins_with(text[pos])) pos++;
+  return pos;
 }
 
 ByteTrie::Match ByteTrie::longest(std::string_view text, size_t pos) const {
@@ -110,7 +118,9 @@ void AddedTokens::split(std::string_view text, bool normalized, const Options& o
   const ByteTrie& trie = normalized ? normalized_ : raw_;
   size_t done = 0;
   for (size_t pos = 0; pos < text.size() && !trie.empty();) {
-    const ByteTrie::Match match = trie.begins_with(text[pos]) ? trie.longest(text, pos) : ByteTrie::Match{};
+    pos = trie.next_begin(text, pos);
+    if (pos >= text.size()) break;
+    const ByteTrie::Match match = trie.longest(text, pos);
     if (match.value < 0) {
       pos++;
       continue;

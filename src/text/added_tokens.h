@@ -57,6 +57,8 @@ class ByteTrie {
   };
   Match longest(std::string_view text, size_t pos) const;
   bool empty() const { return nodes_.empty(); }
+  // The first place from `pos` on where a key may begin, or text.size().
+  size_t next_begin(std::string_view text, size_t pos) const;
   bool begins_with(char byte) const { return roots_[static_cast<unsigned char>(byte)] != 0; }
 
  private:
@@ -67,6 +69,8 @@ class ByteTrie {
     char byte = 0;
   };
   std::array<int32_t, 256> roots_{};  // by first byte: a node + 1, or 0
+  size_t root_count_ = 0;
+  char only_root_ = 0;  // where root_count_ is 1
   std::vector<Node> nodes_;
 };
 

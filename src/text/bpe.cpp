@@ -13,7 +13,11 @@ namespace ingot {
 
 namespace {
 
-constexpr std::string_view kUnderline = "\xE2\x96\x81";  // ▁, which stands for a space
+// Words of bytes up to this length are merged as a whole: they are mostly one character or two.
+constexpr size_t kUncut = 12;
+
+// Of the words in the cache: a whole word's tokens may be those of ignore_merges, a part's are not.
+constexpr uint8_t kWholeWord = 0, kPart = 1;
 
 // Orders floats as unsigned numbers, the highest score first.
 uint32_t rank_of_score(float score) {
@@ -22,77 +26,107 @@ uint32_t rank_of_score(float score) {
   return ~ascending;
 }
 
-// Whether another ▁ stands before text[at].
-bool follows_underline(std::string_view text, size_t at) {
-  return at >= kUnderline.size() && text.substr(at - kUnderline.size()).starts_with(kUnderline);
+bool is_ascii(std::string_view text) {
+  const char* p = text.data();
+  size_t n = text.size();
+  uint64_t bits = 0;
+  for (; n >= 8; p += 8, n -= 8) bits |= load_u64(p);
+  for (; n > 0; p++, n--) bits |= static_cast<unsigned char>(*p);
+  return (bits & 0x8080808080808080u) == 0;
+}
+
+PackedChar packed_char(std::string_view text, size_t pos) {
+  PackedChar packed{0, static_cast<uint32_t>(char_length(text[pos]))};
+  for (size_t i = 0; i < packed.length; i++) {
+    packed.bytes = packed.bytes << 8 | static_cast<unsigned char>(text[pos + i]);
+  }
+  return packed;
 }
 
 }  // namespace
 
 void MergeTable::reserve(size_t merges) {
+  pairs_.reserve(merges);
   size_t slots = 16;
-  while (slots < merges * 2) slots *= 2;
+  while (slots / 3 * 2 < merges) slots *= 2;
   if (slots > slots_.size()) rehash(slots);
 }
 
 void MergeTable::rehash(size_t slots) {
-  std::vector<Slot> old(slots, Slot{kFree, kNoMerge});
-  std::swap(old, slots_);
-  for (const Slot& slot : old) {
-    if (slot.key == kFree) continue;
-    size_t i = place(slot.key);
-    while (slots_[i].key != kFree) i = (i + 1) & (slots_.size() - 1);
-    slots_[i] = slot;
+  slots_.assign(slots, Slot{0, kNoRank});
+  mask_ = slots - 1;
+  for (size_t rank = 0; rank < pairs_.size(); rank++) {
+    if (pairs_[rank].whole == kNoToken) continue;
+    const uint64_t hash = hash_of(pairs_[rank].left, pairs_[rank].right);
+    size_t i = hash & mask_;
+    while (slots_[i].rank != kNoRank) i = (i + 1) & mask_;
+    slots_[i] = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(rank)};
   }
 }
 
-void MergeTable::add(Token left, Token right, Merge merge) {
-  if ((used_ + 1) * 2 > slots_.size()) rehash(slots_.empty() ? 16 : slots_.size() * 2);
-  const uint64_t key = key_of(left, right);
-  size_t i = place(key);
-  for (; slots_[i].key != kFree; i = (i + 1) & (slots_.size() - 1)) {
-    if (slots_[i].key == key) return;
+void MergeTable::add(Token left, Token right, Token whole) {
+  if (pairs_.size() >= kNoRank) throw Error("[tokenizer] more than {} merges", kNoRank);
+  if (used_ >= slots_.size() / 3 * 2) rehash(slots_.empty() ? 16 : slots_.size() * 2);
+  const uint64_t hash = hash_of(left, right);
+  const auto tag = static_cast<uint32_t>(hash >> 32);
+  size_t i = hash & mask_;
+  for (; slots_[i].rank != kNoRank; i = (i + 1) & mask_) {
+    const Pair& pair = pairs_[slots_[i].rank];
+    if (slots_[i].tag == tag && pair.left == left && pair.right == right) return skip();
   }
-  slots_[i] = {key, merge};
+  slots_[i] = {tag, static_cast<uint32_t>(pairs_.size())};
+  pairs_.push_back({left, right, whole});
   used_++;
 }
 
+void CharacterTokens::add(uint32_t cp, Token token) {
+  const size_t page = cp >> 8;
+  if (page >= pages_.size()) pages_.resize(page + 1);
+  if (pages_[page] == 0) {
+    tokens_.resize(tokens_.size() + 256, kNoToken);
+    pages_[page] = static_cast<uint16_t>(tokens_.size() / 256);
+  }
+  tokens_[(pages_[page] - size_t{1}) << 8 | (cp & 0xFF)] = token;
+}
+
+// Byte-level words are short but where characters are long: those alone are cut.
 Bpe::Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores)
-    : vocab_(&vocab), options_(std::move(options)) {
+    : vocab_(&vocab), options_(std::move(options)), cuts_(options_.byte_level ? 0x80 : 0) {
   bytes_.fill(kNoToken);
-  ascii_.fill(kNoToken);
   for (int i = 0; i < 256; i++) {
     const char byte = static_cast<char>(i);
-    const std::string name = fmt::format("<0x{:02X}>", i);
-    if (options.byte_level) {
+    if (options_.byte_level) {
       bytes_[static_cast<size_t>(i)] = vocab.find(std::string_view(&byte, 1));
-    } else if (options.byte_fallback) {
-      bytes_[static_cast<size_t>(i)] = vocab.find(name);
+    } else if (options_.byte_fallback) {
+      bytes_[static_cast<size_t>(i)] = vocab.find(fmt::format("<0x{:02X}>", i));
     }
-    if (i < 128) ascii_[static_cast<size_t>(i)] = vocab.find(std::string_view(&byte, 1));
   }
   for (Token& token : bytes_) token = token != kNoToken && takes_part(token) ? token : kNoToken;
-  for (Token& token : ascii_) token = token != kNoToken && takes_part(token) ? token : kNoToken;
-  const auto n = static_cast<Token>(vocab.size());
-  if (options.by_score) {
+  if (options_.byte_level) byte_merges_.assign(size_t{1} << 16, kNoMerge);
+  if (options_.by_score) {
     score_ranks_.reserve(scores.size());
     for (size_t i = 0; i < scores.size(); i++) {
       if (!std::isfinite(scores[i])) throw Error("[tokenizer] the score of token {} is not a finite number", i);
       score_ranks_.push_back(rank_of_score(scores[i]));
     }
   }
-  if (options.byte_level) return;
-  for (Token token = 0; token < n; token++) {
-    if (options.by_score && vocab.kind(token) == TokenKind::kByte) {
-      const auto byte = parse_byte_token(vocab.bytes(token));
+  index_tokens();
+  all_bytes_ = std::find(bytes_.begin(), bytes_.end(), kNoToken) == bytes_.end();
+}
+
+void Bpe::index_tokens() {
+  for (Token token = 0; token < static_cast<Token>(vocab_->size()); token++) {
+    const std::string_view text = vocab_->bytes(token);
+    if (options_.by_score && vocab_->kind(token) == TokenKind::kByte) {
+      const auto byte = parse_byte_token(text);
       if (byte) bytes_[*byte] = token;
     }
-    const std::string_view text = vocab.bytes(token);
-    for (size_t at = text.find(kUnderline, 1); at != text.npos; at = text.find(kUnderline, at + 1)) {
-      if (!follows_underline(text, at)) joins_underline_[static_cast<unsigned char>(text[at - 1])] = true;
-    }
+    if (text.empty() || (options_.byte_level && is_ascii(text))) continue;
+    cuts_.add(text);
+    uint32_t cp = 0;
+    const bool character = !options_.byte_level && text.size() <= 4 && utf8_decode(text, 0, cp) == text.size();
+    if (character && takes_part(token) && vocab_->find(text) == token) characters_.add(cp, token);
   }
-  if (vocab.find(kUnderline) == kNoToken) joins_underline_.fill(true);  // unknown, it may fuse with its neighbours
 }
 
 // Text never becomes a control or unknown token, whatever the merges say.
@@ -114,50 +148,61 @@ void Bpe::add_merge(std::string_view left, std::string_view right) {
   last_whole_ = whole;
   if (a == kNoToken || b == kNoToken || whole == kNoToken) {
     const std::string_view missing = a == kNoToken ? left : b == kNoToken ? right : std::string_view(joined_);
-    throw Error("[tokenizer] merge {} ('{}' + '{}'): '{}' is not in the vocabulary", next_rank_, utf8_printable(left),
-                utf8_printable(right), utf8_printable(missing));
+    throw Error("[tokenizer] merge {} ('{}' + '{}'): '{}' is not in the vocabulary", table_.size(),
+                utf8_printable(left), utf8_printable(right), utf8_printable(missing));
   }
   add_merge(a, b, whole);
 }
 
 void Bpe::add_merge(Token left, Token right, Token whole) {
-  if (takes_part(whole)) table_.add(left, right, {next_rank_, whole});
-  next_rank_++;
-}
-
-Token Bpe::character(std::string_view text) const {
-  if (text.size() == 1) return ascii_[static_cast<unsigned char>(text[0])];
-  const Token token = vocab_->find(text);
-  return token != kNoToken && takes_part(token) ? token : kNoToken;
+  if (!takes_part(whole)) return table_.skip();
+  table_.add(left, right, whole);
+  const std::string_view text = vocab_->bytes(whole);
+  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])); };
+  if (options_.byte_level && text.size() == 2) byte_merges_[byte(0) << 8 | byte(1)] = table_.find(left, right);
+  if (options_.byte_level) return;
+  if (parse_byte_token(vocab_->bytes(left)) || parse_byte_token(vocab_->bytes(right))) cuts_allowed_ = false;
 }
 
 void Bpe::start_bytes(std::string_view word, Symbols& symbols) const {
-  Token pending = kNoToken;
-  for (size_t i = 0; i < word.size(); i++) {
-    const Token token = bytes_[static_cast<unsigned char>(word[i])];
+  if (all_bytes_) {
+    symbols.tokens.resize(word.size());
+    for (size_t i = 0; i < word.size(); i++) symbols.tokens[i] = bytes_[static_cast<unsigned char>(word[i])];
+    return;
+  }
+  symbols.tokens.clear();
+  bool pending = false;
+  for (const char c : word) {
+    const Token token = bytes_[static_cast<unsigned char>(c)];
     if (token != kNoToken) {
-      if (pending != kNoToken) symbols.push(pending, i);
-      pending = kNoToken;
-      symbols.push(token, i + 1);
+      if (pending) symbols.tokens.push_back(options_.unknown);
+      pending = false;
+      symbols.tokens.push_back(token);
     } else if (options_.unknown != kNoToken) {
-      if (pending != kNoToken && !options_.fuse_unknown) symbols.push(pending, i);
-      pending = options_.unknown;
+      if (pending && !options_.fuse_unknown) symbols.tokens.push_back(options_.unknown);
+      pending = true;
     }
   }
-  if (pending != kNoToken) symbols.push(pending, word.size());
+  if (pending) symbols.tokens.push_back(options_.unknown);
 }
 
-bool Bpe::push_fallback(std::string_view text, size_t end, Symbols& symbols) const {
+bool Bpe::push_fallback(std::string_view text, Symbols& symbols) const {
   if (!options_.byte_fallback) return false;
   for (const char c : text) {
     if (bytes_[static_cast<unsigned char>(c)] == kNoToken) return false;
   }
-  for (const char c : text) symbols.push(bytes_[static_cast<unsigned char>(c)], end);
+  for (const char c : text) symbols.tokens.push_back(bytes_[static_cast<unsigned char>(c)]);
   return true;
 }
 
+Token Bpe::named(std::string_view text) const {
+  const Token token = vocab_->find(text);
+  return token != kNoToken && takes_part(token) ? token : kNoToken;
+}
+
 void Bpe::start_characters(std::string_view word, Symbols& symbols) const {
-  Token pending = kNoToken;  // an unknown token not yet written: bytes go before it, known characters behind
+  symbols.tokens.clear();
+  bool pending = false;  // an unknown token not yet written: bytes go before it, known characters behind
   std::string name;
   for (size_t pos = 0; pos < word.size();) {
     std::string_view text = word.substr(pos, char_length(word[pos]));
@@ -166,18 +211,18 @@ void Bpe::start_characters(std::string_view word, Symbols& symbols) const {
       name.assign(pos > 0 ? options_.prefix : "").append(text).append(end == word.size() ? options_.suffix : "");
       text = name;
     }
-    const Token token = character(text);
+    const Token token = affixed() ? named(text) : characters_.find(char_at(word, pos));
     if (token != kNoToken) {
-      if (pending != kNoToken) symbols.push(pending, pos);
-      pending = kNoToken;
-      symbols.push(token, end);
-    } else if (!push_fallback(text, end, symbols) && options_.unknown != kNoToken) {
-      if (pending != kNoToken && !options_.fuse_unknown) symbols.push(pending, pos);
-      pending = options_.unknown;
+      if (pending) symbols.tokens.push_back(options_.unknown);
+      pending = false;
+      symbols.tokens.push_back(token);
+    } else if (!push_fallback(text, symbols) && options_.unknown != kNoToken) {
+      if (pending && !options_.fuse_unknown) symbols.tokens.push_back(options_.unknown);
+      pending = true;
     }
     pos = end;
   }
-  if (pending != kNoToken) symbols.push(pending, word.size());
+  if (pending) symbols.tokens.push_back(options_.unknown);
 }
 
 // Symbols that no token stands for become bytes or the unknown token, neighbours of which are one.
@@ -203,59 +248,93 @@ void Bpe::emit_scored(std::string_view word, const Symbols& symbols, std::vector
   }
 }
 
-void Bpe::merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
+void Bpe::merge_scored(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
   Symbols& symbols = scratch.symbols;
   symbols.clear();
-  if (options_.by_score) {
-    for (size_t pos = 0; pos < part.size();) {
-      const size_t end = pos + char_length(part[pos]);
-      symbols.push(character(part.substr(pos, end - pos)), end);
-      pos = end;
-    }
-    const size_t longest = vocab_->longest();
-    merge_symbols(symbols, [&](Token, Token, uint32_t begin, uint32_t end) {
-      if (end - begin > longest) return kNoMerge;
-      const Token token = vocab_->find(part.substr(begin, end - begin));
-      return token == kNoToken ? kNoMerge : Merge{score_ranks_[static_cast<size_t>(token)], token};
-    });
-    emit_scored(part, symbols, out);
-    return;
+  for (size_t pos = 0; pos < part.size();) {
+    const size_t end = pos + char_length(part[pos]);
+    symbols.push(characters_.find(char_at(part, pos)), end);
+    pos = end;
   }
-  if (options_.byte_level) {
+  const size_t longest = vocab_->longest();
+  merge_spans(symbols, [&](Token, Token, uint32_t begin, uint32_t end) {
+    if (end - begin > longest) return kNoMerge;
+    const Token token = vocab_->find(part.substr(begin, end - begin));
+    return token == kNoToken ? kNoMerge : Merge{score_ranks_[static_cast<size_t>(token)], token};
+  });
+  emit_scored(part, symbols, out);
+}
+
+void Bpe::merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
+  if (options_.by_score) return merge_scored(part, scratch, out);
+  Symbols& symbols = scratch.symbols;
+  const auto lookup = [&](Token left, Token right, uint32_t, uint32_t) { return table_.find(left, right); };
+  if (options_.byte_level && all_bytes_) {
     start_bytes(part, symbols);
+    const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(part[i])); };
+    merge_symbols<false>(symbols, lookup, [&](size_t i) { return byte_merges_[byte(i) << 8 | byte(i + 1)]; });
   } else {
-    start_characters(part, symbols);
+    if (options_.byte_level) {
+      start_bytes(part, symbols);
+    } else {
+      start_characters(part, symbols);
+    }
+    merge_symbols<false>(symbols, lookup,
+                         [&](size_t i) { return table_.find(symbols.tokens[i], symbols.tokens[i + 1]); });
   }
-  merge_symbols(symbols, [&](Token left, Token right, uint32_t, uint32_t) { return table_.find(left, right); });
   out.insert(out.end(), symbols.tokens.begin(), symbols.tokens.end());
 }
 
 void Bpe::encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
-  if (scratch.cache && scratch.cache->find(part, out)) return;
+  if (!scratch.cache || part.size() > WordCache::kMaxWord) return merge_part(part, scratch, out);
+  const WordCache::Key key(part, kPart);
+  if (scratch.cache->find(key, out)) return;
   const size_t before = out.size();
-  const Token whole = options_.ignore_merges ? vocab_->find(part) : kNoToken;
+  merge_part(part, scratch, out);
+  scratch.cache->put(key, std::span(out).subspan(before));
+}
+
+// An unknown character may fuse with its neighbours.
+bool Bpe::may_cut_before(uint32_t cp) const { return all_bytes_ || characters_.find(cp) != kNoToken; }
+
+void Bpe::encode_parts(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
+  if (!cuts_allowed_ || affixed() || (options_.byte_level && !all_bytes_)) return encode_part(word, scratch, out);
+  const unsigned char min_byte = options_.byte_level ? 0x80 : 0;
+  PackedChar left = packed_char(word, 0);
+  size_t begin = 0;
+  for (size_t pos = left.length; pos < word.size();) {
+    const PackedChar right = packed_char(word, pos);
+    if (static_cast<unsigned char>(word[pos]) >= min_byte && !cuts_.joined(left, right) &&
+        may_cut_before(char_at(word, pos))) {
+      encode_part(word.substr(begin, pos - begin), scratch, out);
+      begin = pos;
+    }
+    left = right;
+    pos += right.length;
+  }
+  encode_part(word.substr(begin), scratch, out);
+}
+
+void Bpe::encode_whole(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
+  const Token whole = options_.ignore_merges ? vocab_->find(word) : kNoToken;
   if (whole != kNoToken && takes_part(whole)) {
     out.push_back(whole);
+  } else if (options_.byte_level && word.size() <= kUncut) {
+    merge_part(word, scratch, out);
   } else {
-    merge_part(part, scratch, out);
+    encode_parts(word, scratch, out);
   }
-  if (scratch.cache) scratch.cache->put(part, std::span(out).subspan(before));
 }
 
 void Bpe::encode(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
-  if (options_.byte_level || options_.ignore_merges || affixed()) {
-    encode_part(word, scratch, out);
-    return;
-  }
-  // No token has ▁ behind most characters: no merge reaches over such a place, and the parts are independent. So a
-  // text without a pre-tokenizer is not one word of its full length.
-  size_t begin = 0;
-  for (size_t at = word.find(kUnderline, 1); at != word.npos; at = word.find(kUnderline, at + 1)) {
-    if (follows_underline(word, at) || joins_underline_[static_cast<unsigned char>(word[at - 1])]) continue;
-    encode_part(word.substr(begin, at - begin), scratch, out);
-    begin = at;
-  }
-  encode_part(word.substr(begin), scratch, out);
+  const bool repeats =
+      options_.byte_level && word.size() <= WordCache::kMaxWord && (word.size() <= kUncut || is_ascii(word));
+  if (!repeats || !scratch.cache) return encode_whole(word, scratch, out);
+  const WordCache::Key key(word, kWholeWord);
+  if (scratch.cache->find(key, out)) return;
+  const size_t before = out.size();
+  encode_whole(word, scratch, out);
+  scratch.cache->put(key, std::span(out).subspan(before));
 }
 
 }  // namespace ingot

@@ -10,43 +10,70 @@
 #include <utility>
 #include <vector>
 
+#include "text/cuts.h"
 #include "text/merge.h"
 #include "text/token_model.h"
 #include "text/vocab.h"
 
 namespace ingot {
 
-// (left, right) → (rank, token): open addressing, a power of two, at most half full.
+// (left, right) → (rank, token): open addressing, a power of two, at most two thirds full. A slot has half of the hash
+// and the rank, by which the pair is found: 8 bytes for most of the looks, which find nothing.
 class MergeTable {
  public:
   void reserve(size_t merges);
-  // The first rank of a pair stays where it is given twice.
-  void add(Token left, Token right, Merge merge);
+  // A merge of the next rank. The first rank of a pair stays where it is given twice.
+  void add(Token left, Token right, Token whole);
+  // One that no text takes: it has a rank all the same.
+  void skip() { pairs_.push_back({kNoToken, kNoToken, kNoToken}); }
+  size_t size() const { return pairs_.size(); }
+
   Merge find(Token left, Token right) const {
     if (slots_.empty()) return kNoMerge;
-    const uint64_t key = key_of(left, right);
-    for (size_t i = place(key);; i = (i + 1) & (slots_.size() - 1)) {
-      if (slots_[i].key == key) return slots_[i].merge;
-      if (slots_[i].key == kFree) return kNoMerge;
+    const uint64_t hash = hash_of(left, right);
+    const auto tag = static_cast<uint32_t>(hash >> 32);
+    for (size_t i = hash & mask_; slots_[i].rank != kNoRank; i = (i + 1) & mask_) {
+      if (slots_[i].tag != tag) continue;
+      const Pair& pair = pairs_[slots_[i].rank];
+      if (pair.left == left && pair.right == right) return {slots_[i].rank, pair.whole};
     }
+    return kNoMerge;
   }
 
  private:
   struct Slot {
-    uint64_t key;
-    Merge merge;
+    uint32_t tag;
+    uint32_t rank;  // kNoRank: free
   };
-  static constexpr uint64_t kFree = UINT64_MAX;  // of no pair of tokens: those are not negative
-  static uint64_t key_of(Token left, Token right) {
-    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-  }
+  struct Pair {
+    Token left, right, whole;
+  };
   // A plain multiplication clusters: ids of pairs that merge are close to each other, in both halves of the key.
-  size_t place(uint64_t key) const { return mix(key ^ seed_) & (slots_.size() - 1); }
+  uint64_t hash_of(Token left, Token right) const {
+    return mix((static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right)) ^ seed_);
+  }
   void rehash(size_t slots);
 
   std::vector<Slot> slots_;
+  std::vector<Pair> pairs_;  // by rank
   size_t used_ = 0;
+  size_t mask_ = 0;                // slots_.size() - 1
   uint64_t seed_ = random_seed();  // so that no file can be made whose pairs all collide
+};
+
+// The token of each character that is one, two looks away.
+class CharacterTokens {
+ public:
+  void add(uint32_t cp, Token token);
+  Token find(uint32_t cp) const {
+    const size_t page = cp >> 8;
+    return page < pages_.size() && pages_[page] != 0 ? tokens_[(pages_[page] - size_t{1}) << 8 | (cp & 0xFF)]
+                                                     : kNoToken;
+  }
+
+ private:
+  std::vector<uint16_t> pages_;  // by cp >> 8: a page of tokens_ + 1, or 0
+  std::vector<Token> tokens_;
 };
 
 struct BpeOptions {
@@ -68,8 +95,8 @@ class Bpe final : public TokenModel {
   // `scores`: one for each token, with by_score only. Throws Error where one is not finite.
   Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores = {});
 
-  // One merge, of the next rank. Throws Error when left, right or both together are no token.
   void reserve_merges(size_t n) { table_.reserve(n); }
+  // One merge, of the next rank. Throws Error when left, right or both together are no token.
   void add_merge(std::string_view left, std::string_view right);
   // The same where the tokens are known. REQUIRES: all three are in the vocabulary.
   void add_merge(Token left, Token right, Token whole);
@@ -81,24 +108,31 @@ class Bpe final : public TokenModel {
   const BpeOptions& options() const { return options_; }
 
  private:
-  Token character(std::string_view text) const;
+  void index_tokens();
   void start_bytes(std::string_view word, Symbols& symbols) const;
   void start_characters(std::string_view word, Symbols& symbols) const;
-  bool push_fallback(std::string_view character, size_t end, Symbols& symbols) const;
+  bool push_fallback(std::string_view character, Symbols& symbols) const;
   void emit_scored(std::string_view word, const Symbols& symbols, std::vector<Token>& out) const;
+  void merge_scored(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   void merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
+  void encode_whole(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const;
   void encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
+  void encode_parts(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const;
   bool takes_part(Token token) const;
   bool affixed() const { return !options_.prefix.empty() || !options_.suffix.empty(); }
+  Token named(std::string_view text) const;
+  bool may_cut_before(uint32_t cp) const;
 
   const Vocab* vocab_ = nullptr;
   BpeOptions options_;
   MergeTable table_;
-  std::vector<uint32_t> score_ranks_;        // by_score: of each token
-  std::array<Token, 256> bytes_{};           // the token of a byte
-  std::array<Token, 128> ascii_{};           // the token of an ASCII character
-  std::array<bool, 256> joins_underline_{};  // a token has ▁ behind a character that ends with this byte
-  uint32_t next_rank_ = 0;
+  std::vector<Merge> byte_merges_;     // byte_level: of two bytes, first << 8 | second
+  std::vector<uint32_t> score_ranks_;  // by_score: of each token
+  std::array<Token, 256> bytes_{};     // the token of a byte
+  bool all_bytes_ = false;             // each has one: nothing is unknown
+  bool cuts_allowed_ = true;  // false: a merge takes a byte of the fallback, whose neighbours cuts_ cannot know
+  CharacterTokens characters_;
+  Cuts cuts_;
   std::string joined_;           // of add_merge
   Token last_whole_ = kNoToken;  // what the last merge made
 };

@@ -1,5 +1,8 @@
 #include "text/normalizer.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "text/chars.h"
@@ -61,7 +64,25 @@ bool apply_step(const NormalizerStep& step, std::string_view text, std::string& 
 
 }  // namespace
 
+// One character of one byte by up to four: " " by "▁" in all texts of many models. Without a jump for each word, whose
+// length no processor guesses.
+static std::string replace_byte(std::string_view text, char from, std::string_view to) {
+  const auto n = static_cast<size_t>(std::count(text.begin(), text.end(), from));
+  std::string out(text.size() - n + n * to.size() + 4, '\0');
+  std::array<char, 4> replacement{};
+  std::copy(to.begin(), to.end(), replacement.begin());
+  char* p = out.data();
+  for (const char c : text) {
+    const std::array<char, 4> plain = {c, 0, 0, 0};
+    std::memcpy(p, c == from ? replacement.data() : plain.data(), 4);
+    p += c == from ? to.size() : 1;
+  }
+  out.resize(out.size() - 4);
+  return out;
+}
+
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  if (from.size() == 1 && to.size() <= 4) return replace_byte(text, from[0], to);
   std::string out;
   out.reserve(text.size() + text.size() / 4);
   size_t done = 0;

@@ -142,6 +142,12 @@ std::string_view metaspace_stage(const PreTokenizerStage& stage, std::string_vie
 
 }  // namespace
 
+void PreTokenizer::Scratch::trim(size_t bytes) {
+  const size_t held = (pieces.capacity() + next.capacity()) * sizeof(Piece) + matches.capacity() * sizeof(matches[0]) +
+                      buffer.capacity() + next_buffer.capacity();
+  if (held > bytes) *this = {};
+}
+
 std::string_view PreTokenizer::split(std::string_view text, bool at_start, Scratch& scratch) const {
   scratch.pieces.clear();
   if (text.empty()) return text;
@@ -156,6 +162,7 @@ std::string_view PreTokenizer::split(std::string_view text, bool at_start, Scrat
         }
         break;
       case PreTokenizerStage::Kind::kLiteral:
+        if (!stage.invert && text.find(stage.text) == text.npos) break;  // as where spaces have become something else
         split_stage(
             stage, text,
             [&](std::string_view part, size_t pos) {

@@ -52,6 +52,9 @@ class PreTokenizer {
     std::vector<std::pair<Piece, bool>> matches;
     std::string buffer;
     std::string next_buffer;
+
+    // Gives up memory of more than `bytes`.
+    void trim(size_t bytes);
   };
 
   void add(PreTokenizerStage stage) { stages_.push_back(std::move(stage)); }

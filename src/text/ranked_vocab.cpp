@@ -44,7 +44,7 @@ class PairFinder {
   bool find(Token token, Token& left, Token& right) {
     const std::string_view bytes = vocab_.bytes(token);
     start(bytes);
-    merge_symbols(symbols_, [&](Token a, Token b, uint32_t, uint32_t) { return bpe_.find_merge(a, b); });
+    merge_spans(symbols_, [&](Token a, Token b, uint32_t, uint32_t) { return bpe_.find_merge(a, b); });
     // Nearly always: the parts have lower ranks. Pairs of ids are found ten times as fast as bytes.
     if (symbols_.size() == 2) {
       left = symbols_.tokens[0];
@@ -53,7 +53,7 @@ class PairFinder {
     }
     start(bytes);
     bool found = false;
-    merge_symbols(symbols_, [&](Token a, Token b, uint32_t begin, uint32_t end) {
+    merge_spans(symbols_, [&](Token a, Token b, uint32_t begin, uint32_t end) {
       if (begin == 0 && end == bytes.size()) {
         found = true;
         left = a;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -11,31 +12,63 @@ namespace ingot {
 
 namespace {
 
-// Below this many bytes a text hardly repeats a word, and clearing the cache would cost more than it gives.
-constexpr size_t kCacheFrom = 2048;
+// Memory above this is not kept from one text to the next.
+constexpr size_t kKeptBytes = size_t{1} << 20;
 
-size_t first_invalid(std::string_view text) {
-  size_t pos = 0;
-  for (uint32_t cp = 0; pos < text.size();) {
-    const size_t length = utf8_decode(text, pos, cp);
-    if (length == 0) break;
-    pos += length;
-  }
-  return pos;
+template <class Buffer>
+void trim(Buffer& buffer) {
+  if (buffer.capacity() * sizeof(buffer[0]) > kKeptBytes) Buffer().swap(buffer);
 }
 
 }  // namespace
 
-// The memory of one call of encode: nothing is allocated for each word.
+// The memory of one call of encode, kept for the next: nothing is allocated for each word.
 struct Tokenizer::Scratch {
   std::vector<Segment> segments;
   std::vector<Segment> normalized_segments;
   std::string normalized;
   PreTokenizer::Scratch pieces;
   ModelScratch model;
+
+  void trim_all() {
+    trim(segments);
+    trim(normalized_segments);
+    trim(normalized);
+    pieces.trim(kKeptBytes);
+    if (model.symbols.tokens.capacity() * sizeof(Token) > kKeptBytes / 8) model.symbols = {};
+  }
 };
 
-Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
+// Scratches that no call uses now, so that short texts find words of earlier ones. As many as calls at once.
+class Tokenizer::ScratchPool {
+ public:
+  std::unique_ptr<Scratch> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        std::unique_ptr<Scratch> scratch = std::move(free_.back());
+        free_.pop_back();
+        return scratch;
+      }
+    }
+    auto scratch = std::make_unique<Scratch>();
+    scratch->model.cache.emplace();
+    return scratch;
+  }
+  void give_back(std::unique_ptr<Scratch> scratch) {
+    scratch->trim_all();
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(scratch));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Scratch>> free_;
+};
+
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)), pool_(std::make_unique<ScratchPool>()) {
   std::vector<Token>& ends = parts_.end_tokens;
   if (parts_.eos) ends.push_back(*parts_.eos);
   std::sort(ends.begin(), ends.end());
@@ -46,13 +79,14 @@ std::vector<Token> Tokenizer::encode(std::string_view text, const EncodeOptions&
   if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     throw Error("[tokenizer] a text of {} bytes, less than 2 GiB allowed", text.size());
   }
-  if (!utf8_valid(text)) throw Error("[tokenizer] the text is not UTF-8 at byte {}", first_invalid(text));
+  const size_t valid = utf8_valid_length(text);
+  if (valid < text.size()) throw Error("[tokenizer] the text is not UTF-8 at byte {}", valid);
 
   std::vector<Token> out;
   out.reserve(text.size() / 4 + 8);
   if (options.add_special) out.insert(out.end(), parts_.prefix.begin(), parts_.prefix.end());
-  Scratch scratch;
-  if (text.size() >= kCacheFrom) scratch.model.cache.emplace();
+  std::unique_ptr<Scratch> owned = pool_->take();
+  Scratch& scratch = *owned;
   parts_.added.split(text, false, {options.parse_special, options.plain}, scratch.segments);
   for (const Segment& segment : scratch.segments) {
     if (segment.token != kNoToken) {
@@ -62,6 +96,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, const EncodeOptions&
     encode_segment(text, segment, options, scratch, out);
   }
   if (options.add_special) out.insert(out.end(), parts_.suffix.begin(), parts_.suffix.end());
+  pool_->give_back(std::move(owned));
   return out;
 }
 

@@ -54,6 +54,7 @@ class Tokenizer {
   static std::unique_ptr<Tokenizer> load(const std::string& path);
   static std::unique_ptr<Tokenizer> from_gguf(const Gguf& gguf);
   explicit Tokenizer(TokenizerParts parts);
+  ~Tokenizer();
 
   // Throws Error where the text is not valid UTF-8 or has 2 GiB or more.
   std::vector<Token> encode(std::string_view text, const EncodeOptions& options = {}) const;
@@ -87,12 +88,14 @@ class Tokenizer {
 
  private:
   struct Scratch;
+  class ScratchPool;
   void encode_text(std::string_view text, bool at_start, Scratch& scratch, std::vector<Token>& out) const;
   void encode_segment(std::string_view whole, const Segment& part, const EncodeOptions& options, Scratch& scratch,
                       std::vector<Token>& out) const;
   void check(Token token) const;
 
   TokenizerParts parts_;
+  std::unique_ptr<ScratchPool> pool_;  // safe for threads
 };
 
 }  // namespace ingot

@@ -7,6 +7,7 @@
 #include "files/json.h"
 #include "text/bpe.h"
 #include "text/byte_level.h"
+#include "text/tokenizer_json_lists.h"
 #include "text/tokenizer_json_models.h"
 #include "text/tokenizer_load.h"
 
@@ -16,45 +17,48 @@ namespace {
 
 std::string_view as_view(const boost::json::string& s) { return {s.data(), s.size()}; }
 
-void fill_vocab(const JsonObject& model, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
-                bool byte_level, Vocab& out) {
-  const JsonObject* vocab = find_object(model, "vocab");
-  if (vocab == nullptr || vocab->empty()) throw Error("[tokenizer] the model has no vocab");
-  JsonTokens tokens(vocab->size() + added.size());
-  for (const auto& member : *vocab) {
-    const std::string_view text(member.key().data(), member.key().size());
-    const int64_t* id = member.value().if_int64();
-    if (id == nullptr) throw Error("[tokenizer] the id of '{}' is no integer", utf8_printable(text));
-    tokens.add(text, *id);
-  }
-  for (size_t i = 0; i < added.size(); i++) tokens.add(added[i], shown[i]);
-  tokens.fill(byte_level, out);
-}
-
 // A merge is "left right" or ["left", "right"].
 std::pair<std::string_view, std::string_view> merge_pair(const Json& json, size_t index) {
+  std::pair<std::string_view, std::string_view> pair;
   if (json.is_array()) {
-    const JsonArray& pair = json.as_array();
-    if (pair.size() == 2 && pair[0].is_string() && pair[1].is_string()) {
-      return {as_view(pair[0].as_string()), as_view(pair[1].as_string())};
+    const JsonArray& array = json.as_array();
+    if (array.size() == 2 && array[0].is_string() && array[1].is_string()) {
+      return {as_view(array[0].as_string()), as_view(array[1].as_string())};
     }
-  } else if (json.is_string()) {
-    const std::string_view text = as_view(json.as_string());
-    const size_t space = text.find(' ');
-    if (space != text.npos && space > 0 && text.find(' ', space + 1) == text.npos) {
-      return {text.substr(0, space), text.substr(space + 1)};
-    }
+  } else if (json.is_string() && split_merge(as_view(json.as_string()), pair)) {
+    return pair;
   }
   throw Error("[tokenizer] merge {} is no pair of tokens", index);
 }
 
-void read_merges(const JsonObject& model, bool byte_level, Bpe& bpe) {
+// The lists of a model that was read as a tree. Views of it.
+void lists_of(const JsonObject& model, ModelLists& lists) {
+  const JsonObject* vocab = find_object(model, "vocab");
+  if (vocab == nullptr || vocab->empty()) throw Error("[tokenizer] the model has no vocab");
+  for (const auto& member : *vocab) {
+    const std::string_view text(member.key().data(), member.key().size());
+    const int64_t* id = member.value().if_int64();
+    if (id == nullptr) throw Error("[tokenizer] the id of '{}' is no integer", utf8_printable(text));
+    lists.vocab.emplace_back(text, *id);
+  }
   const JsonArray* merges = find_array(model, "merges");
   if (merges == nullptr) throw Error("[tokenizer] the BPE model has no merges");
-  bpe.reserve_merges(merges->size());
+  for (size_t i = 0; i < merges->size(); i++) lists.merges.push_back(merge_pair((*merges)[i], i));
+}
+
+void fill_vocab(const ModelLists& lists, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
+                bool byte_level, Vocab& out) {
+  JsonTokens tokens(lists.vocab.size() + added.size());
+  for (const auto& [text, id] : lists.vocab) tokens.add(text, id);
+  for (size_t i = 0; i < added.size(); i++) tokens.add(added[i], shown[i]);
+  tokens.fill(byte_level, out);
+}
+
+void add_merges(const ModelLists& lists, bool byte_level, Bpe& bpe) {
+  bpe.reserve_merges(lists.merges.size());
   std::string left, right;
-  for (size_t i = 0; i < merges->size(); i++) {
-    const auto [a, b] = merge_pair((*merges)[i], i);
+  for (size_t i = 0; i < lists.merges.size(); i++) {
+    const auto [a, b] = lists.merges[i];
     if (!byte_level) {
       bpe.add_merge(a, b);
       continue;
@@ -113,26 +117,27 @@ bool keeps_bytes(const JsonObject& model, const TokenizerParts& parts) {
          get_string(model, "end_of_word_suffix", "").empty() && !get_bool(model, "byte_fallback", false);
 }
 
-// `alphabet`: the pre-tokenizer writes bytes as characters.
-void read_bpe(const JsonObject& model, const std::vector<AddedToken>& added, const std::vector<std::string>& shown,
-              bool alphabet, TokenizerParts& parts) {
+// `read`: the model's lists where they were read in place. `alphabet`: the pre-tokenizer writes bytes as characters.
+void read_bpe(const JsonObject& model, const ModelLists* read, const std::vector<AddedToken>& added,
+              const std::vector<std::string>& shown, bool alphabet, TokenizerParts& parts) {
   if (get_float(model, "dropout", 0.0) != 0.0) throw Error("[tokenizer] BPE with dropout is not supported");
+  ModelLists own;
+  if (read == nullptr) lists_of(model, own);
+  const ModelLists& lists = read != nullptr ? *read : own;
   // Mostly the vocabulary is kept as bytes, decoded once for all; otherwise bytes are written as characters.
   const bool byte_level = alphabet && keeps_bytes(model, parts);
   if (byte_level) parts.decoder = Decoder();
   if (alphabet && !byte_level) parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kByteLevel});
-  fill_vocab(model, added, shown, byte_level, *parts.vocab);
+  fill_vocab(lists, added, shown, byte_level, *parts.vocab);
   for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
   auto bpe = std::make_unique<Bpe>(*parts.vocab, bpe_options(model, byte_level, parts));
-  read_merges(model, byte_level, *bpe);
+  add_merges(lists, byte_level, *bpe);
   parts.model = std::move(bpe);
   parts.kind = byte_level ? "byte-level BPE, tokenizer.json" : "BPE, tokenizer.json";
 }
 
-}  // namespace
-
-std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std::string& path) {
-  const Json json = parse_json(text, path);
+// `lists`: of a BPE model, where `json` has them empty.
+std::unique_ptr<Tokenizer> build_tokenizer(const Json& json, const ModelLists* lists, const std::string& path) {
   const JsonObject& root = as_object(json, path);
   const JsonObject* model = find_object(root, "model");
   if (model == nullptr) throw Error("[tokenizer] tokenizer.json has no model");
@@ -152,8 +157,9 @@ std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std
     shown.emplace_back(token.normalized ? parts.normalizer.apply(token.content, buffer) : token.content);
   }
   if (type == "BPE") {
-    read_bpe(*model, added, shown, alphabet, parts);
+    read_bpe(*model, lists, added, shown, alphabet, parts);
   } else {
+    if (lists != nullptr) throw Error("[tokenizer] a model '{}' with merges", utf8_printable(type));
     if (alphabet) parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kByteLevel});
     read_other_model(type, *model, added, shown, parts);
     for (const AddedToken& token : added) parts.added.add(token, parts.normalizer);
@@ -165,6 +171,21 @@ std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std
   if (!parts.bos && !parts.prefix.empty()) parts.bos = parts.prefix.front();
   add_named_end_tokens(parts);
   return std::make_unique<Tokenizer>(std::move(parts));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std::string& path) {
+  // Read in place where that goes well. Where it does not, the parser reads the whole and has the last word: it says
+  // what is wrong and where, or takes what JSON allows beyond the plain.
+  try {
+    ModelLists lists;
+    if (text.size() <= JsonLimits().max_bytes && read_model_lists(text, lists)) {
+      return build_tokenizer(parse_json(lists.rest, path), &lists, path);
+    }
+  } catch (const Error&) {
+  }
+  return build_tokenizer(parse_json(text, path), nullptr, path);
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {

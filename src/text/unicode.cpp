@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -121,6 +122,22 @@ size_t compose(std::span<Mark> marks) {
   return n;
 }
 
+// Past characters that no normalization to form C touches: below U+0300, and ideographs of U+4000 to U+9FFF.
+size_t skip_settled(std::string_view text, size_t pos) {
+  const auto byte = [&] { return static_cast<unsigned char>(text[pos]); };
+  for (;;) {
+    for (uint64_t word = 0; pos + 8 <= text.size(); pos += 8) {
+      std::memcpy(&word, text.data() + pos, 8);
+      if ((word & 0x8080808080808080u) != 0) break;
+    }
+    const size_t begin = pos;
+    while (pos < text.size() && byte() < 0xCC) pos++;
+    // A two-byte character's second byte is below 0xCC too: the loop ends on a first byte, or on the text's end.
+    while (pos < text.size() && byte() >= 0xE4 && byte() <= 0xE9) pos += 3;
+    if (pos == begin) return pos;
+  }
+}
+
 }  // namespace
 
 bool is_word_character(uint32_t cp) {
@@ -142,6 +159,12 @@ bool to_nfc(std::string_view text, std::string& out) {
   size_t last_starter = 0;  // the last character that nothing before it can change
   std::string result;
   for (size_t pos = 0; pos < text.size();) {
+    const size_t next = skip_settled(text, pos);
+    if (next > pos) {
+      pos = next;
+      last_starter = char_before(text, pos);
+      continue;
+    }
     if (!suspect(pos)) {
       last_starter = pos;
       pos += char_length(text[pos]);

@@ -2,6 +2,7 @@
 // tools/make_unicode_tables.py.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -42,8 +43,32 @@ inline uint8_t unicode_class(uint32_t cp) {
   return unicode::kStage2[(static_cast<uint32_t>(unicode::kStage1[cp >> 7]) << 7) | (cp & 127)];
 }
 
+// category_of for ASCII, which most texts are made of: one look instead of two.
+constexpr std::array<CategorySet, 128> ascii_categories() {
+  std::array<CategorySet, 128> sets{};
+  const auto all = [&](std::string_view characters, Category category) {
+    for (const char c : characters) sets[static_cast<size_t>(c)] = category_bit(category);
+  };
+  for (size_t c = 0; c < 128; c++) sets[c] = category_bit(c < 32 || c == 127 ? Category::kCc : Category::kPo);
+  for (size_t c = 9; c <= 13; c++) sets[c] |= kSpace;
+  sets[' '] = category_bit(Category::kZs) | kSpace;
+  for (size_t c = 'A'; c <= 'Z'; c++) sets[c] = kLu;
+  for (size_t c = 'a'; c <= 'z'; c++) sets[c] = kLl;
+  all("0123456789", Category::kNd);
+  all("_", Category::kPc);
+  all("-", Category::kPd);
+  all("([{", Category::kPs);
+  all(")]}", Category::kPe);
+  all("+<=>|~", Category::kSm);
+  all("$", Category::kSc);
+  all("^`", Category::kSk);
+  return sets;
+}
+inline constexpr std::array<CategorySet, 128> kAsciiCategories = ascii_categories();
+
 // The category as a set of one, with kSpace added for White_Space.
 inline CategorySet category_of(uint32_t cp) {
+  if (cp < 128) return kAsciiCategories[cp];
   const uint8_t bits = unicode_class(cp);
   return (CategorySet{1} << (bits & 31)) | (static_cast<CategorySet>(bits & 0x40) << 25);
 }

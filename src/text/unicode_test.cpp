@@ -12,6 +12,14 @@ std::string nfc(std::string_view text) {
   return to_nfc(text, out) ? out : std::string(text);
 }
 
+TEST(Unicode, AsciiCategoriesAreThoseOfTheTables) {
+  for (uint32_t cp = 0; cp < 128; cp++) {
+    const uint32_t bits = unicode_class(cp);
+    const CategorySet expected = (CategorySet{1} << (bits & 31)) | ((bits & 0x40) != 0 ? kSpace : 0);
+    EXPECT_EQ(category_of(cp), expected) << cp;
+  }
+}
+
 TEST(Unicode, Categories) {
   EXPECT_TRUE(category_of('a') & kLl);
   EXPECT_TRUE(category_of('Z') & kLu);

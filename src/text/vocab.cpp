@@ -1,29 +1,10 @@
 #include "text/vocab.h"
 
-#include <cstring>
 #include <random>
 
 #include "base/error.h"
 
 namespace ingot {
-
-namespace {
-
-uint64_t load(const char* p, size_t n) {
-  uint64_t value = 0;
-  std::memcpy(&value, p, n);
-  return value;
-}
-
-}  // namespace
-
-uint64_t hash_bytes(std::string_view bytes, uint64_t seed) {
-  uint64_t hash = mix(seed ^ bytes.size());
-  const char* p = bytes.data();
-  size_t n = bytes.size();
-  for (; n > 8; p += 8, n -= 8) hash = mix(hash ^ load(p, 8));
-  return mix(hash ^ load(p, n));
-}
 
 uint64_t random_seed() {
   static const uint64_t seed = [] {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,13 +68,45 @@ class Vocab {
   uint64_t seed_;  // random, so that no file can be made whose tokens all collide
 };
 
-// A 64-bit number whose bits all depend on all bits of `value`.
-inline uint64_t mix(uint64_t value) {
-  const unsigned __int128 product = static_cast<unsigned __int128>(value) * 0x9E3779B97F4A7C15u;
+// A 64-bit number whose bits all depend on all bits of `a` and `b`.
+inline uint64_t mix(uint64_t a, uint64_t b = 0x9E3779B97F4A7C15u) {
+  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
+
+inline uint64_t load_u64(const char* p) {
+  uint64_t value = 0;
+  std::memcpy(&value, p, 8);
+  return value;
+}
+
+// A string of up to 16 bytes as two numbers: strings of one length are equal where these are.
+struct ShortString {
+  uint64_t first = 0, last = 0;
+};
+inline ShortString short_string(const char* p, size_t n) {
+  if (n >= 8) return {load_u64(p), load_u64(p + n - 8)};
+  if (n >= 4) {
+    uint32_t first = 0, last = 0;
+    std::memcpy(&first, p, 4);
+    std::memcpy(&last, p + n - 4, 4);
+    return {first, last};
+  }
+  if (n == 0) return {};
+  const auto byte = [&](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(p[i])); };
+  return {byte(0) | byte(n / 2) << 8 | byte(n - 1) << 16, 0};
+}
+
 // A fast hash of short byte strings.
-uint64_t hash_bytes(std::string_view bytes, uint64_t seed);
+inline uint64_t hash_bytes(std::string_view bytes, uint64_t seed) {
+  constexpr uint64_t kOther = 0xD6E8FEB86659FD93u;
+  const char* p = bytes.data();
+  size_t n = bytes.size();
+  uint64_t hash = mix(seed ^ n);
+  for (; n > 16; p += 16, n -= 16) hash = mix(hash ^ load_u64(p), load_u64(p + 8) ^ kOther);
+  const ShortString rest = short_string(p, n);
+  return mix(mix(hash ^ rest.first, rest.last ^ kOther));
+}
 // A number that differs from process to process.
 uint64_t random_seed();
 

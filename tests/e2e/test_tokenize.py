@@ -42,6 +42,12 @@ class TokenizeTest(support.TestCase):
         for answer in answers[1:6]:
             self.assertEqual(list(answer), ["error"])
 
+    def test_lines_and_time(self):
+        empty, one = self.lines("tokenize", {"text": ""}, {"text": "a"}, args=["--lines", "--time"])
+        self.assertEqual((empty["ids"], one["ids"]), ([], [100]))
+        self.assertGreaterEqual(one["seconds"], 0)
+        self.assertEqual(self.lines("detokenize", {"ids": [100]}, args=["--lines"]), [{"text": "a"}])
+
     def test_wrong_ids(self):
         answers = self.lines(
             "detokenize", {"ids": [256]}, {"ids": [-1]}, {"ids": ["a"]}, {"ids": [2**40]}, {"ids": 5}, {"ids": []}
