@@ -24,7 +24,7 @@ NFC_MAY_CHANGE = 0x20
 IS_SPACE = 0x40
 
 # Categories of Unicode 8.0 and 9.0 that were changed since.
-CHANGED_8 = {0x166D: "Po", 0x1734: "Mn", 0x1885: "Lo", 0x1886: "Lo", 0xA9BD: "Mc", 0x111C9: "Po", 0x1171E: "Mc"}
+CHANGED_8 = {0x166D: "Po", 0x1734: "Mn", 0x1885: "Lo", 0x1886: "Lo", 0xA9BD: "Mc", 0x111C9: "Po", 0x1171E: "Mn"}
 CHANGED_9 = {0x1CF2: "Mc", 0x1CF3: "Mc", 0x111C9: "Po"}
 SCRIPTS_9 = {0x589: "Common", 0x61C: "Common", 0x953: "Devanagari", 0x954: "Devanagari"}
 # What Unicode 17.0 added.

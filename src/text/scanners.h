@@ -50,6 +50,13 @@ size_t scan_digits(std::string_view text, size_t pos);          // \d+
 size_t scan_digit_1_3(std::string_view text, size_t pos);       // \d{1,3}
 size_t scan_number_groups(std::string_view text, size_t pos);   // numbers in threes from the right (AFMoE)
 
+// What the stages of the `tokenizers` library split by, which has tables of its own.
+size_t scan_words_or_marks(std::string_view text, size_t pos);       // \w+|[^\w\s]+
+size_t scan_space_character(std::string_view text, size_t pos);      // one White_Space
+size_t scan_library_punctuation(std::string_view text, size_t pos);  // one of Unicode 8.0, or an ASCII symbol
+size_t scan_library_digit(std::string_view text, size_t pos);        // \p{N} of Unicode 17.0
+size_t scan_library_digits(std::string_view text, size_t pos);       // \p{N}+ of Unicode 17.0
+
 // The steps of DeepSeek Coder, DeepSeek LLM, Youtu, AFMoE and Chameleon.
 size_t scan_spaced_letters(std::string_view text, size_t pos);           // \s?\p{L}+
 size_t scan_spaced_punctuation(std::string_view text, size_t pos);       // \s?\p{P}+

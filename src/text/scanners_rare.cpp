@@ -5,6 +5,7 @@
 #include "text/scan_steps.h"
 #include "text/scanners.h"
 #include "text/unicode.h"
+#include "text/unicode_library.h"
 
 namespace ingot {
 
@@ -163,8 +164,9 @@ size_t scan_exaone_moe(std::string_view text, size_t pos) {
 
 // Behind cl100k's words and numbers: \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
 size_t scan_jais2(std::string_view text, size_t pos) {
-  if (!(category_at(text, pos) & kSpace)) return scan_llama3(text, pos);
-  if (const size_t end = scan_llama3(text, pos); !(category_at(text, char_before(text, end)) & kSpace)) return end;
+  const size_t second = pos + char_length(text[pos]);
+  const auto space_at = [&](size_t i) { return i < text.size() && (category_at(text, i) & kSpace); };
+  if (!space_at(pos) || !space_at(second)) return scan_llama3(text, pos);
   // Behind a space that is no newline none follows in this run: what took that space looked for one.
   const size_t before = pos > 0 ? char_before(text, pos) : 0;
   const bool searched = pos > 0 && (category_at(text, before) & kSpace) && !is_newline(text[before]);
@@ -180,7 +182,7 @@ size_t scan_jais2(std::string_view text, size_t pos) {
     for (; left > 0 && end < text.size() && (category_at(text, end) & kSpace); left--) end += char_length(text[end]);
     if (left == 0 && (end == text.size() || (category_at(text, end) & kSpace))) return end;
   }
-  return pos + char_length(text[pos]);
+  return second;
 }
 
 // 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+
@@ -235,6 +237,31 @@ size_t scan_digit(std::string_view text, size_t pos) { return scan_up_to(text, p
 size_t scan_digits(std::string_view text, size_t pos) { return skip(text, pos, category_bit(Category::kNd)); }
 size_t scan_digit_1_3(std::string_view text, size_t pos) {
   return scan_up_to(text, pos, category_bit(Category::kNd), 3);
+}
+
+// \w+|[^\w\s]+
+size_t scan_words_or_marks(std::string_view text, size_t pos) {
+  const auto kind = [&](size_t i) {
+    const uint32_t cp = char_at(text, i);
+    if (is_word_character(cp)) return 1;
+    return (category_of(cp) & kSpace) ? 0 : 2;
+  };
+  const int first = kind(pos);
+  if (first == 0) return pos;
+  while (pos < text.size() && kind(pos) == first) pos += char_length(text[pos]);
+  return pos;
+}
+
+size_t scan_space_character(std::string_view text, size_t pos) { return scan_up_to(text, pos, kSpace, 1); }
+size_t scan_library_punctuation(std::string_view text, size_t pos) {
+  return is_punctuation_8(char_at(text, pos)) ? pos + char_length(text[pos]) : pos;
+}
+size_t scan_library_digit(std::string_view text, size_t pos) {
+  return is_number_17(char_at(text, pos)) ? pos + char_length(text[pos]) : pos;
+}
+size_t scan_library_digits(std::string_view text, size_t pos) {
+  while (pos < text.size() && is_number_17(char_at(text, pos))) pos += char_length(text[pos]);
+  return pos;
 }
 
 }  // namespace ingot

@@ -58,5 +58,8 @@ bool is_han(uint32_t cp);
 // is in that form already. Time is linear in the text, but for runs of combining marks: n log n in the run.
 bool to_nfc(std::string_view text, std::string& out);
 std::string to_nfd(std::string_view text);
+// Forms KC and KD. to_nfkc returns false and leaves `out` alone where `text` is ASCII.
+bool to_nfkc(std::string_view text, std::string& out);
+std::string to_nfkd(std::string_view text);
 
 }  // namespace ingot
