@@ -12,11 +12,13 @@ namespace ingot {
 namespace {
 
 // What stands between the brackets of a class. PCRE2 knows other spaces (U+180E) and other word characters: Oniguruma
-// counts marks, circled letters and the numbers of Latin-1, but no joiners.
+// counts marks and circled letters but no joiners, and outside a class the numbers of Latin-1 too.
 constexpr std::string_view kSpaces =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kWords =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+
+constexpr std::string_view kWordNumbers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 
 class Translator {
  public:
@@ -228,16 +230,17 @@ class Translator {
       out_.append(before).append(text).append(behind);
       pos_ += 2;
     };
-    const std::string word = "[" + std::string(kWords) + "]";
+    const std::string words = std::string(kWords) + std::string(kWordNumbers);
+    const std::string word = "[" + words + "]";
     switch (peek(1)) {
       case 's':
         return put("[", kSpaces, "]");
       case 'S':
         return put("[^", kSpaces, "]");
       case 'w':
-        return put("[", kWords, "]");
+        return put("[", words, "]");
       case 'W':
-        return put("[^", kWords, "]");
+        return put("[^", words, "]");
       case 'h':
         return put("[", "0-9A-Fa-f", "]");
       case 'H':
