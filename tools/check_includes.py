@@ -40,6 +40,7 @@ LIBRARIES = {
     "CLI/": ("cli/",),
     "curl/": ("cli/",),
     "histedit.h": ("cli/",),
+    "pcre2.h": ("text/regex_pcre2.cpp",),
     "editline/": ("cli/",),
     "boost/": ("files/json",),
     "gtest/": ("test",),

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.cpp: the Unicode properties that tokenizers ask for.
+"""Writes the Unicode tables that tokenizers ask for.
 
-    pip install --target DIR unicodedata2==16.0.0
-    PYTHONPATH=DIR tools/make_unicode_tables.py > src/text/unicode_tables.cpp
+    pip install unicodedataplus==16.0.0.post1
+    tools/make_unicode_tables.py properties > src/text/unicode_tables.cpp
+    tools/make_unicode_tables.py library > src/text/unicode_library_tables.cpp
 
-General categories and White_Space are those of Unicode 16.0, as the regular expressions of the `tokenizers` library
-have them. Normalization is that of Unicode 9.0, as that library's NFC has it: characters assigned later neither
-compose nor reorder. Normalization never changes for an assigned character, so 9.0 is 16.0 without the later ones.
+`properties`: general categories and White_Space of Unicode 16.0, as the regular expressions of the `tokenizers` library
+have them, and normalization of Unicode 9.0, as that library has it: characters assigned later neither compose nor
+reorder. Normalization never changes for an assigned character, so 9.0 is 16.0 without the later ones.
+`library`: what else that library asks of characters, each from the Unicode version of the table inside it. Lower case
+is that of the running Python with the later additions below.
 """
 
 import sys
 
-import unicodedata2 as unicode
+import unicodedataplus as unicode
 
 VERSION = "16.0.0"
 BLOCK = 128
@@ -20,20 +23,29 @@ WHITE_SPACE = [*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B
 NFC_MAY_CHANGE = 0x20
 IS_SPACE = 0x40
 
-# Characters assigned after Unicode 9.0 that have a combining class or a canonical decomposition.
-AFTER_9_0 = [
-    (0x7FD, 0x7FD), (0x897, 0x89F), (0x8CA, 0x8D3), (0x9FE, 0x9FE), (0xC3C, 0xC3C), (0xD3B, 0xD3C), (0xEBA, 0xEBA),
-    (0x1715, 0x1715), (0x1ABF, 0x1ACE), (0x1DF6, 0x1DFA), (0xA82C, 0xA82C), (0x105C9, 0x105C9), (0x105E4, 0x105E4),
-    (0x10D24, 0x10D27), (0x10D69, 0x10D6D), (0x10EAB, 0x10EAC), (0x10EFD, 0x10EFF), (0x10F46, 0x10F50),
-    (0x10F82, 0x10F85), (0x11070, 0x11070), (0x1133B, 0x1133B), (0x11383, 0x11383), (0x11385, 0x11385),
-    (0x1138E, 0x1138E), (0x11391, 0x11391), (0x113C5, 0x113C5), (0x113C7, 0x113C8), (0x113CE, 0x113D0),
-    (0x1145E, 0x1145E), (0x11839, 0x1183A), (0x11938, 0x11938), (0x1193D, 0x1193E), (0x11943, 0x11943),
-    (0x119E0, 0x119E0), (0x11A34, 0x11A34), (0x11A47, 0x11A47), (0x11A99, 0x11A99), (0x11D42, 0x11D42),
-    (0x11D44, 0x11D45), (0x11D97, 0x11D97), (0x11F41, 0x11F42), (0x16121, 0x16128), (0x1612F, 0x1612F),
-    (0x16D68, 0x16D6A), (0x16FF0, 0x16FF1), (0x1E08F, 0x1E08F), (0x1E130, 0x1E136), (0x1E2AE, 0x1E2AE),
-    (0x1E2EC, 0x1E2EF), (0x1E4EC, 0x1E4EF), (0x1E5EE, 0x1E5EF),
-]  # fmt: skip
-LATER = {c for first, last in AFTER_9_0 for c in range(first, last + 1)}
+# Categories of Unicode 8.0 and 9.0 that were changed since.
+CHANGED_8 = {0x166D: "Po", 0x1734: "Mn", 0x1885: "Lo", 0x1886: "Lo", 0xA9BD: "Mc", 0x111C9: "Po", 0x1171E: "Mn"}
+CHANGED_9 = {0x1CF2: "Mc", 0x1CF3: "Mc", 0x111C9: "Po"}
+SCRIPTS_9 = {0x589: "Common", 0x61C: "Common", 0x953: "Devanagari", 0x954: "Devanagari"}
+# What Unicode 17.0 added.
+NUMBERS_17 = [(0x11DE0, 0x11DE9), (0x16FF4, 0x16FF6)]
+LOWER_17 = {0xA7CE: 0xA7CF, 0xA7D2: 0xA7D3, 0xA7D4: 0xA7D5, **{c: c + 27 for c in range(0x16EA0, 0x16EB9)}}
+# Lower case that Python does not know before 3.14 (Unicode 16.0).
+LOWER_16 = {
+    0x1C89: 0x1C8A, 0xA7CB: 0x264, 0xA7CC: 0xA7CD, 0xA7DA: 0xA7DB, 0xA7DC: 0x19B, **{c: c + 32 for c in range(0x10D50, 0x10D66)}
+}  # fmt: skip
+BREAKS = (
+    "Other CR LF Control Extend PlainExtend Linker ZWJ Regional_Indicator Prepend SpacingMark L V T Consonant Pictographic"
+).split()
+ALL = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+AGE = {c: float(unicode.age(chr(c))) for c in ALL if unicode.age(chr(c)) != "Unassigned"}
+
+
+def category_in(c, version, changed):
+    return changed.get(c, unicode.category(chr(c))) if AGE.get(c, 99) <= version else "Cn"
+
+
+LATER = {c for c in ALL if AGE.get(c, 99) > 9}
 
 
 def combining_class(c):
@@ -64,9 +76,7 @@ def emit(declaration, values, width=480):
     print("};\n")
 
 
-def main():
-    if unicode.unidata_version != VERSION:
-        sys.exit(f"unicodedata2 has Unicode {unicode.unidata_version}, {VERSION} is wanted")
+def properties():
     decomposed = decompositions()
     composed = sorted(
         (pair, c) for c, pair in decomposed.items() if unicode.normalize("NFC", chr(c)) == chr(c)
@@ -109,6 +119,89 @@ def main():
     emit("const uint32_t kCombiningClasses[][3]", [f"{{{a},{b},{v}}}" for a, b, v in ranges])
     print(f"const size_t kCombiningClassCount = {len(ranges)};\n")
     print("}  // namespace ingot::unicode")
+
+
+def ranges_of(values):
+    """[(first, last, value)] of {character: value}."""
+    ranges = []
+    for c in sorted(values):
+        if ranges and ranges[-1][1] == c - 1 and ranges[-1][2] == values[c]:
+            ranges[-1][1] = c
+        else:
+            ranges.append([c, c, values[c]])
+    return ranges
+
+
+def emit_ranges(name, characters):
+    ranges = ranges_of(dict.fromkeys(characters, 0))
+    emit(f"const uint32_t {name}[][2]", [f"{{{a},{b}}}" for a, b, _ in ranges])
+    print(f"const size_t {name}Count = {len(ranges)};\n")
+
+
+def break_class(c):
+    kind = unicode.grapheme_cluster_break(chr(c))
+    conjunct = unicode.indic_conjunct_break(chr(c))
+    if unicode.is_extended_pictographic(chr(c)):
+        kind = "Pictographic"
+    elif kind == "Other" and conjunct == "Consonant":
+        kind = "Consonant"
+    elif kind == "Extend" and conjunct == "Linker":
+        kind = "Linker"
+    elif kind == "Extend" and conjunct != "Extend":
+        kind = "PlainExtend"
+    return BREAKS.index(kind)
+
+
+def library():
+    print("// Written by tools/make_unicode_tables.py: the version of Unicode stands beside each table.")
+    print("// clang-format off")
+    print('#include "text/unicode_tables.h"\n')
+    print("namespace ingot::unicode {\n")
+    print("// Unicode 9.0.")
+    emit_ranges("kMarks9", {c for c in ALL if category_in(c, 9, CHANGED_9)[0] == "M"})
+    scripts = {c: SCRIPTS_9.get(c, unicode.script(chr(c))) for c in ALL if AGE.get(c, 99) <= 9}
+    scripts = {c: script for c, script in scripts.items() if script != "Unknown"}
+    names = sorted(set(scripts.values()) - {"Hiragana", "Katakana"})
+    # Kana count as Han, the prolonged sound mark too; a space is of no script.
+    values = {c: names.index("Han" if script in ("Hiragana", "Katakana") else script) + 1 for c, script in scripts.items()}
+    values[0x30FC] = names.index("Han") + 1
+    del values[0x20]
+    rows = ranges_of(values)
+    emit("const uint32_t kScripts9[][3]", [f"{{{a},{b},{v}}}" for a, b, v in rows])
+    print(f"const size_t kScripts9Count = {len(rows)};\n")
+    forms = {c: unicode.normalize("NFKD", chr(c)) for c in ALL if c not in LATER}
+    forms = {c: form for c, form in forms.items() if form != unicode.normalize("NFD", chr(c))}
+    starts, characters = [], []
+    for c in sorted(forms):
+        starts.append(f"{{{c},{len(characters)}}}")
+        characters += map(ord, forms[c])
+    emit("const uint32_t kCompatibility[][2]", [*starts, f"{{{0x110000},{len(characters)}}}"])
+    print(f"const size_t kCompatibilityCount = {len(starts)};\n")
+    emit("const uint32_t kCompatibilityCharacters[]", characters)
+    print("// Unicode 8.0.")
+    emit_ranges("kNonspacing8", {c for c in ALL if category_in(c, 8, CHANGED_8) == "Mn"})
+    emit_ranges("kPunctuation8", {c for c in ALL if category_in(c, 8, CHANGED_8)[0] == "P"})
+    emit_ranges("kOther8", {c for c in ALL if category_in(c, 8, CHANGED_8) in ("Cc", "Cf", "Co")})
+    print("// Unicode 17.0.")
+    numbers = {c for c in ALL if unicode.category(chr(c))[0] == "N"}
+    emit_ranges("kNumbers17", numbers | {c for a, b in NUMBERS_17 for c in range(a, b + 1)})
+    lower = {c: ord(chr(c).lower()) for c in ALL if len(chr(c).lower()) == 1 and chr(c).lower() != chr(c)}
+    lower |= LOWER_16 | LOWER_17
+    emit("const uint32_t kLower17[][2]", [f"{{{c},{lower[c]}}}" for c in sorted(lower)])
+    print(f"const size_t kLower17Count = {len(lower)};\n")
+    print("// Unicode 16.0; breaks without Hangul syllables, which are computed.")
+    emit_ranges("kHan", {c for c in ALL if unicode.script(chr(c)) == "Han"})
+    breaks = {c: break_class(c) for c in ALL if not 0xAC00 <= c < 0xD7A4}
+    rows = ranges_of({c: value for c, value in breaks.items() if value})
+    emit("const uint32_t kBreaks16[][3]", [f"{{{a},{b},{v}}}" for a, b, v in rows])
+    print(f"const size_t kBreaks16Count = {len(rows)};\n")
+    print("}  // namespace ingot::unicode")
+
+
+def main():
+    if unicode.unidata_version != VERSION:
+        sys.exit(f"unicodedataplus has Unicode {unicode.unidata_version}, {VERSION} is wanted")
+    {"properties": properties, "library": library}[sys.argv[1]]()
 
 
 main()

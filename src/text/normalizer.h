@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "text/charsmap.h"
+#include "text/matcher.h"
 
 namespace ingot {
 
@@ -13,16 +17,30 @@ struct NormalizerStep {
   enum class Kind : uint8_t {
     kNfc,
     kNfd,
-    kPrepend,       // `to` before a text that is not empty
-    kReplace,       // every `from` (not empty) by `to`, left to right
-    kStrip,         // White_Space, at the left (`left`) and at the right (`right`)
-    kSqueezeSpaces  // runs of U+0020 to one, none at either end
+    kNfkc,
+    kNfkd,
+    kPrepend,          // `to` before a text that is not empty
+    kReplace,          // every `from` (not empty) by `to`, left to right
+    kReplaceMatches,   // every match of `matcher` by `to`
+    kStrip,            // White_Space, at the left (`left`) and at the right (`right`)
+    kSqueezeSpaces,    // runs of U+0020 to one, none at either end
+    kLowercase,        // character by character
+    kStripMarks,       // marks (Mn, Mc, Me) vanish
+    kStripNonspacing,  // marks of category Mn vanish
+    kBertClean,        // control characters vanish, other White_Space becomes U+0020
+    kBertIdeographs,   // a space before and behind each CJK ideograph
+    kNmt,              // controls vanish, spaces and marks without width become U+0020
+    kByteLevel,        // each byte becomes a letter (text/byte_level.h)
+    kCharsmap,         // `charsmap` by clusters, as tokenizer.json means it
+    kCharsmapLongest,  // `charsmap` by the longest entry, as SentencePiece does
   };
   Kind kind = Kind::kNfc;
   std::string from = {};
   std::string to = {};
   bool left = false;
   bool right = false;
+  std::shared_ptr<const Matcher> matcher = nullptr;
+  std::shared_ptr<const Charsmap> charsmap = nullptr;
 };
 
 class Normalizer {
@@ -30,14 +48,16 @@ class Normalizer {
   void add(NormalizerStep step) { steps_.push_back(std::move(step)); }
   bool empty() const { return steps_.empty(); }
 
-  // `text` itself where nothing changes, otherwise a view of `buffer`. REQUIRES: valid UTF-8, not inside `buffer`.
+  // `text` itself where nothing changes, otherwise a view of `buffer`. Throws Error where the result would be larger
+  // than 64 times the text and 16 MiB. REQUIRES: valid UTF-8, not inside `buffer`.
   std::string_view apply(std::string_view text, std::string& buffer) const;
 
  private:
   std::vector<NormalizerStep> steps_;
 };
 
-// Every `from` in `text` by `to`, left to right. REQUIRES: `from` is not empty.
-std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+// Every `from` in `text` by `to`, left to right. Throws Error where the result would have more than `limit` bytes.
+// REQUIRES: `from` is not empty.
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to, size_t limit = SIZE_MAX);
 
 }  // namespace ingot

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "text/byte_level.h"
 #include "text/chars.h"
+#include "text/unicode_library.h"
 
 namespace ingot {
 
@@ -72,6 +73,66 @@ void split_stage(const PreTokenizerStage& stage, std::string_view text, Match&& 
     apply_behavior(stage.behavior, scratch.matches, scratch.next);
   }
   std::swap(scratch.pieces, scratch.next);
+}
+
+// Removes pieces without a byte: empty matches leave them.
+void drop_empty(std::vector<Piece>& pieces) {
+  std::erase_if(pieces, [](Piece piece) { return piece.begin == piece.end; });
+}
+
+void match_stage(const PreTokenizerStage& stage, std::string_view text, PreTokenizer::Scratch& scratch) {
+  scratch.next.clear();
+  for (const Piece piece : scratch.pieces) {
+    scratch.found.clear();
+    scratch.matches.clear();
+    stage.matcher->find_all(text.substr(piece.begin, piece.end - piece.begin), scratch.found);
+    uint32_t done = piece.begin;
+    for (const Piece found : scratch.found) {
+      const Piece match{piece.begin + found.begin, piece.begin + found.end};
+      if (done < match.begin) scratch.matches.push_back({{done, match.begin}, stage.invert});
+      scratch.matches.push_back({match, !stage.invert});
+      done = match.end;
+    }
+    if (done < piece.end) scratch.matches.push_back({{done, piece.end}, stage.invert});
+    apply_behavior(stage.behavior, scratch.matches, scratch.next);
+  }
+  drop_empty(scratch.next);
+  std::swap(scratch.pieces, scratch.next);
+}
+
+// Cuts each piece where `cuts(cp)` says that a new one begins; what stands before the first cut is dropped.
+template <class Cuts>
+void cut_stage(std::string_view text, PreTokenizer::Scratch& scratch, Cuts&& cuts) {
+  scratch.next.clear();
+  for (const Piece piece : scratch.pieces) {
+    bool inside = false;
+    for (size_t pos = piece.begin; pos < piece.end; pos += char_length(text[pos])) {
+      if (!cuts(char_at(text, pos), pos == piece.begin)) continue;
+      if (inside) scratch.next.back().end = offset(pos);
+      scratch.next.push_back({offset(pos), piece.end});
+      inside = true;
+    }
+  }
+  std::swap(scratch.pieces, scratch.next);
+}
+
+void scripts_stage(std::string_view text, PreTokenizer::Scratch& scratch) {
+  uint32_t last = 0;
+  cut_stage(text, scratch, [&](uint32_t cp, bool first) {
+    if (first) last = 0;
+    const uint32_t script = script_9(cp);
+    const bool cut = script != 0 && script != last;
+    if (script != 0) last = script;
+    return cut;
+  });
+}
+
+void fixed_length_stage(size_t length, std::string_view text, PreTokenizer::Scratch& scratch) {
+  size_t count = 0;
+  cut_stage(text, scratch, [&](uint32_t, bool first) {
+    if (first || count == length) count = 0;
+    return count++ == 0;
+  });
 }
 
 // The common case, without the list of matches.
@@ -148,11 +209,24 @@ void PreTokenizer::Scratch::trim(size_t bytes) {
   if (held > bytes) *this = {};
 }
 
+PreTokenizerStage pattern_stage(std::string_view pattern, SplitBehavior behavior, bool invert) {
+  PreTokenizerStage stage{.behavior = behavior, .invert = invert};
+  stage.scanner = find_scanner(pattern);
+  if (stage.scanner == nullptr) {
+    stage.kind = PreTokenizerStage::Kind::kMatch;
+    stage.matcher = make_matcher(pattern);
+  }
+  return stage;
+}
+
 std::string_view PreTokenizer::split(std::string_view text, bool at_start, Scratch& scratch) const {
   scratch.pieces.clear();
   if (text.empty()) return text;
   scratch.pieces.push_back({0, offset(text.size())});
   for (const PreTokenizerStage& stage : stages_) {
+    if (scratch.pieces.empty()) break;
+    // Rewriting moves the first piece to the front, wherever it stood.
+    const bool first_at_start = at_start && scratch.pieces[0].begin == 0;
     switch (stage.kind) {
       case PreTokenizerStage::Kind::kScan:
         if (stage.behavior == SplitBehavior::kIsolated) {
@@ -172,16 +246,28 @@ std::string_view PreTokenizer::split(std::string_view text, bool at_start, Scrat
         break;
       case PreTokenizerStage::Kind::kMetaspace:
         text = metaspace_stage(stage, text, at_start, scratch);
+        at_start = first_at_start;
         break;
       case PreTokenizerStage::Kind::kPrefixSpace:
         text = rewrite_stage(text, scratch, [](std::string_view part, bool, std::string& out) {
           if (!part.starts_with(' ')) out.push_back(' ');
           out.append(part);
         });
+        at_start = first_at_start;
         break;
       case PreTokenizerStage::Kind::kByteLevel:
         text = rewrite_stage(text, scratch,
                              [](std::string_view part, bool, std::string& out) { append_byte_letters(part, out); });
+        at_start = first_at_start;
+        break;
+      case PreTokenizerStage::Kind::kMatch:
+        match_stage(stage, text, scratch);
+        break;
+      case PreTokenizerStage::Kind::kScripts:
+        scripts_stage(text, scratch);
+        break;
+      case PreTokenizerStage::Kind::kFixedLength:
+        fixed_length_stage(stage.length, text, scratch);
         break;
     }
   }

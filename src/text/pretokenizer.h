@@ -3,20 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "text/matcher.h"
 #include "text/scanners.h"
 
 namespace ingot {
-
-// A piece of a text: bytes [begin, end), never empty.
-struct Piece {
-  uint32_t begin;
-  uint32_t end;
-};
 
 // What becomes of a match and of the text between matches.
 enum class SplitBehavior : uint8_t { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
@@ -31,6 +27,9 @@ struct PreTokenizerStage {
     kMetaspace,    // spaces become `text`; one is put before a piece as `prepend` says; split before each if `split`
     kPrefixSpace,  // a space before each piece that does not begin with one
     kByteLevel,    // each byte becomes a letter (text/byte_level.h)
+    kMatch,        // split where `matcher` matches
+    kScripts,      // split where the script changes; what stands before the first character that has one is dropped
+    kFixedLength,  // split into pieces of `length` characters
   };
   using Prepend = MetaspacePrepend;
 
@@ -41,15 +40,23 @@ struct PreTokenizerStage {
   bool invert = false;  // what matches counts as text between, and the other way round
   Prepend prepend = Prepend::kNever;
   bool split = false;
+  std::shared_ptr<const Matcher> matcher = nullptr;
+  size_t length = 0;  // not 0
 };
+
+// The stage that splits by a regular expression: a scanner where there is one, otherwise a matcher. Throws Error naming
+// the pattern.
+PreTokenizerStage pattern_stage(std::string_view pattern, SplitBehavior behavior = SplitBehavior::kIsolated,
+                                bool invert = false);
 
 class PreTokenizer {
  public:
   // The memory of a split, reused from call to call.
   struct Scratch {
-    std::vector<Piece> pieces;  // the result, in the text's order
+    std::vector<Piece> pieces;  // the result, in the text's order; none is empty
     std::vector<Piece> next;
     std::vector<std::pair<Piece, bool>> matches;
+    std::vector<Piece> found;
     std::string buffer;
     std::string next_buffer;
 

@@ -1,43 +1,13 @@
 // Texts that have hung or crashed other tokenizers: long runs of one letter, of blank lines, of emoji. Time must grow
 // with the text and not with its square, on a thread with 256 KiB of stack.
 #include <gtest/gtest.h>
-#include <pthread.h>
-#include <time.h>
 
-#include <functional>
-
+#include "text/test_long_texts.h"
 #include "text/test_tokenizers.h"
 #include "text/tokenizer.h"
 
 namespace ingot {
 namespace {
-
-void on_small_stack(const std::function<void()>& body) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
-  pthread_t thread{};
-  const auto start = [](void* argument) -> void* {
-    (*static_cast<const std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, start, const_cast<std::function<void()>*>(&body)), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-std::string repeat(std::string_view unit, size_t bytes) {
-  std::string text;
-  text.reserve(bytes + unit.size());
-  while (text.size() < bytes) text += unit;
-  return text;
-}
 
 double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
   double best = 1e9;
@@ -49,12 +19,6 @@ double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
   }
   return best;
 }
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // where times say nothing: the texts are encoded once, and shorter
-#else
-constexpr bool kSanitized = false;
-#endif
 
 void check_linear(const Tokenizer& tokenizer, std::string_view unit, const std::string& name) {
   constexpr size_t kBytes = kSanitized ? 1 << 12 : 1 << 15;

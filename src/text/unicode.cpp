@@ -83,10 +83,24 @@ void decompose(uint32_t cp, std::vector<Mark>& out) {
   }
 }
 
-// Decomposes `text` into `marks` in canonical order.
+void decompose_compatible(uint32_t cp, std::vector<Mark>& out) {
+  const auto* begin = unicode::kCompatibility;
+  const auto* end = begin + unicode::kCompatibilityCount;
+  const auto* it = std::lower_bound(begin, end, cp, [](const uint32_t(&row)[2], uint32_t x) { return row[0] < x; });
+  if (it == end || (*it)[0] != cp) return decompose(cp, out);
+  for (uint32_t i = it[0][1]; i < it[1][1]; i++) {
+    out.push_back({unicode::kCompatibilityCharacters[i], combining_class(unicode::kCompatibilityCharacters[i])});
+  }
+}
+
+// Decomposes `text` into `marks` in canonical order; with kCompatible into forms KC and KD.
+template <bool kCompatible = false>
 void canonical(std::string_view text, std::vector<Mark>& marks) {
   marks.clear();
-  for (size_t pos = 0; pos < text.size(); pos += char_length(text[pos])) decompose(char_at(text, pos), marks);
+  for (size_t pos = 0; pos < text.size(); pos += char_length(text[pos])) {
+    const uint32_t cp = char_at(text, pos);
+    kCompatible ? decompose_compatible(cp, marks) : decompose(cp, marks);
+  }
   for (size_t i = 0; i < marks.size();) {
     if (marks[i].combining_class == 0) {
       i++;
@@ -98,6 +112,13 @@ void canonical(std::string_view text, std::vector<Mark>& marks) {
                      [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
     i = end;
   }
+}
+
+std::string to_text(std::span<const Mark> marks) {
+  std::string out;
+  out.reserve(marks.size());
+  for (const Mark& mark : marks) utf8_append(out, mark.cp);
+  return out;
 }
 
 // Composes in place; returns how many are left.
@@ -191,10 +212,22 @@ bool to_nfc(std::string_view text, std::string& out) {
 std::string to_nfd(std::string_view text) {
   std::vector<Mark> marks;
   canonical(text, marks);
-  std::string out;
-  out.reserve(text.size());
-  for (const Mark& mark : marks) utf8_append(out, mark.cp);
-  return out;
+  return to_text(marks);
+}
+
+std::string to_nfkd(std::string_view text) {
+  std::vector<Mark> marks;
+  canonical<true>(text, marks);
+  return to_text(marks);
+}
+
+bool to_nfkc(std::string_view text, std::string& out) {
+  const auto plain = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.begin(), text.end(), plain)) return false;
+  std::vector<Mark> marks;
+  canonical<true>(text, marks);
+  out = to_text(std::span(marks).first(compose(marks)));
+  return true;
 }
 
 }  // namespace ingot

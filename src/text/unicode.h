@@ -76,9 +76,15 @@ inline CategorySet category_of(uint32_t cp) {
 // Whether \w of a regular expression matches: letters, marks, decimal digits, letter numbers, connectors and joiners.
 bool is_word_character(uint32_t cp);
 
+// Of the script Han: ideographs, radicals, iteration marks.
+bool is_han(uint32_t cp);
+
 // `text` in normalization form C or D. REQUIRES: valid UTF-8. to_nfc returns false and leaves `out` alone where `text`
 // is in that form already. Time is linear in the text, but for runs of combining marks: n log n in the run.
 bool to_nfc(std::string_view text, std::string& out);
 std::string to_nfd(std::string_view text);
+// Forms KC and KD. to_nfkc returns false and leaves `out` alone where `text` is ASCII.
+bool to_nfkc(std::string_view text, std::string& out);
+std::string to_nfkd(std::string_view text);
 
 }  // namespace ingot

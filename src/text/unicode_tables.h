@@ -1,4 +1,5 @@
-// The generated tables of unicode_tables.cpp. Read through text/unicode.h only.
+// The generated tables of unicode_tables.cpp and unicode_library_tables.cpp. Read through text/unicode.h and
+// text/unicode_library.h only.
 #pragma once
 
 #include <cstddef>
@@ -17,5 +18,31 @@ extern const uint16_t kCompositions[];  // into kDecompositions, by (first, seco
 extern const size_t kCompositionCount;
 extern const uint32_t kCombiningClasses[][3];  // {first, last, combining class}, by character
 extern const size_t kCombiningClassCount;
+
+// {character, where its form KD begins among the characters}, by character; one row more than the count, for the end.
+extern const uint32_t kCompatibility[][2];
+extern const size_t kCompatibilityCount;
+extern const uint32_t kCompatibilityCharacters[];
+
+// Sets of characters as {first, last}, sorted; the number is a version of Unicode.
+extern const uint32_t kHan[][2];
+extern const size_t kHanCount;
+extern const uint32_t kMarks9[][2];  // Mn, Mc, Me
+extern const size_t kMarks9Count;
+extern const uint32_t kNonspacing8[][2];  // Mn
+extern const size_t kNonspacing8Count;
+extern const uint32_t kPunctuation8[][2];  // P
+extern const size_t kPunctuation8Count;
+extern const uint32_t kOther8[][2];  // Cc, Cf, Co
+extern const size_t kOther8Count;
+extern const uint32_t kNumbers17[][2];  // N
+extern const size_t kNumbers17Count;
+
+extern const uint32_t kScripts9[][3];  // {first, last, script}; kana count as Han, U+0020 is of none
+extern const size_t kScripts9Count;
+extern const uint32_t kBreaks16[][3];  // {first, last, GraphemeBreak}, without Hangul syllables
+extern const size_t kBreaks16Count;
+extern const uint32_t kLower17[][2];  // {character, lower case}, by character, where it is one other character
+extern const size_t kLower17Count;
 
 }  // namespace ingot::unicode
