@@ -128,10 +128,11 @@ void build_sentencepiece(const SentencePieceOptions& options, std::span<const fl
     if (options.dummy_prefix) parts.normalizer.add({.kind = Kind::kPrepend, .to = std::string(kUnderline)});
     parts.normalizer.add({.kind = Kind::kReplace, .from = " ", .to = std::string(kUnderline)});
   } else {
-    SentencePieceNormalizer normalizer{.dummy_prefix = options.dummy_prefix,
-                                       .squeeze_spaces = options.squeeze_spaces,
-                                       .escape_spaces = options.escape_spaces,
-                                       .suffix = options.suffix};
+    SentencePieceNormalizer normalizer;
+    normalizer.dummy_prefix = options.dummy_prefix;
+    normalizer.squeeze_spaces = options.squeeze_spaces;
+    normalizer.escape_spaces = options.escape_spaces;
+    normalizer.suffix = options.suffix;
     if (!options.charsmap.empty()) normalizer.charsmap.emplace(options.charsmap);
     add_user_defined(*parts.vocab, normalizer.user_defined);
     parts.model = std::make_unique<SentencePieceModel>(std::move(normalizer), !options.unigram, std::move(parts.model));

@@ -88,6 +88,7 @@ std::string wordpiece_as_json(const std::string& text, const TokenizerConfig& co
     }
     id++;
   });
+  (void)token_pair(vocab, "[UNK]", path);  // without it some words could not be written at all
   static constexpr std::string_view kNames[] = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"};
   JsonObject root;
   root["added_tokens"] = added_tokens(vocab, config, kNames);
