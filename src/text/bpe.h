@@ -98,6 +98,13 @@ class Bpe final : public TokenModel {
   void reserve_merges(size_t n) { table_.reserve(n); }
   // One merge, of the next rank. Throws Error when left, right or both together are no token.
   void add_merge(std::string_view left, std::string_view right);
+  // The tokens of a merge, kNoToken where one is missing. `guess` is tried first for the whole, `joined` is room for
+  // it. Any number of threads may ask at once.
+  struct MergeIds {
+    Token left, right, whole;
+    bool complete() const { return left != kNoToken && right != kNoToken && whole != kNoToken; }
+  };
+  MergeIds merge_ids(std::string_view left, std::string_view right, Token guess, std::string& joined) const;
   // The same where the tokens are known. REQUIRES: all three are in the vocabulary.
   void add_merge(Token left, Token right, Token whole);
   // What two neighbours become by the merges added so far; kNoMerge: nothing.

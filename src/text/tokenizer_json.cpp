@@ -1,8 +1,13 @@
 // tokenizer.json, as the `tokenizers` library writes it.
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "files/json.h"
 #include "text/bpe.h"
@@ -54,22 +59,61 @@ void fill_vocab(const ModelLists& lists, const std::vector<AddedToken>& added, c
   tokens.fill(byte_level, out);
 }
 
-void add_merges(const ModelLists& lists, bool byte_level, Bpe& bpe) {
-  bpe.reserve_merges(lists.merges.size());
+// A merge's two tokens as bytes. False where they are no byte-level letters.
+struct MergeBytes {
   std::string left, right;
-  for (size_t i = 0; i < lists.merges.size(); i++) {
-    const auto [a, b] = lists.merges[i];
-    if (!byte_level) {
-      bpe.add_merge(a, b);
-      continue;
-    }
+
+  bool set(const std::pair<std::string_view, std::string_view>& merge, bool byte_level) {
     left.clear();
     right.clear();
-    if (!append_byte_level(a, left) || !append_byte_level(b, right)) {
+    if (byte_level) return append_byte_level(merge.first, left) && append_byte_level(merge.second, right);
+    left = merge.first;
+    right = merge.second;
+    return true;
+  }
+};
+
+// The ids of all merges, found by several threads: each is three looks into a table beyond the cache, and Llama-3 has
+// 280,000 merges. Those that are wrong are left incomplete.
+std::vector<Bpe::MergeIds> find_merges(const ModelLists& lists, bool byte_level, const Bpe& bpe) {
+  constexpr size_t kPiece = 16384;
+  std::vector<Bpe::MergeIds> ids(lists.merges.size(), {kNoToken, kNoToken, kNoToken});
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    MergeBytes bytes;
+    std::string joined;
+    for (size_t begin = next.fetch_add(kPiece); begin < ids.size(); begin = next.fetch_add(kPiece)) {
+      Token last = kNoToken;
+      for (size_t i = begin; i < std::min(ids.size(), begin + kPiece); i++) {
+        if (!bytes.set(lists.merges[i], byte_level)) continue;
+        ids[i] = bpe.merge_ids(bytes.left, bytes.right, last + 1, joined);
+        last = ids[i].whole;
+      }
+    }
+  };
+  std::vector<std::jthread> helpers;
+  const size_t threads = std::min({ids.size() / kPiece + 1, static_cast<size_t>(available_cores()), size_t{4}});
+  while (helpers.size() + 1 < threads) helpers.emplace_back(work);
+  work();
+  helpers.clear();
+  return ids;
+}
+
+void add_merges(const ModelLists& lists, bool byte_level, Bpe& bpe) {
+  bpe.reserve_merges(lists.merges.size());
+  const std::vector<Bpe::MergeIds> ids = find_merges(lists, byte_level, bpe);
+  MergeBytes bytes;
+  for (size_t i = 0; i < ids.size(); i++) {
+    if (ids[i].complete()) {
+      bpe.add_merge(ids[i].left, ids[i].right, ids[i].whole);
+      continue;
+    }
+    const auto& [a, b] = lists.merges[i];
+    if (!bytes.set(lists.merges[i], byte_level)) {
       throw Error("[tokenizer] merge {} ('{}' + '{}') is no pair of byte-level tokens", i, utf8_printable(a),
                   utf8_printable(b));
     }
-    bpe.add_merge(left, right);
+    bpe.add_merge(bytes.left, bytes.right);  // which says what is missing
   }
 }
 
