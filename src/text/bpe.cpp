@@ -117,7 +117,7 @@ Bpe::Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores)
 void Bpe::index_tokens() {
   for (Token token = 0; token < static_cast<Token>(vocab_->size()); token++) {
     const std::string_view text = vocab_->bytes(token);
-    if (options_.by_score && vocab_->kind(token) == TokenKind::kByte) {
+    if (options_.byte_fallback && vocab_->kind(token) == TokenKind::kByte) {
       const auto byte = parse_byte_token(text);
       if (byte) bytes_[*byte] = token;
     }

@@ -107,6 +107,8 @@ class Bpe final : public TokenModel {
   MergeIds merge_ids(std::string_view left, std::string_view right, Token guess, std::string& joined) const;
   // The same where the tokens are known. REQUIRES: all three are in the vocabulary.
   void add_merge(Token left, Token right, Token whole);
+  // A merge of the next rank that no text takes.
+  void skip_merge() { table_.skip(); }
   // What two neighbours become by the merges added so far; kNoMerge: nothing.
   Merge find_merge(Token left, Token right) const { return table_.find(left, right); }
 

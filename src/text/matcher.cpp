@@ -1,6 +1,7 @@
 #include "text/matcher.h"
 
 #include "text/chars.h"
+#include "text/patterns.h"
 #include "text/scan_steps.h"
 #include "text/unicode.h"
 
@@ -70,8 +71,8 @@ class DigitGroups final : public Matcher {
 
 std::shared_ptr<const Matcher> make_matcher(std::string_view pattern) {
   if (const Scanner scanner = find_scanner(pattern)) return std::make_shared<ScannerMatcher>(scanner);
-  if (pattern == R"(\d{1,3}(?=(?:\d{3})*\b))") return std::make_shared<DigitGroups<true>>();
-  if (pattern == R"((?=(\d{3})+(?!\d)))") return std::make_shared<DigitGroups<false>>();
+  if (pattern == kDigitGroupsPattern) return std::make_shared<DigitGroups<true>>();
+  if (pattern == kDigitCutsPattern) return std::make_shared<DigitGroups<false>>();
   return compile_regex(pattern);
 }
 

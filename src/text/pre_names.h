@@ -1,22 +1,32 @@
-// The names by which GGUF files say how a byte-level vocabulary splits text (tokenizer.ggml.pre).
+// The names by which GGUF files say how a vocabulary of merges splits text (tokenizer.ggml.pre).
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <span>
 #include <string_view>
-
-#include "text/scanners.h"
 
 namespace ingot {
 
+// What the tokens of a vocabulary are written in.
+enum class PreAlphabet : uint8_t {
+  kBytes,       // the letters of byte_level.h
+  kUnderlined,  // characters, with ▁ for a space
+  kWords,       // characters; white space is dropped
+};
+
 struct PreName {
   std::string_view name;
-  std::array<Scanner, 4> scanners;  // one after the other, each isolating its matches; nullptr behind the last
-  bool ignore_merges = false;       // a piece that is a token is that token
-  bool add_bos = false;             // where the file does not say
-  bool nfc = false;                 // the published tokenizer normalizes
+  // One after the other, each isolating its matches; empty behind the last.
+  std::array<std::string_view, 6> patterns;
+  bool ignore_merges = false;  // a piece that is a token is that token
+  bool add_bos = false;        // where the file does not say
+  bool nfc = false;            // the published tokenizer normalizes
+  PreAlphabet alphabet = PreAlphabet::kBytes;
 };
 
 // nullptr where the name is not known.
 const PreName* find_pre_name(std::string_view name);
+std::span<const PreName> all_pre_names();
 
 }  // namespace ingot

@@ -13,12 +13,14 @@
 #include "text/token_trie.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_load.h"
+#include "text/wordpiece.h"
 
 namespace ingot {
 
 namespace {
 
 constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+constexpr std::string_view kUnderline = "\xE2\x96\x81";  // ▁
 
 TokenKind kind_of(int64_t type, size_t token) {
   switch (type) {
@@ -58,21 +60,26 @@ void check_count(size_t tokens) {
   }
 }
 
-// Entries as the model compares them. Those that are matched as a whole keep their text.
-void fill_vocab(const Gguf& gguf, bool byte_level, Vocab& vocab) {
+// How an entry is written in the file: appends what it stands for, false where it stands for nothing.
+using Unwrap = bool (*)(std::string_view entry, std::string& out);
+
+// Entries as the model compares them: what `unwrap` makes of those that text becomes, where it is given. Those that are
+// matched as a whole keep their text.
+void fill_vocab(const Gguf& gguf, Unwrap unwrap, Vocab& vocab) {
   const std::vector<std::string_view>& tokens = gguf.get_string_array(kTokens);
   check_count(tokens.size());
   const std::vector<TokenKind> kinds = read_kinds(gguf, tokens.size());
   size_t bytes = 0;
   for (const std::string_view token : tokens) bytes += token.size();
   vocab.reserve(tokens.size(), bytes);
-  std::string decoded;
+  std::string unwrapped;
   for (size_t i = 0; i < tokens.size(); i++) {
-    decoded.clear();
-    const bool mapped = byte_level && kinds[i] == TokenKind::kNormal && append_byte_level(tokens[i], decoded);
-    const bool reachable = kinds[i] == TokenKind::kNormal && !tokens[i].empty() && (mapped || !byte_level);
-    const bool lost = kinds[i] == TokenKind::kNormal && !reachable;
-    const Token token = vocab.add(mapped ? decoded : tokens[i], lost ? TokenKind::kUnused : kinds[i]);
+    unwrapped.clear();
+    const bool normal = kinds[i] == TokenKind::kNormal;
+    const bool mapped = normal && unwrap != nullptr && unwrap(tokens[i], unwrapped);
+    const std::string_view text = mapped ? std::string_view(unwrapped) : tokens[i];
+    const bool reachable = normal && !text.empty() && (mapped || unwrap == nullptr);
+    const Token token = vocab.add(text, normal && !reachable ? TokenKind::kUnused : kinds[i]);
     if (reachable && !vocab.index(token)) {
       throw Error("[tokenizer] {}: token {} ('{}') is there twice", kTokens, i, utf8_printable(tokens[i]));
     }
@@ -128,7 +135,7 @@ std::vector<float> read_scores(const Gguf& gguf, const Vocab& vocab) {
 
 void load_sentencepiece(const Gguf& gguf, TokenizerParts& parts) {
   Vocab& vocab = *parts.vocab;
-  fill_vocab(gguf, false, vocab);
+  fill_vocab(gguf, nullptr, vocab);
   read_special(gguf, true, false, parts);
   const std::vector<float> scores = read_scores(gguf, vocab);
   SentencePieceOptions options;
@@ -140,7 +147,7 @@ void load_sentencepiece(const Gguf& gguf, TokenizerParts& parts) {
 // T5 and its like.
 void load_unigram(const Gguf& gguf, TokenizerParts& parts) {
   Vocab& vocab = *parts.vocab;
-  fill_vocab(gguf, false, vocab);
+  fill_vocab(gguf, nullptr, vocab);
   read_special(gguf, false, true, parts);
   const std::vector<float> scores = read_scores(gguf, vocab);
   SentencePieceOptions options{.unigram = true};
@@ -223,36 +230,123 @@ void load_rwkv(const Gguf& gguf, TokenizerParts& parts) {
   parts.model = std::make_unique<Greedy>(vocab, parts.unknown.value_or(kNoToken));
 }
 
-void load_byte_level(const Gguf& gguf, TokenizerParts& parts) {
-  const std::string pre = gguf.get_string("tokenizer.ggml.pre", "default");
-  const PreName* name = find_pre_name(pre);
-  if (name == nullptr) throw Error("[tokenizer] the pre-tokenizer '{}' is not known", utf8_printable(pre));
-  parts.kind = fmt::format("byte-level BPE, {}", pre);
-  fill_vocab(gguf, true, *parts.vocab);
-  read_special(gguf, name->add_bos, false, parts);
-  if (name->nfc) parts.normalizer.add({.kind = NormalizerStep::Kind::kNfc});
-  if (gguf.get_bool("tokenizer.ggml.add_space_prefix", false)) {
-    parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kPrefixSpace});
+// "▁the" begins a word and "ing" continues one; names in brackets are neither. Written as published: "the", "##ing".
+bool append_wordpiece(std::string_view entry, std::string& out) {
+  const bool begins = entry.starts_with(kUnderline);
+  const bool name = entry.starts_with('[') && entry.ends_with(']');
+  if (!begins && !name) out.append("##");
+  out.append(begins ? entry.substr(kUnderline.size()) : entry);
+  return true;
+}
+
+// The token that the file gives by id, otherwise the one of that name.
+std::optional<Token> read_named(const Gguf& gguf, std::string_view key, std::string_view name, const Vocab& vocab) {
+  if (const auto id = read_id(gguf, key, vocab)) return id;
+  for (Token token = 0; token < static_cast<Token>(vocab.size()); token++) {
+    if (vocab.bytes(token) == name) return token;
   }
-  for (const Scanner scanner : name->scanners) {
-    if (scanner != nullptr) parts.pre_tokenizer.add({.scanner = scanner});
+  return std::nullopt;
+}
+
+void load_wordpiece(const Gguf& gguf, TokenizerParts& parts) {
+  parts.kind = "WordPiece";
+  fill_vocab(gguf, append_wordpiece, *parts.vocab);
+  read_special(gguf, false, false, parts);
+  const Vocab& vocab = *parts.vocab;
+  parts.unknown = read_named(gguf, "unknown_token_id", "[UNK]", vocab);
+  if (!parts.unknown) throw Error("[tokenizer] {} has no token for unknown words", gguf.name());
+  if (!parts.bos) parts.bos = read_named(gguf, "cls_token_id", "[CLS]", vocab);
+  // Such a model reads every text framed by these two; files do not say so.
+  const auto separator = read_named(gguf, "seperator_token_id", "[SEP]", vocab);
+  parts.prefix.clear();
+  parts.suffix.clear();
+  if (parts.bos) parts.prefix.push_back(*parts.bos);
+  if (separator) parts.suffix.push_back(*separator);
+
+  using Kind = NormalizerStep::Kind;
+  const bool lowercase = gguf.get_bool("tokenizer.ggml.normalizer.lowercase", true);
+  parts.normalizer.add({.kind = Kind::kBertClean});
+  parts.normalizer.add({.kind = Kind::kBertIdeographs});
+  if (gguf.get_bool("tokenizer.ggml.normalizer.strip_accents", lowercase)) {
+    parts.normalizer.add({.kind = Kind::kNfd});
+    parts.normalizer.add({.kind = Kind::kStripNonspacing});
   }
-  BpeOptions options{.byte_level = true, .ignore_merges = name->ignore_merges};
-  auto bpe = std::make_unique<Bpe>(*parts.vocab, options);
+  if (lowercase) parts.normalizer.add({.kind = Kind::kLowercase});
+  parts.pre_tokenizer.add({.scanner = scan_space_character, .behavior = SplitBehavior::kRemoved});
+  parts.pre_tokenizer.add({.scanner = scan_library_punctuation});
+  parts.model = std::make_unique<WordPiece>(vocab, WordPieceOptions{.unknown = *parts.unknown});
+  parts.decoder.add({.kind = DecoderStep::Kind::kWordPiece, .from = "##", .flag = true});
+}
+
+// A merge over characters may make or take a token that is matched as a whole before the model sees a text; such tokens
+// are not indexed, and no text takes the merge.
+void add_character_merge(std::string_view left, std::string_view right, const Vocab& vocab, Bpe& bpe) {
+  const std::string whole = std::string(left).append(right);
+  const bool known = vocab.find(left) != kNoToken && vocab.find(right) != kNoToken && vocab.find(whole) != kNoToken;
+  if (known) {
+    bpe.add_merge(left, right);
+  } else {
+    bpe.skip_merge();
+  }
+}
+
+void add_merges(const Gguf& gguf, bool byte_level, const Vocab& vocab, Bpe& bpe) {
   const std::vector<std::string_view>& merges = gguf.get_string_array("tokenizer.ggml.merges");
-  bpe->reserve_merges(merges.size());
+  bpe.reserve_merges(merges.size());
   std::string left, right;
   for (size_t i = 0; i < merges.size(); i++) {
     const size_t space = merges[i].find(' ', 1);
+    const bool pair = space != merges[i].npos;
+    if (pair && !byte_level) {
+      add_character_merge(merges[i].substr(0, space), merges[i].substr(space + 1), vocab, bpe);
+      continue;
+    }
     left.clear();
     right.clear();
-    if (space == merges[i].npos || !append_byte_level(merges[i].substr(0, space), left) ||
+    if (!pair || !append_byte_level(merges[i].substr(0, space), left) ||
         !append_byte_level(merges[i].substr(space + 1), right)) {
-      throw Error("[tokenizer] tokenizer.ggml.merges: entry {} ('{}') is no pair of byte-level tokens", i,
-                  utf8_printable(merges[i]));
+      throw Error("[tokenizer] tokenizer.ggml.merges: entry {} ('{}') is no pair of {}tokens", i,
+                  utf8_printable(merges[i]), byte_level ? "byte-level " : "");
     }
-    bpe->add_merge(left, right);
+    bpe.add_merge(left, right);
   }
+}
+
+// The stages before the model and behind it that a name stands for.
+void add_stages(const Gguf& gguf, const PreName& name, TokenizerParts& parts) {
+  if (name.nfc) parts.normalizer.add({.kind = NormalizerStep::Kind::kNfc});
+  const bool words = name.alphabet == PreAlphabet::kWords;
+  if (words && gguf.get_bool("tokenizer.ggml.normalizer.lowercase", false)) {
+    parts.normalizer.add({.kind = NormalizerStep::Kind::kLowercase});
+  }
+  if (name.alphabet == PreAlphabet::kBytes && gguf.get_bool("tokenizer.ggml.add_space_prefix", false)) {
+    parts.pre_tokenizer.add({.kind = PreTokenizerStage::Kind::kPrefixSpace});
+  }
+  for (const std::string_view pattern : name.patterns) {
+    if (pattern.empty()) continue;
+    parts.pre_tokenizer.add(pattern_stage(pattern, words ? SplitBehavior::kRemoved : SplitBehavior::kIsolated, words));
+  }
+  if (name.alphabet == PreAlphabet::kUnderlined) {
+    const std::string underline(kUnderline);
+    parts.normalizer.add({.kind = NormalizerStep::Kind::kReplace, .from = " ", .to = underline});
+    parts.decoder.add({.kind = DecoderStep::Kind::kByteTokens});
+    parts.decoder.add({.kind = DecoderStep::Kind::kReplace, .from = underline, .to = " "});
+    parts.decoder.add({.kind = DecoderStep::Kind::kFuse});
+  }
+}
+
+void load_merges(const Gguf& gguf, const std::string& pre, TokenizerParts& parts) {
+  const PreName* name = find_pre_name(pre);
+  if (name == nullptr) throw Error("[tokenizer] the pre-tokenizer '{}' is not known", utf8_printable(pre));
+  const bool byte_level = name->alphabet == PreAlphabet::kBytes;
+  parts.kind = fmt::format("{}BPE, {}", byte_level ? "byte-level " : "", pre);
+  fill_vocab(gguf, byte_level ? append_byte_level : nullptr, *parts.vocab);
+  read_special(gguf, name->add_bos, false, parts);
+  add_stages(gguf, *name, parts);
+  BpeOptions options{.byte_level = byte_level, .byte_fallback = !byte_level, .ignore_merges = name->ignore_merges};
+  if (!byte_level && parts.unknown) options.unknown = *parts.unknown;
+  auto bpe = std::make_unique<Bpe>(*parts.vocab, options);
+  add_merges(gguf, byte_level, *parts.vocab, *bpe);
   parts.model = std::move(bpe);
 }
 
@@ -264,15 +358,20 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& gguf) {
   TokenizerParts parts;
   if (model == "llama") {
     load_sentencepiece(gguf, parts);
-  } else if (model == "gpt2") {
-    load_byte_level(gguf, parts);
+  } else if (model == "gpt2" || model == "whitespace") {
+    load_merges(gguf, gguf.get_string("tokenizer.ggml.pre", "default"), parts);
+  } else if (model == "gemma4") {
+    load_merges(gguf, model, parts);
+  } else if (model == "bert") {
+    load_wordpiece(gguf, parts);
   } else if (model == "t5") {
     load_unigram(gguf, parts);
   } else if (model == "rwkv") {
     load_rwkv(gguf, parts);
   } else {
-    throw Error("[tokenizer] {}: the tokenizer '{}' is not known; llama, gpt2, t5 and rwkv are", gguf.name(),
-                utf8_printable(model));
+    throw Error(
+        "[tokenizer] {}: the tokenizer '{}' is not known; llama, gpt2, bert, t5, rwkv, gemma4 and whitespace are",
+        gguf.name(), utf8_printable(model));
   }
   add_tokens(gguf, parts);
   add_named_end_tokens(parts);

@@ -73,7 +73,8 @@ TEST_P(VocabGguf, EqualsItsVectors) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VocabGguf, testing::Values("llama-spm", "llama-bpe", "gpt-2", "qwen2", "command-r"),
+INSTANTIATE_TEST_SUITE_P(All, VocabGguf,
+                         testing::Values("llama-spm", "llama-bpe", "gpt-2", "qwen2", "command-r", "bert-bge"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

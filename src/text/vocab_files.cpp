@@ -7,14 +7,12 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "files/json.h"
+#include "text/patterns.h"
 #include "text/tokenizer_load.h"
 
 namespace ingot {
 
 namespace {
-
-constexpr std::string_view kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // Calls visit(line, number) for each, without its end.
 template <class Visit>
