@@ -11,8 +11,9 @@ namespace ingot {
 
 namespace {
 
-constexpr size_t kMaxKey = 256;           // of a key; a trie with a ring in it would match all of a text
-constexpr size_t kMaxReplacement = 1024;  // the longest published has 33 bytes; bounds what a text can grow to
+constexpr size_t kMaxBlob = size_t{16} << 20;  // the published tables have 250 KB
+constexpr size_t kMaxKey = 256;                // of a key; a trie with a ring in it would match all of a text
+constexpr size_t kMaxReplacement = 1024;       // the longest published has 33 bytes; bounds what a text can grow to
 
 // A unit of the double array: bits 0 to 7 its label, 8 whether a value follows, 9 the scale of the offset, 10 to 30 the
 // offset; with bit 31 it is a value of 31 bits.
@@ -30,7 +31,9 @@ uint32_t little_endian(std::string_view bytes, size_t pos) {
 }  // namespace
 
 Charsmap::Charsmap(std::string_view blob) {
-  if (blob.size() < 4) throw Error("[tokenizer] the charsmap has {} bytes, at least 4 expected", blob.size());
+  if (blob.size() < 4 || blob.size() > kMaxBlob) {
+    throw Error("[tokenizer] a charsmap of {} bytes, 4 to {} allowed", blob.size(), kMaxBlob);
+  }
   const size_t length = little_endian(blob, 0);
   if (length > blob.size() - 4 || length % 4 != 0 || length == 0) {
     throw Error("[tokenizer] the charsmap has {} bytes and says that its trie has {}", blob.size(), length);
@@ -38,6 +41,7 @@ Charsmap::Charsmap(std::string_view blob) {
   units_.resize(length / 4);
   for (size_t i = 0; i < units_.size(); i++) units_[i] = little_endian(blob, 4 + 4 * i);
   texts_.assign(blob.substr(4 + length));
+  if (!texts_.ends_with('\0')) throw Error("[tokenizer] the last replacement of the charsmap does not end");
   if (!utf8_valid(texts_)) throw Error("[tokenizer] the replacements of the charsmap are not UTF-8");
   check();
 }
@@ -101,20 +105,6 @@ bool Charsmap::apply_clusters(std::string_view text, std::string& out) const {
       }
     }
     pos = end;
-  }
-  if (changed) out = std::move(result);
-  return changed;
-}
-
-bool Charsmap::apply_longest(std::string_view text, std::string& out) const {
-  std::string result;
-  bool changed = false;
-  for (size_t pos = 0; pos < text.size();) {
-    const Match match = find(text.substr(pos), true);
-    const size_t length = match.length > 0 ? match.length : char_length(text[pos]);
-    result.append(match.length > 0 ? match.text : text.substr(pos, length));
-    changed = changed || match.length > 0;
-    pos += length;
   }
   if (changed) out = std::move(result);
   return changed;

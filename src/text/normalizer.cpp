@@ -169,8 +169,6 @@ bool apply_step(const NormalizerStep& step, std::string_view text, size_t limit,
       return true;
     case NormalizerStep::Kind::kCharsmap:
       return step.charsmap->apply_clusters(text, out);
-    case NormalizerStep::Kind::kCharsmapLongest:
-      return step.charsmap->apply_longest(text, out);
     default:
       return apply_simple(step.kind, text, out);
   }

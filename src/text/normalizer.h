@@ -32,7 +32,6 @@ struct NormalizerStep {
     kNmt,              // controls vanish, spaces and marks without width become U+0020
     kByteLevel,        // each byte becomes a letter (text/byte_level.h)
     kCharsmap,         // `charsmap` by clusters, as tokenizer.json means it
-    kCharsmapLongest,  // `charsmap` by the longest entry, as SentencePiece does
   };
   Kind kind = Kind::kNfc;
   std::string from = {};

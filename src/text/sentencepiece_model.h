@@ -9,36 +9,18 @@
 #include <vector>
 
 #include "text/added_tokens.h"
+#include "text/charsmap.h"
 #include "text/token_model.h"
 
 namespace ingot {
 
-// The precompiled character map: strings and what each is replaced by, as a double array.
-class PrefixMap {
- public:
-  // `blob`: the array's length in bytes, the array (32-bit units, little-endian), then strings that end with NUL.
-  // Throws Error where a unit or a string lies outside.
-  explicit PrefixMap(std::string_view blob);
-
-  struct Match {
-    size_t length = 0;      // of the text that is replaced; 0: nothing is
-    std::string_view text;  // by this
-  };
-  // The longest entry that begins at text[pos].
-  Match longest(std::string_view text, size_t pos) const;
-
- private:
-  std::vector<uint32_t> units_;
-  std::string strings_;
-};
-
 struct SentencePieceNormalizer {
-  bool dummy_prefix = true;           // a space before the text
-  bool squeeze_spaces = true;         // runs of spaces to one, none at either end
-  bool escape_spaces = true;          // ▁ for a space
-  bool suffix = false;                // words carry their space behind them: the dummy stands at the end
-  std::optional<PrefixMap> charsmap;  // strings that are replaced, the longest first
-  ByteTrie user_defined;              // pieces that the map leaves alone, by their tokens
+  bool dummy_prefix = true;          // a space before the text
+  bool squeeze_spaces = true;        // runs of spaces to one, none at either end
+  bool escape_spaces = true;         // ▁ for a space
+  bool suffix = false;               // words carry their space behind them: the dummy stands at the end
+  std::optional<Charsmap> charsmap;  // strings that are replaced, the longest first
+  ByteTrie user_defined;             // pieces that the map leaves alone, by their tokens
 
   // Throws Error where the result would have more than 64 times the text's bytes and 16 MiB.
   void apply(std::string_view text, std::string& out) const;

@@ -198,7 +198,7 @@ void add_gguf(Table& table) {
                        Tokenizer::from_gguf(Gguf::parse(writer.bytes()));
                      }});
   };
-  for (const char* model : {"t5", "rwkv"}) {
+  for (const char* model : {"t5", "rwkv", "bert"}) {
     Table good;
     std::swap(good, table);
     add("", {.model = model});
