@@ -280,17 +280,16 @@ void load_wordpiece(const Gguf& gguf, TokenizerParts& parts) {
 
 // A merge over characters may make or take a token that is matched as a whole before the model sees a text; such tokens
 // are not indexed, and no text takes the merge.
-void add_character_merge(std::string_view left, std::string_view right, const Vocab& vocab, Bpe& bpe) {
-  const std::string whole = std::string(left).append(right);
-  const bool known = vocab.find(left) != kNoToken && vocab.find(right) != kNoToken && vocab.find(whole) != kNoToken;
-  if (known) {
-    bpe.add_merge(left, right);
+void add_character_merge(std::string_view left, std::string_view right, std::string& joined, Bpe& bpe) {
+  const Bpe::MergeIds ids = bpe.merge_ids(left, right, kNoToken, joined);
+  if (ids.complete()) {
+    bpe.add_merge(ids.left, ids.right, ids.whole);
   } else {
     bpe.skip_merge();
   }
 }
 
-void add_merges(const Gguf& gguf, bool byte_level, const Vocab& vocab, Bpe& bpe) {
+void add_merges(const Gguf& gguf, bool byte_level, Bpe& bpe) {
   const std::vector<std::string_view>& merges = gguf.get_string_array("tokenizer.ggml.merges");
   bpe.reserve_merges(merges.size());
   std::string left, right;
@@ -298,7 +297,7 @@ void add_merges(const Gguf& gguf, bool byte_level, const Vocab& vocab, Bpe& bpe)
     const size_t space = merges[i].find(' ', 1);
     const bool pair = space != merges[i].npos;
     if (pair && !byte_level) {
-      add_character_merge(merges[i].substr(0, space), merges[i].substr(space + 1), vocab, bpe);
+      add_character_merge(merges[i].substr(0, space), merges[i].substr(space + 1), left, bpe);
       continue;
     }
     left.clear();
@@ -346,7 +345,7 @@ void load_merges(const Gguf& gguf, const std::string& pre, TokenizerParts& parts
   BpeOptions options{.byte_level = byte_level, .byte_fallback = !byte_level, .ignore_merges = name->ignore_merges};
   if (!byte_level && parts.unknown) options.unknown = *parts.unknown;
   auto bpe = std::make_unique<Bpe>(*parts.vocab, options);
-  add_merges(gguf, byte_level, *parts.vocab, *bpe);
+  add_merges(gguf, byte_level, *bpe);
   parts.model = std::move(bpe);
 }
 
