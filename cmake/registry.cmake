@@ -1,5 +1,6 @@
-# The directory is the registry: the lists of ops, models and weight formats are written from what
-# lies in ops/*/, models/*.cpp and quant/formats/*.h. A new one is a new file; no list is kept by hand.
+# The directory is the registry: the lists of ops, models, weight formats and fuzz targets are written from what
+# lies in ops/*/, models/*.cpp, quant/formats/*.h and tests/fuzz/*_fuzz.cpp. A new one is a new file; no list
+# is kept by hand.
 set(INGOT_GENERATED ${CMAKE_BINARY_DIR}/generated)
 
 # rms_norm -> RmsNorm
@@ -68,6 +69,19 @@ function(ingot_generate_models)
     "// Written by cmake/registry.cmake from src/models/*.cpp.\n#define INGOT_MODELS(X)${names}\n")
 endfunction()
 
+function(ingot_generate_fuzz_targets)
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests/fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp)
+  list(SORT sources)
+  set(names "")
+  foreach(source ${sources})
+    string(REGEX REPLACE "_fuzz\\.cpp$" "" name ${source})
+    string(APPEND names " \\\n  X(${name})")
+  endforeach()
+  ingot_write(${INGOT_GENERATED}/fuzz_target_list.inc
+    "// Written by cmake/registry.cmake from tests/fuzz/*_fuzz.cpp.\n#define INGOT_FUZZ_TARGETS(X)${names}\n")
+endfunction()
+
 ingot_generate_formats()
 ingot_generate_ops()
 ingot_generate_models()
+ingot_generate_fuzz_targets()

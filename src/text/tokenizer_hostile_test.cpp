@@ -172,6 +172,24 @@ TEST(HostileVocabulary, Json) {
   expect_refused(json_error("[]"), "an array");
 }
 
+// Ids leave a gap from 3 to 7.
+TEST(HostileVocabulary, JsonPostProcessorOfAbsentTokens) {
+  const auto error = [](const std::string& cls, const std::string& sep, const std::string& ids) {
+    const std::string start = R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},)"
+                              R"("added_tokens":[{"id":8,"content":"<s>","special":true}],"post_processor":)";
+    const std::string pair = R"({"type":"RobertaProcessing","cls":["<s>",)" + cls + R"(],"sep":["<s>",)" + sep + "]}";
+    const std::string single = R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},)"
+                               R"({"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[)" +
+                               ids + "]}}}";
+    return json_error(start + R"({"type":"Sequence","processors":[)" + pair + "," + single + "]}}");
+  };
+  EXPECT_EQ(error("8", "8", "8,0"), "");
+  EXPECT_EQ(error("4", "8", "8"), "[tokenizer] cls: no token has the id 4");
+  EXPECT_EQ(error("8", "7", "8"), "[tokenizer] sep: no token has the id 7");
+  EXPECT_EQ(error("8", "8", "8,3"), "[tokenizer] an id of TemplateProcessing: no token has the id 3");
+  expect_refused(error("9", "8", "8"), "cls 9");
+}
+
 TEST(HostileVocabulary, JsonCutShort) {
   const std::string whole = read_text_file(fixture("llama2_like.json"));
   for (size_t n = 0; n + 1 < whole.size(); n += 1 + n / 50) {

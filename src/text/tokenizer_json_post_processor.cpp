@@ -12,6 +12,13 @@ namespace ingot {
 
 namespace {
 
+// Ids may leave gaps: one inside a gap is no token.
+Token token_id(const Json& json, std::string_view what, const Vocab& vocab) {
+  const auto id = static_cast<Token>(as_int(json, what, 0, static_cast<int64_t>(vocab.size()) - 1));
+  if (vocab.kind(id) == TokenKind::kAbsent) throw Error("[tokenizer] {}: no token has the id {}", what, id);
+  return id;
+}
+
 // The ids of a special token of a template.
 void append_special(const JsonObject& item, const JsonObject* specials, const Vocab& vocab, std::vector<Token>& out) {
   const JsonObject* special = find_object(item, "SpecialToken");
@@ -20,8 +27,7 @@ void append_special(const JsonObject& item, const JsonObject* specials, const Vo
   const JsonObject* entry = specials != nullptr ? find_object(*specials, name) : nullptr;
   const JsonArray* ids = entry != nullptr ? find_array(*entry, "ids") : nullptr;
   if (ids == nullptr) throw Error("[tokenizer] TemplateProcessing: no ids for '{}'", utf8_printable(name));
-  const auto last = static_cast<int64_t>(vocab.size()) - 1;
-  for (const Json& id : *ids) out.push_back(static_cast<Token>(as_int(id, "an id of TemplateProcessing", 0, last)));
+  for (const Json& id : *ids) out.push_back(token_id(id, "an id of TemplateProcessing", vocab));
 }
 
 // One side of a template: what stands before the text `name` and what behind it.
@@ -59,7 +65,7 @@ void read_template(const JsonObject& object, const Vocab& vocab, std::vector<Tok
 Token pair_id(const JsonObject& object, std::string_view key, const Vocab& vocab) {
   const JsonArray* pair = find_array(object, key);
   if (pair == nullptr || pair->size() != 2) throw Error("[tokenizer] a post-processor without {}", key);
-  return static_cast<Token>(as_int((*pair)[1], key, 0, static_cast<int64_t>(vocab.size()) - 1));
+  return token_id((*pair)[1], key, vocab);
 }
 
 }  // namespace

@@ -11,8 +11,11 @@ build=${INGOT_FUZZ_BUILD:-build/fuzz}
 minimum=${MIN_COVERAGE:-80}
 suffix=${LLVM_SUFFIX:--19}
 
-# The sources that a target is there for: its line "// coverage: src/a.cpp src/b.cpp".
-sources_of() { sed -n 's|^// coverage: ||p' "tests/fuzz/$1_fuzz.cpp"; }
+# The sources that a target is there for: the paths in its first comment behind "coverage:".
+sources_of() {
+  awk '!/^\/\// { exit } { for (i = 2; i <= NF; i++) { if (on) print $i; if ($i == "coverage:") on = 1 } }' \
+    "tests/fuzz/$1_fuzz.cpp" | tr '\n' ' '
+}
 
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
@@ -20,26 +23,22 @@ if [ ${#targets[@]} -eq 0 ]; then
 fi
 programs=("${targets[@]/%/_fuzz}")
 
-if [ "$seconds" -gt 0 ]; then
-  cmake --preset fuzz -B "$build" > /dev/null
-  cmake --build "$build" --target "${programs[@]}"
-fi
-cmake --preset fuzz -B "$build-coverage" -DCMAKE_CXX_FLAGS="-fprofile-instr-generate -fcoverage-mapping" > /dev/null
-cmake --build "$build-coverage" --target "${programs[@]}"
+cmake --preset fuzz -B "$build" > /dev/null
+cmake --build "$build" --target "${programs[@]}"
 
 status=0
 for target in "${targets[@]}"; do
   corpus=tests/fuzz/corpus/$target
   if [ "$seconds" -gt 0 ]; then
     mkdir -p "$build/found/$target"
-    "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=512 -max_len=8192 -print_final_stats=1 \
-      -artifact_prefix="$build/found/$target/" "$build/found/$target" "$corpus" 2>&1 | tail -n 12 || status=1
+    LLVM_PROFILE_FILE=/dev/null "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=512 -max_len=8192 \
+      -print_final_stats=1 -artifact_prefix="$build/found/$target/" "$build/found/$target" "$corpus" 2>&1 | tail -n 12 || status=1
   fi
-  profile=$build-coverage/$target
-  LLVM_PROFILE_FILE=$profile.profraw "$build-coverage/${target}_fuzz" -runs=0 "$corpus" > /dev/null 2>&1 || status=1
+  profile=$build/$target
+  LLVM_PROFILE_FILE=$profile.profraw "$build/${target}_fuzz" -runs=0 "$corpus" > /dev/null 2>&1 || status=1
   "llvm-profdata$suffix" merge -sparse "$profile.profraw" -o "$profile.profdata"
   read -r -a sources <<< "$(sources_of "$target")"
-  "llvm-cov$suffix" report "$build-coverage/${target}_fuzz" -instr-profile="$profile.profdata" "${sources[@]}" \
+  "llvm-cov$suffix" report "$build/${target}_fuzz" -instr-profile="$profile.profdata" "${sources[@]}" \
     > "$profile.coverage.txt"
   # The TOTAL line: regions, missed, percent; functions, missed, percent; lines, missed, percent.
   percent=$(awk '/^TOTAL/ { sub("%", "", $10); print $10 }' "$profile.coverage.txt")

@@ -1,7 +1,7 @@
 // Fuzz target: tokenizer.json, and what a loaded one makes of texts.
 // coverage: src/text/tokenizer_json.cpp src/text/tokenizer_json_models.cpp src/text/tokenizer_json_normalizer.cpp
 // src/text/tokenizer_json_pre_tokenizer.cpp src/text/tokenizer_json_decoder.cpp
-// src/text/tokenizer_json_post_processor.cpp src/text/tokenizer_json_stages.cpp
+// src/text/tokenizer_json_post_processor.cpp src/text/tokenizer_json_stages.cpp src/text/tokenizer_json_lists.cpp
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
