@@ -1,5 +1,6 @@
 // Fuzz target: SentencePiece's tokenizer.model.
-// coverage: src/text/sentencepiece_file.cpp src/text/sentencepiece_model.cpp src/text/charsmap.cpp src/files/protobuf.cpp
+// coverage: src/text/sentencepiece_file.cpp src/text/sentencepiece_model.cpp src/text/charsmap.cpp
+// src/files/protobuf.cpp
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
