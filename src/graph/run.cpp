@@ -11,7 +11,8 @@ Runner::Runner(Graph& graph, const RunOptions& options) : graph_(graph), options
   plan(graph_, options_.limits);
   arena_ = Memory(graph_.arena_bytes);
   bind_arena(graph_, arena_.data());
-  Prepare prepare{.limits = options_.limits, .threads = options_.threads};
+  Prepare prepare{.limits = options_.limits, .threads = options_.threads, .pool = &pool_};
+  if (options_.kernels == Kernels::kFast) prepare.packed = &packed_;
   for (Node& node : graph_.nodes) {
     std::visit([&](auto& op) { cpu::prepare(op, prepare); }, node.op);
   }
@@ -23,6 +24,7 @@ Runner::Runner(Graph& graph, const RunOptions& options) : graph_(graph), options
   }
   scratch_bytes_ = prepare.scratch_bytes;
   scratch_ = Memory(scratch_bytes_ * options_.threads);
+  shared_ = Memory(prepare.shared_bytes);
 }
 
 Ctx Runner::ctx(const Batch& batch) {
@@ -30,7 +32,8 @@ Ctx Runner::ctx(const Batch& batch) {
              .pool = pool_,
              .shape = {.tokens = batch.n_rows, .logits = batch.n_logits},
              .scratch = scratch_.data(),
-             .scratch_bytes = scratch_bytes_};
+             .scratch_bytes = scratch_bytes_,
+             .shared = shared_.data()};
 }
 
 void Runner::run_body(const Batch& batch) {

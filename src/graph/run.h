@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "ops/batch.h"
 #include "ops/ctx.h"
+#include "ops/linear/packed_store.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -52,6 +53,8 @@ class Runner {
   ThreadPool pool_;
   Memory arena_;
   Memory scratch_;
+  Memory shared_;
+  PackedStore packed_;
   int64_t scratch_bytes_ = 0;
   std::vector<double> node_seconds_;
 };

@@ -51,6 +51,7 @@ struct Ctx {
   Shape shape;
   std::byte* scratch = nullptr;  // threads() pieces of scratch_bytes each, 64-byte aligned
   int64_t scratch_bytes = 0;
+  std::byte* shared = nullptr;  // one piece for all threads, for one op at a time, 64-byte aligned
 
   int64_t rows(const Tensor& t) const { return shape.rows(t.rows); }
   template <class T>
@@ -59,12 +60,18 @@ struct Ctx {
   }
 };
 
+class PackedStore;
+
 struct Prepare {
   StepLimits limits;
   int threads = 1;
-  int64_t scratch_bytes = 0;  // per thread, the largest that any op asked for
+  ThreadPool* pool = nullptr;     // for what takes long
+  PackedStore* packed = nullptr;  // where weights are packed; null: they stay as they are published
+  int64_t scratch_bytes = 0;      // per thread, the largest that any op asked for
+  int64_t shared_bytes = 0;       // once, the largest that any op asked for
 
   void need_scratch(int64_t bytes) { scratch_bytes = std::max(scratch_bytes, (bytes + 63) / 64 * 64); }
+  void need_shared(int64_t bytes) { shared_bytes = std::max(shared_bytes, (bytes + 63) / 64 * 64); }
 };
 
 namespace cpu {

@@ -7,33 +7,54 @@
 
 #include "base/error.h"
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace ingot::cpu {
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+extern const Kernels kBaselineKernels, kAvx2Kernels, kAvx512Kernels;
+extern const PanelKernels kBaselinePanelKernels, kAvx2PanelKernels, kAvx512PanelKernels, kAvx512VnniPanelKernels;
+#elif defined(__aarch64__)
 extern const Kernels kNeonKernels;
+extern const PanelKernels kNeonPanelKernels, kDotprodPanelKernels, kI8mmPanelKernels;
 #else
 extern const Kernels kBaselineKernels;
-#endif
-#if defined(__x86_64__)
-extern const Kernels kAvx2Kernels, kAvx512Kernels;
+extern const PanelKernels kBaselinePanelKernels;
 #endif
 
 namespace {
 
-std::vector<const Kernels*> find_available() {
-  std::vector<const Kernels*> found;
+// A set's name, its kernels and those of packed weights, which are made for more sets.
+Kernels make(const char* name, const Kernels& kernels, const PanelKernels& panels) {
+  Kernels made = kernels;
+  made.name = name;
+  made.panels = &panels;
+  return made;
+}
+
+std::vector<Kernels> find_sets() {
+  std::vector<Kernels> found;
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    found.push_back(&kAvx512Kernels);
-  if (avx2) found.push_back(&kAvx2Kernels);
-#endif
-#if defined(__aarch64__)
-  found.push_back(&kNeonKernels);
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (avx512 && __builtin_cpu_supports("avx512vnni"))
+    found.push_back(make("avx512vnni", kAvx512Kernels, kAvx512VnniPanelKernels));
+  if (avx512) found.push_back(make("avx512", kAvx512Kernels, kAvx512PanelKernels));
+  if (avx2) found.push_back(make("avx2", kAvx2Kernels, kAvx2PanelKernels));
+  found.push_back(make("baseline", kBaselineKernels, kBaselinePanelKernels));
+#elif defined(__aarch64__)
+  const unsigned long caps = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
+  if ((caps & HWCAP_ASIMDDP) != 0 && (more & HWCAP2_I8MM) != 0)
+    found.push_back(make("i8mm", kNeonKernels, kI8mmPanelKernels));
+  if ((caps & HWCAP_ASIMDDP) != 0) found.push_back(make("dotprod", kNeonKernels, kDotprodPanelKernels));
+  found.push_back(make("neon", kNeonKernels, kNeonPanelKernels));
 #else
-  found.push_back(&kBaselineKernels);
+  found.push_back(make("baseline", kBaselineKernels, kBaselinePanelKernels));
 #endif
   return found;
 }
@@ -55,7 +76,12 @@ const Kernels* forced = nullptr;
 }  // namespace
 
 std::span<const Kernels* const> available_kernels() {
-  static const std::vector<const Kernels*> all = find_available();
+  static const std::vector<Kernels> sets = find_sets();
+  static const std::vector<const Kernels*> all = [] {
+    std::vector<const Kernels*> pointers;
+    for (const Kernels& set : sets) pointers.push_back(&set);
+    return pointers;
+  }();
   return all;
 }
 

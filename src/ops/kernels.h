@@ -1,6 +1,6 @@
 // The inner loops of the CPU versions, compiled once for each instruction set (kernels_<set>.cpp, all
 // from kernels.inc) and chosen once at start: the best that this CPU runs, or the one named by the
-// environment variable INGOT_ISA (baseline, avx2, avx512, neon).
+// environment variable INGOT_ISA (baseline, avx2, avx512, avx512vnni; neon, dotprod, i8mm).
 //
 // Every result depends on its own operands alone, never on how many others are computed beside it. Sums
 // over K have 16 lanes, lane k mod 16, each in order of k, added by a fixed tree; sets with fma agree bit
@@ -21,6 +21,8 @@ struct SoftmaxPart {
 
 // n values of a weight's row, as format_decode() gives them. REQUIRES: n is a multiple of the block.
 using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
+
+struct PanelKernels;
 
 struct Kernels {
   const char* name;
@@ -43,6 +45,8 @@ struct Kernels {
   void (*widen_bf16)(const uint16_t* in, float* out, int64_t n);
 
   const DecodeFn* decoders;  // one for each Format, in its order
+
+  const PanelKernels* panels;  // of packed weights, see ops/linear/panel_kernels.h
 };
 
 // The chosen set. Throws Error at the first call when INGOT_ISA names one that this CPU does not run.

@@ -19,6 +19,7 @@
 
 #include "ops/ctx.h"
 #include "ops/kernels.h"
+#include "ops/linear/packed_store.h"
 #include "ops/op_list.inc"  // every op's header: run() and prepare() are looked up where a template is defined
 #include "quant/weight.h"
 
@@ -212,16 +213,19 @@ void run_ref(const Op& op, const Batch& batch, int threads = 1) {
 // Prepares and runs with scratch of exactly the size that prepare() asked for, poisoned.
 template <class Op>
 void run_cpu(Op op, const Batch& batch, int threads = 1) {
-  Prepare prepare{.limits = limits_of(batch), .threads = threads};
+  PackedStore packed(0);  // however short
+  Prepare prepare{.limits = limits_of(batch), .threads = threads, .pool = &pool_of(threads), .packed = &packed};
   cpu::prepare(op, prepare);
-  const size_t bytes = static_cast<size_t>(prepare.scratch_bytes) * static_cast<size_t>(threads);
+  const size_t own = static_cast<size_t>(prepare.scratch_bytes) * static_cast<size_t>(threads);
+  const size_t bytes = own + static_cast<size_t>(prepare.shared_bytes);
   std::vector<std::byte> memory(bytes + 64, std::byte{0xff});
   const uintptr_t base = (reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64;
   Ctx ctx{.batch = batch,
           .pool = pool_of(threads),
           .shape = {.tokens = batch.n_rows, .logits = batch.n_logits},
           .scratch = reinterpret_cast<std::byte*>(base),
-          .scratch_bytes = prepare.scratch_bytes};
+          .scratch_bytes = prepare.scratch_bytes,
+          .shared = reinterpret_cast<std::byte*>(base + own)};
   cpu::run(op, ctx);
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +15,21 @@ Memory::Memory(int64_t bytes) : bytes_(bytes) {
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) throw Error("[memory] the system refuses {} MiB", bytes >> 20);
   data_ = static_cast<std::byte*>(p);
+}
+
+Memory Memory::huge(int64_t bytes) {
+  constexpr int64_t kHuge = int64_t{2} << 20;
+  Memory memory(bytes + kHuge);
+  const auto address = reinterpret_cast<uintptr_t>(memory.data_);
+  const auto skip = static_cast<int64_t>((kHuge - address % kHuge) % kHuge);
+  // Both ends go back, so that the memory begins at a huge page.
+  if (skip > 0) munmap(memory.data_, static_cast<size_t>(skip));
+  if (skip < kHuge) munmap(memory.data_ + skip + bytes, static_cast<size_t>(kHuge - skip));
+  memory.data_ += skip;
+  memory.bytes_ = bytes;
+  // Only advice: where it is refused, small pages serve as well, 2 to 9 % slower.
+  (void)madvise(memory.data_, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  return memory;
 }
 
 Memory::~Memory() {

@@ -11,6 +11,8 @@ class Memory {
   Memory() = default;
   // Page-aligned. Throws Error where the system refuses the size.
   explicit Memory(int64_t bytes);
+  // The same, aligned to huge pages and in such where the system gives them: for what is read again and again.
+  static Memory huge(int64_t bytes);
   ~Memory();
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;

@@ -9,15 +9,17 @@
 
 #include "ops/activation_kind.h"
 #include "ops/ctx.h"
+#include "quant/panels.h"
 #include "quant/weight.h"
 
 namespace ingot {
 
 struct Linear {
   struct Part {
-    Weight weight;  // [N, K] any format
-    Weight bias;    // [N] f32, or none
-    Tensor out;     // [T, N]
+    Weight weight;                         // [N, K] any format
+    Weight bias;                           // [N] f32, or none
+    Tensor out;                            // [T, N]
+    const PackedWeight* packed = nullptr;  // set by cpu::prepare() where the format has panels
   };
 
   Tensor x;  // [T, K]

@@ -13,20 +13,32 @@ using test::Random;
 using test::TestWeight;
 
 // How far two sums over K in f32 of different order may be apart: each is within (K/16 + 8) roundings of
-// the exact one, relative to the sum of the absolute products.
+// the exact one, relative to the sum of the absolute products. A format with quantized panels sees x in
+// steps of 1/127 of the largest of each 32.
 class SumError {
  public:
   SumError(Buffer& x, const TestWeight& w) : cols_(w.weight().rows), errors_(static_cast<size_t>(x.rows() * cols_)) {
-    const double roundings = 2 * (static_cast<double>(x.cols()) / 16 + 8) * kEps;
+    const PanelKind kind = panels_of(w.weight()).kind;
+    const bool quantized = kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
+    const double terms = kind == PanelKind::kNone ? static_cast<double>(x.cols()) / 16 : static_cast<double>(x.cols());
+    const double roundings = 2 * (terms + 8) * kEps;
     for (int64_t n = 0; n < cols_; ++n) {
       const std::vector<float> row = w.row(n);
       for (int64_t t = 0; t < x.rows(); ++t) {
-        double sum = 0;
-        for (int64_t k = 0; k < x.cols(); ++k)
+        double sum = 0, steps = 0;
+        for (int64_t k = 0; k < x.cols(); ++k) {
           sum += std::fabs(static_cast<double>(x.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]));
-        errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings;
+          if (quantized) steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) * step(x, t, k);
+        }
+        errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings + 0.505 * steps;
       }
     }
+  }
+  // One step of the block that x(t, k) is in.
+  static double step(Buffer& x, int64_t t, int64_t k) {
+    float largest = 0;
+    for (int64_t i = k / 32 * 32; i < k / 32 * 32 + 32; ++i) largest = std::max(largest, std::fabs(x.at(t, i)));
+    return static_cast<double>(largest) / 127;
   }
   double at(int64_t t, int64_t n) const { return errors_[static_cast<size_t>(t * cols_ + n)]; }
   test::Tolerance tolerance() const {

@@ -1,0 +1,59 @@
+// The linear kernels over packed panels (quant/panels.h), compiled once for each instruction set
+// (panel_kernels_<set>.cpp, all from panel_kernels.inc). Chosen together with ops/kernels.h.
+#pragma once
+
+#include <cstdint>
+
+#include "quant/panels.h"
+
+namespace ingot::cpu {
+
+// What kernels ask about 32 values of a row of x.
+struct XBlock {
+  float scale;        // a: x is nearly a · q
+  float sum;          // a · Σq
+  float half_sum[2];  // the same of the first and second 16
+  int32_t total;      // Σq
+  int32_t half_total[2];
+  int32_t unused;
+};
+static_assert(sizeof(XBlock) == 32);
+
+// A row of x quantized to int8, or as it is for 16-bit weights.
+struct XRow {
+  const int8_t* q;       // [K]
+  const int16_t* wide;   // [K] q again, each quad in the order 0 2 1 3; only where the set wants it
+  const XBlock* blocks;  // [K / 32]
+  const float* values;   // [K]
+};
+
+// Panels [first, first + n) of a weight.
+struct PanelSpan {
+  const PackedWeight* weight;
+  int64_t first, n;
+};
+
+struct PanelKernels {
+  const char* name;
+  bool wide;  // needs XRow::wide
+
+  // Quantizes n values (a multiple of 32): a = max|x| / 127, q = x / a rounded to nearest even. A block with NaN or
+  // infinity has a scale that is not finite, and so have all outputs. `wide` may be null.
+  void (*quantize)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks);
+
+  // out[r · stride + i] = row r of x · row i of the span, for the 16 · span.n outputs of its panels, rows past the
+  // weight's last included.
+  void (*run)(const PanelSpan& span, const XRow* x, int64_t rows, float* out, int64_t stride);
+
+  // The same for many rows, in two steps: expand() once into `memory` of expanded_bytes(), then any number of times
+  // run_expanded(). Kinds of 16-bit floats need no memory.
+  void (*expand)(const PanelSpan& span, std::byte* memory);
+  void (*run_expanded)(const PanelSpan& span, const std::byte* memory, const XRow* x, int64_t rows, float* out,
+                       int64_t stride);
+  int64_t direct_rows;  // up to so many, run() is faster
+  int64_t tile_rows;    // run_expanded() is best at multiples of it
+};
+
+int64_t expanded_bytes(const PackedWeight& weight, int64_t panels);
+
+}  // namespace ingot::cpu

@@ -1,0 +1,309 @@
+// The vectors that panel_kernels.inc is written with, for the instruction set that this translation unit is compiled
+// for. A vector covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
+// Everything has internal linkage, see simd.h.
+//
+// Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x, over at most 32 values.
+//   kLess   it computes with weights that are less by this much; the caller's start makes up for it
+//   kWide   it reads x as 16-bit integers, see XRow
+#pragma once
+
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace ingot::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+
+constexpr int kVecRows = 16;
+constexpr int kTileVecs = 1;    // vectors of a tile
+constexpr int kTileXRows = 12;  // rows of x of a tile: 12 integer and 12 float sums of 32 registers
+constexpr int kDirectRows = 4;  // up to so many rows read the packed weights, more an expanded copy of them
+constexpr int kFloatRows = 6, kFloatPanels = 4;
+using Weights = __m512i;
+using Ints = __m512i;
+using Floats = __m512;
+
+inline Weights load_weights(const uint8_t* p) { return _mm512_loadu_si512(p); }
+inline Weights low_nibbles(Weights w) { return _mm512_and_si512(w, _mm512_set1_epi8(15)); }
+// With all lanes in the mask: the plain intrinsics warn under g++ 12.
+inline Weights high_nibbles(Weights w) { return low_nibbles(_mm512_maskz_srli_epi16(~0u, w, 4)); }
+inline void store_weights(uint8_t* p, Weights w) { _mm512_storeu_si512(p, w); }
+
+inline Floats zero_floats() { return _mm512_setzero_ps(); }
+inline Floats load_floats(const float* p) { return _mm512_loadu_ps(p); }
+inline void store_floats(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+inline Floats all(float x) { return _mm512_set1_ps(x); }
+inline Floats times(Floats a, Floats b) { return a * b; }
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats to_floats(Ints v) { return _mm512_maskz_cvtepi32_ps(0xffff, v); }
+inline Floats load_halves(const uint8_t* p) {
+  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline Floats load_bytes(const uint8_t* p) {
+  return to_floats(_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+// 32 bf16, of which each 32 bits hold two of a row: the first and the second ones as floats.
+inline Floats first_bf16(const uint8_t* p) {
+  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_loadu_si512(p), 16));
+}
+inline Floats second_bf16(const uint8_t* p) {
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+}
+inline Ints all_ints(int32_t x) { return _mm512_set1_epi32(x); }
+
+#if defined(__AVX512VNNI__)
+template <int kBits>
+struct Dot {
+  static constexpr bool kWide = false;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  void begin(int32_t start) { sum = all_ints(start); }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x, 4);
+    sum = _mm512_dpbusd_epi32(sum, w, all_ints(quad));
+  }
+  Ints result() const { return sum; }
+};
+#else
+template <int kBits>
+struct Dot;
+// Up to 16 products of 15 · 127 in 16 bits: 30480.
+template <>
+struct Dot<4> {
+  static constexpr bool kWide = false;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  int32_t start = 0;
+  void begin(int32_t from) {
+    sum = _mm512_setzero_si512();
+    start = from;
+  }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x, 4);
+    sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(w, all_ints(quad)));
+  }
+  Ints result() const { return _mm512_add_epi32(_mm512_madd_epi16(sum, _mm512_set1_epi16(1)), all_ints(start)); }
+};
+// Two products of 255 · 127 do not fit 16 bits: even and odd weights as 16 bits each.
+template <>
+struct Dot<8> {
+  static constexpr bool kWide = true;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  void begin(int32_t start) { sum = all_ints(start); }
+  void add(Weights w, const int8_t*, const int16_t* x) {
+    int32_t even, odd;
+    __builtin_memcpy(&even, x, 4);
+    __builtin_memcpy(&odd, x + 2, 4);
+    const Ints w_even = _mm512_and_si512(w, _mm512_set1_epi16(255));
+    const Ints w_odd = _mm512_maskz_srli_epi16(~0u, w, 8);
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(w_even, all_ints(even)));
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(w_odd, all_ints(odd)));
+  }
+  Ints result() const { return sum; }
+};
+#endif
+
+#elif defined(__AVX2__)
+
+constexpr int kVecRows = 8;
+constexpr int kTileVecs = 1;
+constexpr int kTileXRows = 4;  // 4 integer and 4 float sums of 16 registers
+constexpr int kDirectRows = 3;
+constexpr int kFloatRows = 3, kFloatPanels = 4;
+using Weights = __m256i;
+using Ints = __m256i;
+using Floats = __m256;
+
+inline Weights load_weights(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+inline Weights low_nibbles(Weights w) { return _mm256_and_si256(w, _mm256_set1_epi8(15)); }
+inline Weights high_nibbles(Weights w) { return low_nibbles(_mm256_srli_epi16(w, 4)); }
+inline void store_weights(uint8_t* p, Weights w) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), w); }
+
+inline Floats zero_floats() { return _mm256_setzero_ps(); }
+inline Floats load_floats(const float* p) { return _mm256_loadu_ps(p); }
+inline void store_floats(float* p, Floats v) { _mm256_storeu_ps(p, v); }
+inline Floats all(float x) { return _mm256_set1_ps(x); }
+inline Floats times(Floats a, Floats b) { return a * b; }
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+inline Floats load_halves(const uint8_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Floats load_bytes(const uint8_t* p) {
+  return to_floats(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline Floats first_bf16(const uint8_t* p) { return _mm256_castsi256_ps(_mm256_slli_epi32(load_weights(p), 16)); }
+inline Floats second_bf16(const uint8_t* p) {
+  return _mm256_castsi256_ps(_mm256_and_si256(load_weights(p), _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+}
+inline Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
+
+template <int kBits>
+struct Dot;
+template <>
+struct Dot<4> {
+  static constexpr bool kWide = false;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  int32_t start = 0;
+  void begin(int32_t from) {
+    sum = _mm256_setzero_si256();
+    start = from;
+  }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x, 4);
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, all_ints(quad)));
+  }
+  Ints result() const { return _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), all_ints(start)); }
+};
+template <>
+struct Dot<8> {
+  static constexpr bool kWide = true;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  void begin(int32_t start) { sum = all_ints(start); }
+  void add(Weights w, const int8_t*, const int16_t* x) {
+    int32_t even, odd;
+    __builtin_memcpy(&even, x, 4);
+    __builtin_memcpy(&odd, x + 2, 4);
+    const Ints w_even = _mm256_and_si256(w, _mm256_set1_epi16(255));
+    const Ints w_odd = _mm256_srli_epi16(w, 8);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(w_even, all_ints(even)));
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(w_odd, all_ints(odd)));
+  }
+  Ints result() const { return sum; }
+};
+
+#else
+
+// Four rows: NEON, or what the compiler makes of it.
+constexpr int kVecRows = 4;
+typedef uint8_t Weights __attribute__((vector_size(16)));
+typedef int32_t Ints __attribute__((vector_size(16)));
+typedef float Floats __attribute__((vector_size(16)));
+
+inline Weights load_weights(const uint8_t* p) {
+  Weights w;
+  __builtin_memcpy(&w, p, sizeof(w));
+  return w;
+}
+inline void store_weights(uint8_t* p, Weights w) { __builtin_memcpy(p, &w, sizeof(w)); }
+inline Weights low_nibbles(Weights w) { return w & 15; }
+inline Weights high_nibbles(Weights w) { return w >> 4; }
+inline Floats zero_floats() { return Floats{}; }
+inline Floats load_floats(const float* p) {
+  Floats v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+inline void store_floats(float* p, Floats v) { __builtin_memcpy(p, &v, sizeof(v)); }
+inline Floats all(float x) { return x - Floats{}; }
+inline Floats times(Floats a, Floats b) { return a * b; }
+inline Floats to_floats(Ints v) { return __builtin_convertvector(v, Floats); }
+inline Ints all_ints(int32_t x) { return x - Ints{}; }
+inline Floats first_bf16(const uint8_t* p) {
+  Ints v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return (Floats)(v << 16);
+}
+inline Floats second_bf16(const uint8_t* p) {
+  Ints v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return (Floats)(v & all_ints(static_cast<int32_t>(0xffff0000)));
+}
+inline Floats load_bytes(const uint8_t* p) {
+  return Floats{static_cast<float>(static_cast<int8_t>(p[0])), static_cast<float>(static_cast<int8_t>(p[1])),
+                static_cast<float>(static_cast<int8_t>(p[2])), static_cast<float>(static_cast<int8_t>(p[3]))};
+}
+
+#if defined(__ARM_NEON)
+
+constexpr int kTileVecs = 2;
+constexpr int kTileXRows = 4;  // 8 integer and 8 float sums of 32 registers
+constexpr int kDirectRows = 4;
+constexpr int kFloatRows = 6, kFloatPanels = 4;
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+  return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+inline Floats load_halves(const uint8_t* p) { return (Floats)vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+
+template <int kBits>
+struct Dot {
+  static constexpr bool kWide = false;
+#if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
+  static constexpr int32_t kLess = kBits == 8 ? 128 : 0;  // sdot wants signed weights
+#else
+  static constexpr int32_t kLess = 0;
+#endif
+  int32x4_t sum{};
+  void begin(int32_t start) { sum = vdupq_n_s32(start); }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x, 4);
+    const int8x16_t a = vreinterpretq_s8_s32(vdupq_n_s32(quad));
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+    sum = vusdotq_s32(sum, (uint8x16_t)w, a);
+#elif defined(__ARM_FEATURE_DOTPROD)
+    const uint8x16_t s = kBits == 8 ? veorq_u8((uint8x16_t)w, vdupq_n_u8(128)) : (uint8x16_t)w;
+    sum = vdotq_s32(sum, vreinterpretq_s8_u8(s), a);
+#else
+    const int16x8_t low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8((uint8x16_t)w)));
+    const int16x8_t high = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8((uint8x16_t)w)));
+    const int16x8_t wide = vmovl_s8(vget_low_s8(a));
+    const int32x4_t r01 =
+        vpaddq_s32(vmull_s16(vget_low_s16(low), vget_low_s16(wide)), vmull_s16(vget_high_s16(low), vget_low_s16(wide)));
+    const int32x4_t r23 = vpaddq_s32(vmull_s16(vget_low_s16(high), vget_low_s16(wide)),
+                                     vmull_s16(vget_high_s16(high), vget_low_s16(wide)));
+    sum = vaddq_s32(sum, vpaddq_s32(r01, r23));
+#endif
+  }
+  Ints result() const { return (Ints)sum; }
+};
+
+#else
+
+constexpr int kTileVecs = 1;
+constexpr int kTileXRows = 2;
+constexpr int kDirectRows = 2;
+constexpr int kFloatRows = 2, kFloatPanels = 2;
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return a * b + c; }
+inline Floats load_halves(const uint8_t* p) {
+  Floats v{};
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t half = static_cast<uint32_t>(p[2 * i] | p[2 * i + 1] << 8);
+    const uint32_t moved = (half & 0x7fffu) << 13;
+    const float finite = __builtin_bit_cast(float, moved) * 0x1p112f;
+    const uint32_t magnitude = (half & 0x7fffu) >= 0x7c00u ? moved | 0x7f800000u : __builtin_bit_cast(uint32_t, finite);
+    v[i] = __builtin_bit_cast(float, magnitude | (half & 0x8000u) << 16);
+  }
+  return v;
+}
+
+template <int kBits>
+struct Dot {
+  static constexpr bool kWide = false;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  void begin(int32_t start) { sum = all_ints(start); }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    const auto row = [&](int r) { return w[r] * x[0] + w[r + 1] * x[1] + w[r + 2] * x[2] + w[r + 3] * x[3]; };
+    sum += Ints{row(0), row(4), row(8), row(12)};
+  }
+  Ints result() const { return sum; }
+};
+
+#endif
+#endif
+
+}  // namespace
+}  // namespace ingot::cpu
