@@ -7,7 +7,11 @@
 
 #include "base/error.h"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -16,7 +20,8 @@ namespace ingot::cpu {
 
 #if defined(__x86_64__)
 extern const Kernels kBaselineKernels, kAvx2Kernels, kAvx512Kernels;
-extern const PanelKernels kBaselinePanelKernels, kAvx2PanelKernels, kAvx512PanelKernels, kAvx512VnniPanelKernels;
+extern const PanelKernels kBaselinePanelKernels, kAvx2PanelKernels, kAvx512PanelKernels, kAvx512VnniPanelKernels,
+    kAmxPanelKernels;
 #elif defined(__aarch64__)
 extern const Kernels kNeonKernels;
 extern const PanelKernels kNeonPanelKernels, kDotprodPanelKernels, kI8mmPanelKernels;
@@ -35,6 +40,18 @@ Kernels make(const char* name, const Kernels& kernels, const PanelKernels& panel
   return made;
 }
 
+#if defined(__x86_64__)
+// Whether the CPU has AMX with int8 and bf16, and the system lets this process keep tiles.
+bool amx_allowed() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+  if ((d & (kBf16 | kTile | kInt8)) != (kBf16 | kTile | kInt8)) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
+
 std::vector<Kernels> find_sets() {
   std::vector<Kernels> found;
 #if defined(__x86_64__)
@@ -42,8 +59,9 @@ std::vector<Kernels> find_sets() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (avx512 && __builtin_cpu_supports("avx512vnni"))
-    found.push_back(make("avx512vnni", kAvx512Kernels, kAvx512VnniPanelKernels));
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  if (vnni && amx_allowed()) found.push_back(make("amx", kAvx512Kernels, kAmxPanelKernels));
+  if (vnni) found.push_back(make("avx512vnni", kAvx512Kernels, kAvx512VnniPanelKernels));
   if (avx512) found.push_back(make("avx512", kAvx512Kernels, kAvx512PanelKernels));
   if (avx2) found.push_back(make("avx2", kAvx2Kernels, kAvx2PanelKernels));
   found.push_back(make("baseline", kBaselineKernels, kBaselinePanelKernels));

@@ -25,12 +25,15 @@ bool is_packed(const Linear& op, size_t part) {
   return op.parts[part].packed != nullptr && (!op.is_glu() || op.parts[1].packed != nullptr);
 }
 
-bool is_quantized(const PackedWeight& w) { return w.kind != PanelKind::kF16 && w.kind != PanelKind::kBF16; }
-
-bool wants_quantized(const Linear& op) {
-  for (size_t p = 0; p < static_cast<size_t>(op.n_parts); ++p)
-    if (op.parts[p].packed != nullptr && is_quantized(*op.parts[p].packed)) return true;
-  return false;
+XKinds kinds_of(const Linear& op) {
+  XKinds kinds;
+  for (size_t p = 0; p < static_cast<size_t>(op.n_parts); ++p) {
+    if (op.parts[p].packed == nullptr) continue;
+    const PanelKind kind = op.parts[p].packed->kind;
+    kinds.bf16 = kinds.bf16 || kind == PanelKind::kBF16;
+    kinds.quantized = kinds.quantized || (kind != PanelKind::kF16 && kind != PanelKind::kBF16);
+  }
+  return kinds;
 }
 
 LinearCut cut_of(const Linear& op, size_t part, int64_t rows, int threads) {
@@ -85,7 +88,7 @@ void run(const Linear& op, Ctx& ctx) {
     total += tasks[p];
     packed = packed || is_packed(op, p);
   }
-  const XRow* x = packed ? make_x_rows(op, wants_quantized(op), rows, ctx.pool, ctx.shared) : nullptr;
+  const XRow* x = packed ? make_x_rows(op, kinds_of(op), rows, ctx.pool, ctx.shared) : nullptr;
   ctx.pool.run(total, [&](int64_t task, int thread) {
     size_t p = 0;
     while (task >= tasks[p]) task -= tasks[p++];

@@ -80,20 +80,23 @@ int64_t pointers_bytes(int64_t rows) { return round_up(rows * static_cast<int64_
 
 int64_t x_rows_bytes(int64_t rows, int64_t cols) { return pointers_bytes(rows) + rows * XLayout(cols).row(); }
 
-const XRow* make_x_rows(const Linear& op, bool quantized, int64_t rows, ThreadPool& pool, std::byte* memory) {
+const XRow* make_x_rows(const Linear& op, XKinds kinds, int64_t rows, ThreadPool& pool, std::byte* memory) {
   const PanelKernels& k = *kernels().panels;
   const XLayout layout(op.x.cols);
   auto* x = reinterpret_cast<XRow*>(memory);
   const auto make = [&](int64_t t, int) {
     const float* values = op.x.f32(t);
-    x[t] = {nullptr, nullptr, nullptr, values};
-    if (!quantized) return;
     std::byte* at = memory + pointers_bytes(rows) + t * layout.row();
+    // A set wants 16-bit integers or bf16, never both.
+    auto* bf16 = k.to_bf16 != nullptr ? reinterpret_cast<uint16_t*>(at + layout.blocks + layout.q) : nullptr;
+    x[t] = {nullptr, nullptr, nullptr, bf16, values};
+    if (bf16 != nullptr && kinds.bf16) k.to_bf16(values, op.x.cols, bf16);
+    if (!kinds.quantized) return;
     auto* blocks = reinterpret_cast<XBlock*>(at);
     auto* q = reinterpret_cast<int8_t*>(at + layout.blocks);
     auto* wide = k.wide ? reinterpret_cast<int16_t*>(at + layout.blocks + layout.q) : nullptr;
     k.quantize(values, op.x.cols, q, wide, blocks);
-    x[t] = {q, wide, blocks, values};
+    x[t] = {q, wide, blocks, bf16, values};
   };
   // One thread quantizes a row of 4096 in about 1 us, as long as it takes to wake the others.
   if (rows <= 4) {

@@ -32,8 +32,12 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
 void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
                 std::byte* scratch);
 
-// The rows of x as packed weights read them, in memory of x_rows_bytes(): quantized where `quantized`.
+// The rows of x as packed weights read them, in memory of x_rows_bytes().
 int64_t x_rows_bytes(int64_t rows, int64_t cols);
-const XRow* make_x_rows(const Linear& op, bool quantized, int64_t rows, ThreadPool& pool, std::byte* memory);
+struct XKinds {
+  bool quantized = false;
+  bool bf16 = false;
+};
+const XRow* make_x_rows(const Linear& op, XKinds kinds, int64_t rows, ThreadPool& pool, std::byte* memory);
 
 }  // namespace ingot::cpu

@@ -19,11 +19,12 @@ struct XBlock {
 };
 static_assert(sizeof(XBlock) == 32);
 
-// A row of x quantized to int8, or as it is for 16-bit weights.
+// A row of x quantized to int8, or as it is for 16-bit weights. Rows of one op lie at equal distances.
 struct XRow {
   const int8_t* q;       // [K]
   const int16_t* wide;   // [K] q again, each quad in the order 0 2 1 3; only where the set wants it
   const XBlock* blocks;  // [K / 32]
+  const uint16_t* bf16;  // [K] only where the set wants it
   const float* values;   // [K]
 };
 
@@ -40,6 +41,9 @@ struct PanelKernels {
   // Quantizes n values (a multiple of 32): a = max|x| / 127, q = x / a rounded to nearest even. A block with NaN or
   // infinity has a scale that is not finite, and so have all outputs. `wide` may be null.
   void (*quantize)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks);
+
+  // x as bf16, for weights of bf16; null: the set reads XRow::values.
+  void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
 
   // out[r · stride + i] = row r of x · row i of the span, for the 16 · span.n outputs of its panels, rows past the
   // weight's last included.
