@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "cli/bench_profile.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
@@ -28,6 +29,7 @@ struct Options {
   int repeat = 5;
   int step_rows = 512;
   std::string kv = "f32";
+  bool profile = false;
   CommonOptions common;
 };
 
@@ -53,7 +55,7 @@ double median(std::vector<double> values) {
 }
 
 // Prompts of different tokens, so that no seq could share another's work.
-Times run_once(Engine& engine, int batch, const Options& options) {
+void submit_all(Engine& engine, int batch, const Options& options) {
   const int vocab = engine.model().hp.vocab;
   for (int s = 0; s < batch; ++s) {
     Request request;
@@ -66,6 +68,10 @@ Times run_once(Engine& engine, int batch, const Options& options) {
     const Submitted submitted = engine.submit(std::move(request));
     if (!submitted.refused.empty()) throw Error("[bench] {}", submitted.refused);
   }
+}
+
+Times run_once(Engine& engine, int batch, const Options& options) {
+  submit_all(engine, batch, options);
   Times times;
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
@@ -91,6 +97,29 @@ Result measure(Engine& engine, int batch, const Options& options) {
     }
   }
   return {.batch = batch, .times = {.first = median(first), .whole = median(first) + median(rest)}};
+}
+
+// One profile of the steps that read the prompts, and one of those that make tokens.
+JsonObject profile(Engine& engine, int batch, const Options& options, double read_gbs) {
+  run_once(engine, batch, options);
+  submit_all(engine, batch, options);
+  std::set<SeqId> started;
+  const Profile prefill = profile_steps(engine, std::min(options.step_rows, batch * options.prompt), [&] {
+    if (engine.idle() || started.size() == static_cast<size_t>(batch) || interrupted()) return false;
+    for (const Event& event : engine.step()) started.insert(event.seq);
+    return true;
+  });
+  const Profile decode = profile_steps(engine, batch, [&] {
+    if (engine.idle() || interrupted()) return false;
+    engine.step();
+    return true;
+  });
+  if (interrupted()) throw Interrupted();
+  if (!options.common.json) {
+    print_profile(prefill, fmt::format("prefill of {} x {}", batch, options.prompt), read_gbs);
+    print_profile(decode, fmt::format("decode, batch {}", batch), read_gbs);
+  }
+  return {{"batch", batch}, {"prefill", profile_json(prefill)}, {"decode", profile_json(decode)}};
 }
 
 // Says where the format that was asked for does not fit.
@@ -145,10 +174,15 @@ int run(const Options& options) {
   if (!options.common.json) {
     fmt::print("{}, {} threads, reads {:.1f} GB/s; weights {:.1f} MB\n", cpu_name(), pool.threads(), read_gbs,
                static_cast<double>(weight_bytes) / 1e6);
-    fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12}\n", "batch", "prompt", "gen", "prefill tok/s",
-               "decode tok/s", "first ms", "% bandwidth");
+    if (!options.profile)
+      fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12}\n", "batch", "prompt", "gen", "prefill tok/s",
+                 "decode tok/s", "first ms", "% bandwidth");
   }
   for (const int batch : options.batch) {
+    if (options.profile) {
+      results.push_back(profile(*opened.engine, batch, options, read_gbs));
+      continue;
+    }
     const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weight_bytes, read_gbs);
     if (!options.common.json) {
       fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f}\n", batch, options.prompt, options.gen,
@@ -180,6 +214,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
   app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(CLI::Range(1, 1 << 16));
   app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 or bf16");
+  app.add_flag("--profile", options->profile, "Where the time of a step goes, by node");
   add_engine_options(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };

@@ -24,9 +24,9 @@ std::string cpu_name() {
 }
 
 double measure_read_gbs(ThreadPool& pool) {
-  constexpr int64_t kBytes = int64_t{512} << 20;  // well beyond the 33 MiB of last-level cache of server CPUs
+  constexpr int64_t kBytes = int64_t{1} << 30;  // well beyond the 300 MiB of last-level cache of large server CPUs
   constexpr int64_t kPieces = 64;
-  const Memory memory(kBytes);
+  const Memory memory = Memory::huge(kBytes);
   auto* words = reinterpret_cast<uint64_t*>(memory.data());
   constexpr int64_t kWords = kBytes / 8 / kPieces;
   pool.run(kPieces, [&](int64_t piece, int) { std::fill_n(words + piece * kWords, kWords, 1); });
@@ -36,12 +36,13 @@ double measure_read_gbs(ThreadPool& pool) {
     const auto start = std::chrono::steady_clock::now();
     pool.run(kPieces, [&](int64_t piece, int) {
       const uint64_t* p = words + piece * kWords;
-      uint64_t lanes[8] = {};
-      for (int64_t i = 0; i < kWords; i += 8) {
-        for (int64_t j = 0; j < 8; ++j) lanes[j] += p[i + j];
+      // Four independent sums of a cache line each: enough loads under way for the memory to be the limit.
+      uint64_t lanes[32] = {};
+      for (int64_t i = 0; i < kWords; i += 32) {
+        for (int64_t j = 0; j < 32; ++j) lanes[j] ^= p[i + j];
       }
       uint64_t total = 0;
-      for (const uint64_t lane : lanes) total += lane;
+      for (const uint64_t lane : lanes) total += lane + 1;
       sum += total;
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ops/activation_kind.h"
+
 namespace ingot::cpu {
 
 // The largest score of a block of keys and the sum of exp(score - max).
@@ -39,6 +41,9 @@ struct Kernels {
   // rows i of `dim` values that lie acc_stride apart.
   void (*mix)(const float* p, int64_t p_stride, int64_t nq, const float* const* v, int64_t n, int64_t dim,
               const float* keep, const float* add, float* acc, int64_t acc_stride);
+
+  // out[i] = f(gate[i]) · up[i]; out may be gate.
+  void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);
 
   // n values of the KV cache's 16-bit types.
   void (*widen_f16)(const uint16_t* in, float* out, int64_t n);

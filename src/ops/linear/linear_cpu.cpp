@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "ops/cpu_math.h"
 #include "ops/kernels.h"
 #include "ops/linear/linear_parts.h"
 #include "ops/linear/packed_store.h"
@@ -48,9 +47,7 @@ void finish_row(const Linear& op, const LinearBlock& block, int64_t t, float* su
   add_bias(part.bias, block.first, block.n, sums);
   if (op.is_glu()) {
     add_bias(op.parts[1].bias, block.first, block.n, up);
-    with_activation(op.glu, [&](auto f) {
-      for (int64_t i = 0; i < block.n; ++i) out[i] = f(sums[i]) * up[i];
-    });
+    kernels().glu(op.glu, sums, up, out, block.n);
   } else if (op.residual) {
     const float* residual = op.residual.f32(t) + block.first;
     for (int64_t i = 0; i < block.n; ++i) out[i] = residual[i] + sums[i];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/linear/panel_kernels.h"
 #include "ops/test_support.h"
 
 namespace ingot {
@@ -20,6 +21,7 @@ class SumError {
   SumError(Buffer& x, const TestWeight& w) : cols_(w.weight().rows), errors_(static_cast<size_t>(x.rows() * cols_)) {
     const PanelKind kind = panels_of(w.weight()).kind;
     const bool quantized = kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
+    const bool rounded = kind == PanelKind::kBF16 && cpu::kernels().panels->to_bf16 != nullptr;
     const double terms = kind == PanelKind::kNone ? static_cast<double>(x.cols()) / 16 : static_cast<double>(x.cols());
     const double roundings = 2 * (terms + 8) * kEps;
     for (int64_t n = 0; n < cols_; ++n) {
@@ -28,6 +30,9 @@ class SumError {
         double sum = 0, steps = 0;
         for (int64_t k = 0; k < x.cols(); ++k) {
           sum += std::fabs(static_cast<double>(x.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]));
+          if (rounded)
+            steps +=
+                0x1p-8 * std::fabs(static_cast<double>(row[static_cast<size_t>(k)]) * static_cast<double>(x.at(t, k)));
           if (quantized) steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) * step(x, t, k);
         }
         errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings + 0.505 * steps;
