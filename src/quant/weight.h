@@ -17,6 +17,7 @@ struct Weight {
   int64_t cols = 0;                 // K, the inputs
   const std::byte* data = nullptr;  // [rows] rows of row_bytes each
   int64_t row_bytes = 0;
+  bool mapped = false;  // the memory is a mapped file: pages may be given back, and come again when they are read
   // Scales beside the data (8-bit floats of Hugging Face): value (n, k) is multiplied by
   // scale[n / scale_rows * scale_stride + k / scale_cols]. Null where the format carries its own.
   const float* scale = nullptr;

@@ -60,6 +60,7 @@ class FileSource : public WeightSource {
       weight.format = *format;
       weight.shape.assign(tensor.dims.rbegin(), tensor.dims.rend());
       weight.data = tensor.data;
+      weight.mapped = true;
       add(std::move(weight));
     }
   }
@@ -77,6 +78,7 @@ class FileSource : public WeightSource {
       weight.format = *format;
       weight.shape = tensor.shape;
       weight.data = tensor.data;
+      weight.mapped = true;
       add(std::move(weight));
     }
   }

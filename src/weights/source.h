@@ -22,6 +22,7 @@ struct StoredWeight {
   Format format = Format::kF32;
   std::vector<int64_t> shape;  // row-major: [rows, cols], [n], or [] for a scalar
   const std::byte* data = nullptr;
+  bool mapped = false;  // `data` is a mapped file
 };
 
 class WeightSource {

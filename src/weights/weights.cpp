@@ -58,6 +58,7 @@ Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const 
   weight.cols = cols;
   weight.format = stored.format;
   weight.data = stored.data;
+  weight.mapped = stored.mapped;
   if (options.transposed) {
     transpose(weight, stored);
   } else {
@@ -156,6 +157,7 @@ void Weights::unpermute(Weight& weight, int heads) {
     std::memcpy(out + r * weight.row_bytes, weight.row(from), static_cast<size_t>(weight.row_bytes));
   }
   weight.data = out;
+  weight.mapped = false;
 }
 
 void Weights::transpose(Weight& weight, const StoredWeight& stored) {
@@ -170,6 +172,7 @@ void Weights::transpose(Weight& weight, const StoredWeight& stored) {
     }
   }
   weight.data = out;
+  weight.mapped = false;
   weight.row_bytes = cols * size;
 }
 
@@ -181,6 +184,7 @@ void Weights::align(Weight& weight) {
   std::byte* out = allocate(weight.bytes());
   std::memcpy(out, weight.data, static_cast<size_t>(weight.bytes()));
   weight.data = out;
+  weight.mapped = false;
 }
 
 void Weights::finish() const {

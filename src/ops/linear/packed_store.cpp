@@ -1,5 +1,8 @@
 #include "ops/linear/packed_store.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace ingot {
@@ -8,6 +11,14 @@ namespace {
 
 // Addresses are taken in such pieces, memory only as it is written: small weights share huge pages.
 constexpr int64_t kPiece = int64_t{256} << 20;
+
+// The pages of a mapped file that lie wholly in it are needed no more. Only advice.
+void give_back(const std::byte* data, int64_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) / page * page;
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 }  // namespace
 
@@ -38,6 +49,7 @@ const PackedWeight* PackedStore::pack(const Weight& weight, ThreadPool& pool) {
     for (int64_t i = task * step; i < std::min(panels, (task + 1) * step); ++i)
       pack_panel(weight, *packed, i, memory + i * packed->panel_bytes);
   });
+  if (weight.mapped) give_back(weight.data, weight.bytes());
   bytes_ += packed->bytes();
   return packed_.emplace(key, std::move(packed)).first->second.get();
 }

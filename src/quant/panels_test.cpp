@@ -1,0 +1,145 @@
+#include "quant/panels.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "quant/fields.h"
+
+namespace ingot {
+namespace {
+
+// A weight of random values that owns its memory.
+struct Stored {
+  std::vector<std::byte> bytes;
+  Weight weight;
+
+  Stored(Format format, int64_t rows, int64_t cols) {
+    std::mt19937_64 random(static_cast<uint64_t>(rows * cols));
+    std::normal_distribution<float> normal;
+    const int64_t row_bytes = format_row_bytes(format, cols);
+    bytes.resize(static_cast<size_t>(rows * row_bytes));
+    std::vector<float> values(static_cast<size_t>(cols));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (float& value : values) value = normal(random);
+      format_encode(format, values.data(), bytes.data() + r * row_bytes, cols);
+    }
+    weight.name = "test";
+    weight.format = format;
+    weight.rows = rows;
+    weight.cols = cols;
+    weight.data = bytes.data();
+    weight.row_bytes = row_bytes;
+  }
+};
+
+constexpr Format kFormats[] = {
+#define X(NAME) Format::k##NAME,
+    INGOT_FORMATS(X)
+#undef X
+};
+
+float half(const std::byte* at) { return load_f16(reinterpret_cast<const uint8_t*>(at)); }
+float whole(const std::byte* at) {
+  float value;
+  std::memcpy(&value, at, 4);
+  return value;
+}
+int byte(const std::byte* at) { return static_cast<int8_t>(*at); }
+
+// Field `which` (0 the scale, 1 the min) of row r for value k, as the header describes it.
+template <class L>
+float field(const std::byte* panel, int64_t cols, int64_t r, int64_t k, int which) {
+  const std::byte* scales = panel + L::scales_at(cols) + k / L::kGroup * L::kScaleBytes;
+  if constexpr (L::kScale == ScaleKind::kF16) {
+    return half(scales + 2 * (which * kPanelRows + r));
+  } else if constexpr (L::kScale == ScaleKind::kF32) {
+    return whole(scales + 4 * (which * kPanelRows + r));
+  } else {
+    const float d = half(panel + k / kPanelSuper * L::kSuperBytes + 2 * (which * kPanelRows + r));
+    const float value = d * static_cast<float>(byte(scales + which * kPanelRows + r));
+    return which == 1 ? -value : value;
+  }
+}
+
+template <class L>
+float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t k) {
+  const std::byte* block = panel + L::quads_at(w.cols) + k / kPanelBlock * L::kQuadBytes;
+  const int64_t quad = k % kPanelBlock / 4;
+  int q = 0;
+  if constexpr (L::kBits == 8) {
+    q = static_cast<int>(block[64 * quad + 4 * r + k % 4]);
+  } else {
+    const int both = static_cast<int>(block[64 * (quad / 2) + 4 * r + k % 4]);
+    q = quad % 2 == 0 ? both & 15 : both >> 4;
+  }
+  const float product = field<L>(panel, w.cols, r, k, 0) * static_cast<float>(q - w.zero);
+  if constexpr (L::kMin) return product + field<L>(panel, w.cols, r, k, 1);
+  return product;
+}
+
+float float_at(const std::byte* panel, PanelKind kind, int64_t r, int64_t k) {
+  if (kind == PanelKind::kF16) return half(panel + 2 * (k * kPanelRows + r));
+  const auto* at = reinterpret_cast<const uint8_t*>(panel) + 2 * ((k / 2 * kPanelRows + r) * 2 + k % 2);
+  return std::bit_cast<float>(static_cast<uint32_t>(load_u16(at)) << 16);
+}
+
+// Every value of every format that has panels is the one that its own header decodes, bit for bit.
+TEST(Panels, HoldTheValuesOfTheFormat) {
+  int with_panels = 0;
+  for (const Format format : kFormats) {
+    SCOPED_TRACE(format_name(format));
+    const int64_t cols = std::max<int64_t>(format_block(format), 32) * 2;
+    const Stored stored(format, 21, cols);  // the second panel has 5 rows
+    PackedWeight packed = panels_of(stored.weight);
+    if (packed.kind != PanelKind::kNone) {
+      ++with_panels;
+      for (int64_t i = 0; i < packed.panels(); ++i) {
+        std::vector<std::byte> panel(static_cast<size_t>(packed.panel_bytes), std::byte{0xee});
+        pack_panel(stored.weight, packed, i, panel.data());
+        for (int64_t r = 0; r < kPanelRows; ++r) {
+          std::vector<float> want(static_cast<size_t>(cols), 0.0f);
+          if (i * kPanelRows + r < stored.weight.rows) stored.weight.decode_row(i * kPanelRows + r, want.data());
+          for (int64_t k = 0; k < cols; ++k) {
+            float got = 0;
+            if (packed.kind == PanelKind::kF16 || packed.kind == PanelKind::kBF16) {
+              got = float_at(panel.data(), packed.kind, r, k);
+            } else {
+              visit_panel(packed.kind,
+                          [&](auto layout) { got = value_at<decltype(layout)>(panel.data(), packed, r, k); });
+            }
+            ASSERT_EQ(got, want[static_cast<size_t>(k)]) << "panel " << i << " row " << r << " value " << k;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(with_panels, 15);
+}
+
+TEST(Panels, NoneForScalesBesideTheData) {
+  Stored stored(Format::kQ8_0, 16, 64);
+  const float scale = 1;
+  stored.weight.scale = &scale;
+  EXPECT_EQ(panels_of(stored.weight).kind, PanelKind::kNone);
+}
+
+// Columns that are odd in number leave the second half of the last pair empty.
+TEST(Panels, OddColumnsOfBf16) {
+  const Stored stored(Format::kBF16, 3, 7);
+  const PackedWeight packed = panels_of(stored.weight);
+  std::vector<std::byte> panel(static_cast<size_t>(packed.panel_bytes), std::byte{0xee});
+  pack_panel(stored.weight, packed, 0, panel.data());
+  std::vector<float> want(7);
+  stored.weight.decode_row(2, want.data());
+  for (int64_t k = 0; k < 7; ++k)
+    EXPECT_EQ(float_at(panel.data(), PanelKind::kBF16, 2, k), want[static_cast<size_t>(k)]);
+  EXPECT_EQ(float_at(panel.data(), PanelKind::kBF16, 2, 7), 0.0f);
+}
+
+}  // namespace
+}  // namespace ingot
