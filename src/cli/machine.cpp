@@ -7,6 +7,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "ops/kernels.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -35,15 +36,7 @@ double measure_read_gbs(ThreadPool& pool) {
   for (int pass = 0; pass < 5; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     pool.run(kPieces, [&](int64_t piece, int) {
-      const uint64_t* p = words + piece * kWords;
-      // Four independent sums of a cache line each: enough loads under way for the memory to be the limit.
-      uint64_t lanes[32] = {};
-      for (int64_t i = 0; i < kWords; i += 32) {
-        for (int64_t j = 0; j < 32; ++j) lanes[j] ^= p[i + j];
-      }
-      uint64_t total = 0;
-      for (const uint64_t lane : lanes) total += lane + 1;
-      sum += total;
+      sum += 1 + cpu::kernels().read(memory.data() + piece * kBytes / kPieces, kBytes / kPieces);
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     best = std::max(best, static_cast<double>(kBytes) / seconds / 1e9);

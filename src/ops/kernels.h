@@ -45,6 +45,9 @@ struct Kernels {
   // out[i] = f(gate[i]) · up[i]; out may be gate.
   void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);
 
+  // Reads `bytes` (a multiple of 512) as fast as this set can; the result depends on all of them.
+  uint64_t (*read)(const std::byte* from, int64_t bytes);
+
   // n values of the KV cache's 16-bit types.
   void (*widen_f16)(const uint16_t* in, float* out, int64_t n);
   void (*widen_bf16)(const uint16_t* in, float* out, int64_t n);

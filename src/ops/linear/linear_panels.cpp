@@ -71,7 +71,8 @@ struct XLayout {
       : blocks(round_up(cols / kPanelBlock * static_cast<int64_t>(sizeof(XBlock)), 64)),
         q(round_up(cols, 64)),
         wide(round_up(2 * cols, 64)) {}
-  int64_t row() const { return blocks + q + wide; }
+  // An odd number of cache lines: at a multiple of 4096 bytes the rows of a tile would share one set of the cache.
+  int64_t row() const { return (blocks + q + wide) / 64 % 2 == 0 ? blocks + q + wide + 64 : blocks + q + wide; }
 };
 
 int64_t pointers_bytes(int64_t rows) { return round_up(rows * static_cast<int64_t>(sizeof(XRow)), 64); }
