@@ -32,7 +32,7 @@ class SumError {
           sum += std::fabs(static_cast<double>(x.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]));
           if (rounded)
             steps +=
-                0x1p-8 * std::fabs(static_cast<double>(row[static_cast<size_t>(k)]) * static_cast<double>(x.at(t, k)));
+                0x1p-7 * std::fabs(static_cast<double>(row[static_cast<size_t>(k)]) * static_cast<double>(x.at(t, k)));
           if (quantized) steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) * step(x, t, k);
         }
         errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings + 0.505 * steps;
