@@ -5,7 +5,7 @@
 
 TEXT is any text in the public domain, a megabyte or so; its first part trains the models. OUT gets one line for each
 tokenizer: its name, its tokenizer.json, `encode` with [text, ids, ids with special tokens added, ids with special
-tokens read as text] (0 where equal to ids) and `decode` with [ids, text, text without special tokens] (0 where equal, null where it is not to be compared).
+tokens read as text] (0 where equal to ids, null where it is not to be compared) and `decode` with [ids, text, text without special tokens] (0 where equal, null where it is not to be compared).
 An OUT that ends with .xz is packed. The committed file is tests/data/tokenizers/stages.jsonl.xz, made with --scale 1;
 a larger scale makes more tokenizers, decoders and texts of the same kinds. With --published the tokenizers are the given
 tokenizer.json files instead, each with 5,000 texts.
@@ -81,6 +81,7 @@ def random_decoder(rng, depth=0):
             decoders.Fuse(),
             decoders.Strip(rng.choice([" ", "a", "é", "中"]), rng.randrange(3), rng.randrange(3)),
             decoders.Replace(rng.choice(["▁", "a", "aa", "ing", "<0x", "Ġ", "aab", "\ufffd"]), rng.choice(["", " ", "a", "▁é"])),
+            decoders.Replace(Regex(rng.choice(["a+", "[a-i]*", r"\s|▁", r"\b", "(?i)THE|é"])), rng.choice(["", " ", "-a"])),
             decoders.WordPiece(rng.choice(["##", "▁", "a"]), rng.random() < 0.5),
             decoders.BPEDecoder(rng.choice(["</w>", "a", "ing"])),
             decoders.CTC(rng.choice(["<pad>", "a"]), rng.choice(["|", " ", "the"]), rng.random() < 0.7),
@@ -229,7 +230,6 @@ def overlapping(rng, cases):
     ) or tokenizer.normalizer
     for name in names:
         flags = {flag: rng.random() < 0.4 for flag in ["single_word", "lstrip", "rstrip", "normalized"]}
-        flags["normalized"] &= name not in vocab  # the library then decodes the model's token as another text
         tokenizer.add_tokens([AddedToken(name, special=rng.random() < 0.4, **flags)])
     tokenizer.decoder = decoders.Fuse()
     texts = ["".join(rng.choice(letters + names) for _ in range(rng.choice([1, 3, 6, 12]))) for _ in range(cases)]
@@ -250,11 +250,21 @@ def line(name, tokenizer, texts, lists):
     normal = tokenizer.normalizer
     odd = {i for i, token in tokenizer.get_added_tokens_decoder().items()
             if token.special and token.normalized and normal and normal.normalize_str(token.content) != token.content}  # fmt: skip
+    # Nothing that text becomes passes through a special token here; in the library a merge may.
+    state = json.loads(tokenizer.to_str())
+    special = {token["content"] for token in state["added_tokens"] if token["special"]}
+    through = any(not special.isdisjoint(pair) for pair in state["model"].get("merges", []))
     encode = []
     for text in texts:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        framed, as_text = tokenizer.encode(text).ids, plain.encode(text, add_special_tokens=False).ids
-        encode.append([text, ids, framed if framed != ids else 0, as_text if as_text != ids else 0])
+        try:
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            framed, as_text = tokenizer.encode(text).ids, plain.encode(text, add_special_tokens=False).ids
+        except BaseException as error:  # the library panics on some texts, and on frames of more than two parts
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            continue
+        same = None if through else as_text if as_text != ids else 0
+        encode.append([text, ids, framed if framed != ids else 0, same])
         if len(lists) < 2 * len(texts) and tokenizer.decoder is not None:
             lists.append(framed)
     decode = []
@@ -268,7 +278,9 @@ def line(name, tokenizer, texts, lists):
                 raise
             continue
         decode.append([ids, text, None if odd.intersection(ids) else hidden if hidden != text else 0])
-    source = json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))
+    if texts and not encode:
+        return None
+    source = json.dumps(state, ensure_ascii=False, separators=(",", ":"))
     return {"name": name, "json": source, "encode": encode, "decode": decode}
 
 
@@ -319,7 +331,8 @@ def main():
             if args.only not in name:
                 continue
             case = line(name, tokenizer, texts, lists)
-            out.write(json.dumps(case, ensure_ascii=False, separators=(",", ":")) + "\n")
+            if case is not None:
+                out.write(json.dumps(case, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 main()

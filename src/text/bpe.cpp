@@ -111,12 +111,15 @@ Bpe::Bpe(const Vocab& vocab, BpeOptions options, std::span<const float> scores)
     }
   }
   index_tokens();
-  all_bytes_ = std::find(bytes_.begin(), bytes_.end(), kNoToken) == bytes_.end();
+  all_bytes_ = std::none_of(bytes_.begin(), bytes_.end(),
+                            [&](Token token) { return token == kNoToken || vocab.kind(token) == TokenKind::kControl; });
 }
 
 void Bpe::index_tokens() {
+  const bool by_name = options_.ignore_merges || affixed();
   for (Token token = 0; token < static_cast<Token>(vocab_->size()); token++) {
     const std::string_view text = vocab_->bytes(token);
+    if (by_name && vocab_->kind(token) == TokenKind::kControl && vocab_->find(text) == token) has_control_ = true;
     if (options_.byte_fallback && vocab_->kind(token) == TokenKind::kByte) {
       const auto byte = parse_byte_token(text);
       if (byte) bytes_[*byte] = token;
@@ -125,14 +128,15 @@ void Bpe::index_tokens() {
     cuts_.add(text);
     uint32_t cp = 0;
     const bool character = !options_.byte_level && text.size() <= 4 && utf8_decode(text, 0, cp) == text.size();
-    if (character && takes_part(token) && vocab_->find(text) == token) characters_.add(cp, token);
+    if (character && vocab_->find(text) == token && takes_part(token)) characters_.add(cp, token);
   }
 }
 
-// Text never becomes a control or unknown token, whatever the merges say.
-bool Bpe::takes_part(Token token) const {
+// Text never becomes an unknown token, whatever the merges say.
+bool Bpe::takes_part(Token token) {
   const TokenKind kind = vocab_->kind(token);
-  return kind != TokenKind::kControl && kind != TokenKind::kUnknown;
+  has_control_ = has_control_ || kind == TokenKind::kControl;
+  return kind != TokenKind::kUnknown;
 }
 
 Bpe::MergeIds Bpe::merge_ids(std::string_view left, std::string_view right, Token guess, std::string& joined) const {
@@ -167,7 +171,8 @@ void Bpe::add_merge(Token left, Token right, Token whole) {
   if (parse_byte_token(vocab_->bytes(left)) || parse_byte_token(vocab_->bytes(right))) cuts_allowed_ = false;
 }
 
-void Bpe::start_bytes(std::string_view word, Symbols& symbols) const {
+void Bpe::start_bytes(std::string_view word, ModelScratch& scratch) const {
+  Symbols& symbols = scratch.symbols;
   if (all_bytes_) {
     symbols.tokens.resize(word.size());
     for (size_t i = 0; i < word.size(); i++) symbols.tokens[i] = bytes_[static_cast<unsigned char>(word[i])];
@@ -176,7 +181,7 @@ void Bpe::start_bytes(std::string_view word, Symbols& symbols) const {
   symbols.tokens.clear();
   bool pending = false;
   for (const char c : word) {
-    const Token token = bytes_[static_cast<unsigned char>(c)];
+    const Token token = open(bytes_[static_cast<unsigned char>(c)], scratch);
     if (token != kNoToken) {
       if (pending) symbols.tokens.push_back(options_.unknown);
       pending = false;
@@ -189,21 +194,17 @@ void Bpe::start_bytes(std::string_view word, Symbols& symbols) const {
   if (pending) symbols.tokens.push_back(options_.unknown);
 }
 
-bool Bpe::push_fallback(std::string_view text, Symbols& symbols) const {
+bool Bpe::push_fallback(std::string_view text, ModelScratch& scratch) const {
   if (!options_.byte_fallback) return false;
   for (const char c : text) {
-    if (bytes_[static_cast<unsigned char>(c)] == kNoToken) return false;
+    if (open(bytes_[static_cast<unsigned char>(c)], scratch) == kNoToken) return false;
   }
-  for (const char c : text) symbols.tokens.push_back(bytes_[static_cast<unsigned char>(c)]);
+  for (const char c : text) scratch.symbols.tokens.push_back(bytes_[static_cast<unsigned char>(c)]);
   return true;
 }
 
-Token Bpe::named(std::string_view text) const {
-  const Token token = vocab_->find(text);
-  return token != kNoToken && takes_part(token) ? token : kNoToken;
-}
-
-void Bpe::start_characters(std::string_view word, Symbols& symbols) const {
+void Bpe::start_characters(std::string_view word, ModelScratch& scratch) const {
+  Symbols& symbols = scratch.symbols;
   symbols.tokens.clear();
   bool pending = false;  // an unknown token not yet written: bytes go before it, known characters behind
   std::string name;
@@ -214,12 +215,12 @@ void Bpe::start_characters(std::string_view word, Symbols& symbols) const {
       name.assign(pos > 0 ? options_.prefix : "").append(text).append(end == word.size() ? options_.suffix : "");
       text = name;
     }
-    const Token token = affixed() ? named(text) : characters_.find(char_at(word, pos));
+    const Token token = affixed() ? named(text, scratch) : open(characters_.find(char_at(word, pos)), scratch);
     if (token != kNoToken) {
       if (pending) symbols.tokens.push_back(options_.unknown);
       pending = false;
       symbols.tokens.push_back(token);
-    } else if (!push_fallback(text, symbols) && options_.unknown != kNoToken) {
+    } else if (!push_fallback(text, scratch) && options_.unknown != kNoToken) {
       if (pending && !options_.fuse_unknown) symbols.tokens.push_back(options_.unknown);
       pending = true;
     }
@@ -229,7 +230,8 @@ void Bpe::start_characters(std::string_view word, Symbols& symbols) const {
 }
 
 // Symbols that no token stands for become bytes or the unknown token, neighbours of which are one.
-void Bpe::emit_scored(std::string_view word, const Symbols& symbols, std::vector<Token>& out) const {
+void Bpe::emit_scored(std::string_view word, const ModelScratch& scratch, std::vector<Token>& out) const {
+  const Symbols& symbols = scratch.symbols;
   bool was_unknown = false;
   for (size_t i = 0; i < symbols.size(); i++) {
     bool unknown = false;
@@ -238,7 +240,7 @@ void Bpe::emit_scored(std::string_view word, const Symbols& symbols, std::vector
     } else {
       const size_t before = out.size();
       for (const char c : word.substr(symbols.begins[i], symbols.begins[i + 1] - symbols.begins[i])) {
-        const Token byte = bytes_[static_cast<unsigned char>(c)];
+        const Token byte = open(bytes_[static_cast<unsigned char>(c)], scratch);
         unknown = unknown || byte == kNoToken;
         out.push_back(byte);
       }
@@ -256,7 +258,7 @@ void Bpe::merge_scored(std::string_view part, ModelScratch& scratch, std::vector
   symbols.clear();
   for (size_t pos = 0; pos < part.size();) {
     const size_t end = pos + char_length(part[pos]);
-    symbols.push(characters_.find(char_at(part, pos)), end);
+    symbols.push(open(characters_.find(char_at(part, pos)), scratch), end);
     pos = end;
   }
   const size_t longest = vocab_->longest();
@@ -265,32 +267,35 @@ void Bpe::merge_scored(std::string_view part, ModelScratch& scratch, std::vector
     const Token token = vocab_->find(part.substr(begin, end - begin));
     return token == kNoToken ? kNoMerge : Merge{score_ranks_[static_cast<size_t>(token)], token};
   });
-  emit_scored(part, symbols, out);
+  emit_scored(part, scratch, out);
 }
 
 void Bpe::merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
   if (options_.by_score) return merge_scored(part, scratch, out);
   Symbols& symbols = scratch.symbols;
-  const auto lookup = [&](Token left, Token right, uint32_t, uint32_t) { return table_.find(left, right); };
+  const auto lookup = [&](Token left, Token right, uint32_t, uint32_t) {
+    return open(table_.find(left, right), scratch);
+  };
   if (options_.byte_level && all_bytes_) {
-    start_bytes(part, symbols);
+    start_bytes(part, scratch);
     const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(part[i])); };
-    merge_symbols<false>(symbols, lookup, [&](size_t i) { return byte_merges_[byte(i) << 8 | byte(i + 1)]; });
+    merge_symbols<false>(symbols, lookup,
+                         [&](size_t i) { return open(byte_merges_[byte(i) << 8 | byte(i + 1)], scratch); });
   } else {
     if (options_.byte_level) {
-      start_bytes(part, symbols);
+      start_bytes(part, scratch);
     } else {
-      start_characters(part, symbols);
+      start_characters(part, scratch);
     }
     merge_symbols<false>(symbols, lookup,
-                         [&](size_t i) { return table_.find(symbols.tokens[i], symbols.tokens[i + 1]); });
+                         [&](size_t i) { return lookup(symbols.tokens[i], symbols.tokens[i + 1], 0, 0); });
   }
   out.insert(out.end(), symbols.tokens.begin(), symbols.tokens.end());
 }
 
 void Bpe::encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const {
   if (!scratch.cache || part.size() > WordCache::kMaxWord) return merge_part(part, scratch, out);
-  const WordCache::Key key(part, kPart);
+  const WordCache::Key key = cache_key(part, kPart, scratch);
   if (scratch.cache->find(key, out)) return;
   const size_t before = out.size();
   merge_part(part, scratch, out);
@@ -298,17 +303,24 @@ void Bpe::encode_part(std::string_view part, ModelScratch& scratch, std::vector<
 }
 
 // An unknown character may fuse with its neighbours.
-bool Bpe::may_cut_before(uint32_t cp) const { return all_bytes_ || characters_.find(cp) != kNoToken; }
+bool Bpe::may_cut_before(uint32_t cp, const ModelScratch& scratch) const {
+  return all_bytes_ || open(characters_.find(cp), scratch) != kNoToken;
+}
 
 void Bpe::encode_parts(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
   if (!cuts_allowed_ || affixed() || (options_.byte_level && !all_bytes_)) return encode_part(word, scratch, out);
   const unsigned char min_byte = options_.byte_level ? 0x80 : 0;
+  // Where unknown characters vanish, those on either side of them are neighbours.
+  const bool vanish = !all_bytes_ && !options_.by_score && options_.unknown == kNoToken;
+  bool known = !vanish || may_cut_before(char_at(word, 0), scratch);
   PackedChar left = packed_char(word, 0);
   size_t begin = 0;
   for (size_t pos = left.length; pos < word.size();) {
     const PackedChar right = packed_char(word, pos);
-    if (static_cast<unsigned char>(word[pos]) >= min_byte && !cuts_.joined(left, right) &&
-        may_cut_before(char_at(word, pos))) {
+    const bool after_known = known;
+    if (vanish) known = may_cut_before(char_at(word, pos), scratch);
+    if (after_known && static_cast<unsigned char>(word[pos]) >= min_byte && !cuts_.joined(left, right) &&
+        may_cut_before(char_at(word, pos), scratch)) {
       encode_part(word.substr(begin, pos - begin), scratch, out);
       begin = pos;
     }
@@ -319,8 +331,8 @@ void Bpe::encode_parts(std::string_view word, ModelScratch& scratch, std::vector
 }
 
 void Bpe::encode_whole(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const {
-  const Token whole = options_.ignore_merges ? vocab_->find(word) : kNoToken;
-  if (whole != kNoToken && takes_part(whole)) {
+  const Token whole = options_.ignore_merges ? named(word, scratch) : kNoToken;
+  if (whole != kNoToken) {
     out.push_back(whole);
   } else if (options_.byte_level && word.size() <= kUncut) {
     merge_part(word, scratch, out);
@@ -333,7 +345,7 @@ void Bpe::encode(std::string_view word, ModelScratch& scratch, std::vector<Token
   const bool repeats =
       options_.byte_level && word.size() <= WordCache::kMaxWord && (word.size() <= kUncut || is_ascii(word));
   if (!repeats || !scratch.cache) return encode_whole(word, scratch, out);
-  const WordCache::Key key(word, kWholeWord);
+  const WordCache::Key key = cache_key(word, kWholeWord, scratch);
   if (scratch.cache->find(key, out)) return;
   const size_t before = out.size();
   encode_whole(word, scratch, out);

@@ -89,7 +89,8 @@ struct BpeOptions {
   std::string suffix = {};
 };
 
-// Holds a pointer to its vocabulary, which must outlive it.
+// Holds a pointer to its vocabulary, which must outlive it. Text becomes a control token only with
+// ModelScratch::control.
 class Bpe final : public TokenModel {
  public:
   // `scores`: one for each token, with by_score only. Throws Error where one is not finite.
@@ -118,19 +119,33 @@ class Bpe final : public TokenModel {
 
  private:
   void index_tokens();
-  void start_bytes(std::string_view word, Symbols& symbols) const;
-  void start_characters(std::string_view word, Symbols& symbols) const;
-  bool push_fallback(std::string_view character, Symbols& symbols) const;
-  void emit_scored(std::string_view word, const Symbols& symbols, std::vector<Token>& out) const;
+  void start_bytes(std::string_view word, ModelScratch& scratch) const;
+  void start_characters(std::string_view word, ModelScratch& scratch) const;
+  bool push_fallback(std::string_view character, ModelScratch& scratch) const;
+  void emit_scored(std::string_view word, const ModelScratch& scratch, std::vector<Token>& out) const;
   void merge_scored(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   void merge_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   void encode_whole(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const;
   void encode_part(std::string_view part, ModelScratch& scratch, std::vector<Token>& out) const;
   void encode_parts(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const;
-  bool takes_part(Token token) const;
+  bool takes_part(Token token);
+  // The token, or kNoToken where text may not become it.
+  Token open(Token token, const ModelScratch& scratch) const {
+    const bool hidden = has_control_ && !scratch.control && token != kNoToken;
+    return hidden && vocab_->kind(token) == TokenKind::kControl ? kNoToken : token;
+  }
+  Merge open(Merge merge, const ModelScratch& scratch) const {
+    return open(merge.token, scratch) == kNoToken ? kNoMerge : merge;
+  }
+  Token named(std::string_view text, const ModelScratch& scratch) const {
+    const Token token = vocab_->find(text);
+    return token == kNoToken || vocab_->kind(token) == TokenKind::kUnknown ? kNoToken : open(token, scratch);
+  }
+  WordCache::Key cache_key(std::string_view word, uint8_t kind, const ModelScratch& scratch) const {
+    return {word, static_cast<uint8_t>(has_control_ && scratch.control ? kind | 2 : kind)};
+  }
   bool affixed() const { return !options_.prefix.empty() || !options_.suffix.empty(); }
-  Token named(std::string_view text) const;
-  bool may_cut_before(uint32_t cp) const;
+  bool may_cut_before(uint32_t cp, const ModelScratch& scratch) const;
 
   const Vocab* vocab_ = nullptr;
   BpeOptions options_;
@@ -138,7 +153,8 @@ class Bpe final : public TokenModel {
   std::vector<Merge> byte_merges_;     // byte_level: of two bytes, first << 8 | second
   std::vector<uint32_t> score_ranks_;  // by_score: of each token
   std::array<Token, 256> bytes_{};     // the token of a byte
-  bool all_bytes_ = false;             // each has one: nothing is unknown
+  bool all_bytes_ = false;             // each has one that text may become: nothing is unknown
+  bool has_control_ = false;           // text could become a control token
   bool cuts_allowed_ = true;  // false: a merge takes a byte of the fallback, whose neighbours cuts_ cannot know
   CharacterTokens characters_;
   Cuts cuts_;

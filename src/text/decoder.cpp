@@ -46,6 +46,12 @@ std::string without(std::string_view text, const std::string& what, std::string_
   return what.empty() || text.find(what) == text.npos ? std::string(text) : replace_all(text, what, by);
 }
 
+std::string with_matches(const DecoderStep& step, std::string_view token) {
+  const size_t limit = 64 * token.size() + (size_t{16} << 20);
+  std::string text;
+  return replace_matches(*step.matcher, token, step.to, limit, text) ? text : std::string(token);
+}
+
 std::string ctc(const DecoderStep& step, std::string_view token) {
   std::string text = without(token, step.from, "");
   return step.flag ? without(tidy(std::move(text)), step.to, " ") : text;
@@ -254,6 +260,8 @@ class DecoderRun {
         const auto byte = parse_byte_token(text);
         return token(i + 1, byte ? std::string(1, static_cast<char>(*byte)) : std::string(text));
       }
+      case Kind::kReplaceMatches:
+        return token(i + 1, with_matches(step, text));
       case Kind::kByteFallback:
         if (const auto byte = parse_byte_token(text)) return add_byte(i, static_cast<char>(*byte));
         end_bytes(i);
@@ -343,6 +351,7 @@ std::string Decoder::bytes(std::string_view entry) const {
     if (step.kind == Kind::kByteLevel) text = from_alphabet(text);
     if (step.kind == Kind::kMetaspace || step.kind == Kind::kBpeSuffix) text = without(text, step.from, " ");
     if (step.kind == Kind::kReplace) text = without(text, step.from, step.to);
+    if (step.kind == Kind::kReplaceMatches) text = with_matches(step, text);
     if (step.kind == Kind::kWordPiece && !fused_[i]) text = word_piece(step, text, false);
     if (step.kind == Kind::kCtc) text = ctc(step, text);
     if (step.kind == Kind::kSpaced) text.insert(0, " ");

@@ -4,26 +4,30 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/matcher.h"
 
 namespace ingot {
 
 struct DecoderStep {
   enum class Kind : uint8_t {
-    kByteLevel,     // written in the alphabet of byte_level.h; what is not stays. All become one text
-    kByteFallback,  // a run of <0x0A> is the text of its bytes, or U+FFFD for each where they are no UTF-8
-    kByteTokens,    // <0x0A> is that byte, whatever its neighbours
-    kMetaspace,     // every `from` a space; in the first token nothing, if `flag`
-    kReplace,       // every `from` (not empty) by `to`
-    kFuse,          // all become one text
-    kStrip,         // up to `start` of the character `from` at the beginning, up to `stop` at the end
-    kWordPiece,     // but for the first: without the prefix `from`, or behind a space; then tidied if `flag`
-    kBpeSuffix,     // every `from` (not empty) a space; in the last token nothing
-    kCtc,           // no token twice in a row, no `from`; if `flag` tidied, and `to` (not empty) a space
-    kSpaced,        // all become one text, a space between two
-    kRepair,        // invalid UTF-8 is U+FFFD; all become one text
+    kByteLevel,       // written in the alphabet of byte_level.h; what is not stays. All become one text
+    kByteFallback,    // a run of <0x0A> is the text of its bytes, or U+FFFD for each where they are no UTF-8
+    kByteTokens,      // <0x0A> is that byte, whatever its neighbours
+    kMetaspace,       // every `from` a space; in the first token nothing, if `flag`
+    kReplace,         // every `from` (not empty) by `to`
+    kReplaceMatches,  // every match of `matcher` by `to`
+    kFuse,            // all become one text
+    kStrip,           // up to `start` of the character `from` at the beginning, up to `stop` at the end
+    kWordPiece,       // but for the first: without the prefix `from`, or behind a space; then tidied if `flag`
+    kBpeSuffix,       // every `from` (not empty) a space; in the last token nothing
+    kCtc,             // no token twice in a row, no `from`; if `flag` tidied, and `to` (not empty) a space
+    kSpaced,          // all become one text, a space between two
+    kRepair,          // invalid UTF-8 is U+FFFD; all become one text
   };
   Kind kind = Kind::kFuse;
   std::string from = {};
@@ -31,6 +35,7 @@ struct DecoderStep {
   size_t start = 0;
   size_t stop = 0;
   bool flag = false;
+  std::shared_ptr<const Matcher> matcher = nullptr;
 };
 
 class Decoder {
@@ -60,7 +65,8 @@ class Decoder {
   bool is_byte_level() const { return steps_.size() == 1 && steps_[0].kind == DecoderStep::Kind::kByteLevel; }
 
   // Appends the text that is settled by one more token, whose entry in the vocabulary is `entry`: valid UTF-8, never a
-  // part of a character. A step over one fused text that needs all of it (kWordPiece, kBpeSuffix, kCtc, kByteLevel)
+  // part of a character. A step over one fused text that needs all of it (kWordPiece, kBpeSuffix, kCtc, kByteLevel,
+  // kReplaceMatches)
   // holds it until finish().
   void push(std::string_view entry, State& state, std::string& out) const;
   // Appends the rest. The beginning of a character is U+FFFD.

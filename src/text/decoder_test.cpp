@@ -68,6 +68,11 @@ TEST(Decoder, WhatMayChangeIsHeldBack) {
   EXPECT_EQ(pushes(strip, {"a ", "  ", "b "}), (Texts{"a", " ", "  b", ""}));
   const Decoder replace = make({{.kind = Kind::kFuse}, {.kind = Kind::kReplace, .from = "aab", .to = "-"}});
   EXPECT_EQ(pushes(replace, {"aa", "a", "ab", "a"}), (Texts{"", "a", "a-", "", "a"}));
+  if (has_regex()) {
+    const Decoder matches =
+        make({{.kind = Kind::kFuse}, {.kind = Kind::kReplaceMatches, .to = "-", .matcher = make_matcher("a+|c")}});
+    EXPECT_EQ(pushes(matches, {"ba", "ab", "c"}), (Texts{"", "", "", "b-b-"}));
+  }
   const Decoder tidy = make({{.kind = Kind::kFuse}, {.kind = Kind::kWordPiece, .from = "##", .flag = true}});
   EXPECT_EQ(pushes(tidy, {"do", " not ", "."}), (Texts{"", "", "", "do not."}));
 }

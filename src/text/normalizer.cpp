@@ -95,21 +95,6 @@ void check_size(size_t size, size_t limit) {
   if (size > limit) throw Error("[tokenizer] normalization makes more than {} bytes of a text", limit);
 }
 
-bool replace_matches(const Matcher& matcher, std::string_view text, std::string_view to, size_t limit,
-                     std::string& out) {
-  std::vector<Piece> matches;
-  if (!text.empty()) matcher.find_all(text, matches);
-  if (matches.empty()) return false;
-  size_t done = 0;
-  for (const Piece match : matches) {
-    out.append(text.substr(done, match.begin - done)).append(to);
-    check_size(out.size(), limit);
-    done = match.end;
-  }
-  out.append(text.substr(done));
-  return true;
-}
-
 bool apply_simple(NormalizerStep::Kind kind, std::string_view text, std::string& out) {
   using Kind = NormalizerStep::Kind;
   switch (kind) {
@@ -191,6 +176,21 @@ static std::string replace_byte(std::string_view text, char from, std::string_vi
   }
   out.resize(out.size() - 4);
   return out;
+}
+
+bool replace_matches(const Matcher& matcher, std::string_view text, std::string_view to, size_t limit,
+                     std::string& out) {
+  std::vector<Piece> matches;
+  if (!text.empty()) matcher.find_all(text, matches);
+  if (matches.empty()) return false;
+  size_t done = 0;
+  for (const Piece match : matches) {
+    out.append(text.substr(done, match.begin - done)).append(to);
+    check_size(out.size(), limit);
+    done = match.end;
+  }
+  out.append(text.substr(done));
+  return true;
 }
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to, size_t limit) {

@@ -55,6 +55,11 @@ class Normalizer {
   std::vector<NormalizerStep> steps_;
 };
 
+// Appends to `out` the text with every match replaced by `to`; false where there is no match, and then nothing is
+// appended. Throws Error where the result would have more than `limit` bytes.
+bool replace_matches(const Matcher& matcher, std::string_view text, std::string_view to, size_t limit,
+                     std::string& out);
+
 // Every `from` in `text` by `to`, left to right. Throws Error where the result would have more than `limit` bytes.
 // REQUIRES: `from` is not empty.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to, size_t limit = SIZE_MAX);

@@ -24,6 +24,8 @@ struct ModelScratch {
   Symbols symbols;
   std::vector<PathNode> path;
   std::vector<size_t> steps;
+  // Text may become control tokens: those that the vocabulary's table of bytes has.
+  bool control = false;
   std::optional<WordCache> cache;  // where the caller wants one; of one model only
 };
 

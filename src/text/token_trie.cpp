@@ -27,7 +27,7 @@ std::vector<Key> sorted_keys(const Vocab& vocab) {
   for (Token token = 0; token < static_cast<Token>(vocab.size()); token++) {
     const TokenKind kind = vocab.kind(token);
     const std::string_view text = vocab.bytes(token);
-    if (kind == TokenKind::kControl || kind == TokenKind::kUnused || kind == TokenKind::kAbsent) continue;
+    if (kind == TokenKind::kUnused || kind == TokenKind::kAbsent) continue;
     if (text.empty() || vocab.find(text) != token) continue;
     if (text.size() > TokenTrie::kMaxLength) {
       throw Error("[tokenizer] token {} ('{}') has {} bytes, at most {} allowed", token, utf8_printable(text),

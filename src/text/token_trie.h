@@ -23,8 +23,8 @@ class TokenTrie {
   static constexpr Node kNone = UINT32_MAX;
 
   TokenTrie() = default;
-  // All tokens that text may become: those of the vocabulary's table of bytes that are neither control nor unused.
-  // Throws Error where one is longer than kMaxLength.
+  // The tokens of the vocabulary's table of bytes but for unused ones. Whether text may become a control token is for
+  // the caller to say. Throws Error where one is longer than kMaxLength.
   explicit TokenTrie(const Vocab& vocab);
 
   // The child of `node` by `byte`, or kNone.

@@ -87,6 +87,8 @@ std::vector<Token> Tokenizer::encode(std::string_view text, const EncodeOptions&
   if (options.add_special) out.insert(out.end(), parts_.prefix.begin(), parts_.prefix.end());
   std::unique_ptr<Scratch> owned = pool_->take();
   Scratch& scratch = *owned;
+  // Where users wrote nothing, a normalized text may still spell a control token, which is one in the library.
+  scratch.model.control = options.parse_special && options.plain.empty();
   parts_.added.split(text, false, {options.parse_special, options.plain}, scratch.segments);
   for (const Segment& segment : scratch.segments) {
     if (segment.token != kNoToken) {
@@ -151,7 +153,7 @@ bool Tokenizer::is_special(Token token) const {
 
 void Tokenizer::append_token(Token token, bool show_special, Decoder::State& state, std::string& out) const {
   if (is_special(token) && !show_special) return;
-  parts_.decoder.push(parts_.vocab->bytes(token), state, out);
+  parts_.decoder.push(parts_.vocab->shown(token), state, out);
 }
 
 std::string Tokenizer::decode(std::span<const Token> tokens, bool show_special) const {
@@ -163,9 +165,8 @@ std::string Tokenizer::decode(std::span<const Token> tokens, bool show_special) 
 }
 
 std::string Tokenizer::token_bytes(Token token) const {
-  const bool special = is_special(token);
-  const std::string_view entry = parts_.vocab->bytes(token);
-  return special ? std::string(entry) : parts_.decoder.bytes(entry);
+  if (is_special(token)) return std::string(parts_.vocab->bytes(token));
+  return parts_.decoder.bytes(parts_.vocab->shown(token));
 }
 
 std::optional<Token> Tokenizer::token_id(std::string_view text) const {

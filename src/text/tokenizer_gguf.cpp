@@ -166,8 +166,8 @@ void load_unigram(const Gguf& gguf, TokenizerParts& parts) {
 // RWKV: at each place the longest token. Entries are bytes with escapes.
 class Greedy final : public TokenModel {
  public:
-  explicit Greedy(const Vocab& vocab, Token unknown) : trie_(vocab), unknown_(unknown) {}
-  void encode(std::string_view piece, ModelScratch&, std::vector<Token>& out) const override {
+  explicit Greedy(const Vocab& vocab, Token unknown) : vocab_(&vocab), trie_(vocab), unknown_(unknown) {}
+  void encode(std::string_view piece, ModelScratch& scratch, std::vector<Token>& out) const override {
     for (size_t pos = 0; pos < piece.size();) {
       Token token = unknown_;
       size_t next = pos + 1;
@@ -175,8 +175,9 @@ class Greedy final : public TokenModel {
       for (size_t end = pos; end < piece.size();) {
         node = trie_.step(node, piece[end++]);
         if (node == TokenTrie::kNone) break;
-        if (trie_.token(node) == kNoToken) continue;
-        token = trie_.token(node);
+        const Token found = trie_.token(node);
+        if (found == kNoToken || (vocab_->kind(found) == TokenKind::kControl && !scratch.control)) continue;
+        token = found;
         next = end;
       }
       if (token != kNoToken) out.push_back(token);
@@ -185,6 +186,7 @@ class Greedy final : public TokenModel {
   }
 
  private:
+  const Vocab* vocab_;
   TokenTrie trie_;
   Token unknown_;
 };

@@ -32,7 +32,8 @@ std::string not_empty(const JsonObject& object, std::string_view key, std::strin
 DecoderStep read_replace(const JsonObject& object) {
   const StagePattern pattern = read_pattern(object, "Replace");
   if (pattern.regex) {
-    throw Error("[tokenizer] a Replace decoder by the pattern {} is not supported", utf8_printable(pattern.text, 400));
+    const auto matcher = make_matcher(pattern.text);
+    return {.kind = Kind::kReplaceMatches, .to = get_string(object, "content"), .matcher = matcher};
   }
   if (pattern.text.empty()) throw Error("[tokenizer] a Replace decoder by the empty string");
   return {.kind = Kind::kReplace, .from = pattern.text, .to = get_string(object, "content")};

@@ -35,6 +35,7 @@ void JsonTokens::add(std::string_view text, int64_t id) {
 void JsonTokens::add(const AddedToken& token, std::string_view shown) {
   Entry& entry = place(token.content, token.id);
   if (!entry.there) entry = {token.content, shown, true, false, false, false};
+  entry.shown = shown;
   entry.added = true;
   entry.special = entry.special || token.special;
 }
@@ -46,12 +47,18 @@ void JsonTokens::fill(bool byte_level, Vocab& vocab) const {
   std::string decoded;
   for (const Entry& entry : entries_) {
     decoded.clear();
-    const bool mapped = byte_level && append_byte_level(entry.shown, decoded);
+    const std::string_view text = entry.in_model ? entry.text : entry.shown;
+    const bool mapped = byte_level && append_byte_level(text, decoded);
     TokenKind kind = entry.special ? TokenKind::kControl : entry.added ? TokenKind::kUserDefined : TokenKind::kNormal;
     if (!entry.there) kind = TokenKind::kAbsent;
     const bool reachable = entry.in_model && !entry.text.empty() && (mapped || !byte_level);
     if (kind == TokenKind::kNormal && !reachable) kind = TokenKind::kUnused;
-    const Token token = vocab.add(mapped ? decoded : entry.shown, kind);
+    const Token token = vocab.add(mapped ? decoded : text, kind);
+    if (text != entry.shown) {
+      decoded.clear();
+      const bool shown_mapped = byte_level && append_byte_level(entry.shown, decoded);
+      vocab.show_as(token, shown_mapped ? decoded : std::string(entry.shown));
+    }
     if (reachable && !vocab.index(token)) {
       throw Error("[tokenizer] '{}' is in the vocabulary twice", utf8_printable(entry.text));
     }

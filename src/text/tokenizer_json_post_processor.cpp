@@ -12,6 +12,8 @@ namespace ingot {
 
 namespace {
 
+constexpr size_t kMaxFrame = 65536;
+
 // Ids may leave gaps: one inside a gap is no token.
 Token token_id(const Json& json, std::string_view what, const Vocab& vocab) {
   const auto id = static_cast<Token>(as_int(json, what, 0, static_cast<int64_t>(vocab.size()) - 1));
@@ -30,35 +32,50 @@ void append_special(const JsonObject& item, const JsonObject* specials, const Vo
   for (const Json& id : *ids) out.push_back(token_id(id, "an id of TemplateProcessing", vocab));
 }
 
-// One side of a template: what stands before the text `name` and what behind it.
-void read_items(const JsonArray& items, std::string_view name, const JsonObject* specials, const Vocab& vocab,
-                std::vector<Token>& before, std::vector<Token>& behind) {
-  bool seen = false;
+// Each list becomes a part of its own for the processor that follows, where kNoToken stands for the text.
+using Parts = std::vector<std::vector<Token>>;
+
+void check_size(const Parts& parts) {
+  size_t size = 0;
+  for (const auto& part : parts) size += part.size();
+  if (size > kMaxFrame) throw Error("[tokenizer] a post_processor that adds more than {} tokens", kMaxFrame);
+}
+
+// The parts of a template, `texts` for its texts A and B.
+Parts read_items(const JsonArray& items, const Parts& texts, const JsonObject* specials, const Vocab& vocab) {
+  Parts parts;
+  size_t size = 0;
   for (const Json& json : items) {
+    size += parts.empty() ? 0 : parts.back().size();
+    if (size > kMaxFrame) break;  // check_size says so
     const JsonObject& item = as_object(json, "an item of TemplateProcessing");
     const JsonObject* sequence = find_object(item, "Sequence");
     if (sequence == nullptr) {
-      append_special(item, specials, vocab, seen ? behind : before);
+      append_special(item, specials, vocab, parts.emplace_back());
       continue;
     }
     const std::string id = get_string(*sequence, "id");
     if (id != "A" && id != "B") throw Error("[tokenizer] TemplateProcessing: the text '{}'", utf8_printable(id));
-    if (name.empty()) continue;
-    if (id != name || seen) throw Error("[tokenizer] TemplateProcessing: single is not one text A and special tokens");
-    seen = true;
+    const size_t which = id == "A" ? 0 : 1;
+    if (which >= texts.size()) {
+      throw Error("[tokenizer] TemplateProcessing: single is not one text A and special tokens");
+    }
+    parts.push_back(texts[which]);
   }
-  if (!seen && !name.empty()) throw Error("[tokenizer] TemplateProcessing: single has no text");
+  return parts;
 }
 
-// Only `single` frames a text; `pair`, for two texts, has to be in order all the same.
-void read_template(const JsonObject& object, const Vocab& vocab, std::vector<Token>& before,
-                   std::vector<Token>& behind) {
+// Both sides have to be in order, whichever frames the text.
+Parts read_template(const JsonObject& object, const Vocab& vocab, const Parts& parts) {
   const JsonArray* single = find_array(object, "single");
   const JsonObject* specials = find_object(object, "special_tokens");
   if (single == nullptr) throw Error("[tokenizer] TemplateProcessing without single");
-  read_items(*single, "A", specials, vocab, before, behind);
-  std::vector<Token> unused;
-  if (const JsonArray* pair = find_array(object, "pair")) read_items(*pair, "", specials, vocab, unused, unused);
+  if (parts.empty() || parts.size() > 2) throw Error("[tokenizer] TemplateProcessing of {} parts", parts.size());
+  const Parts one = read_items(*single, {parts[0]}, specials, vocab);
+  const JsonArray* pair = find_array(object, "pair");
+  if (pair == nullptr && parts.size() == 2) throw Error("[tokenizer] TemplateProcessing without pair");
+  const Parts two = pair == nullptr ? Parts() : read_items(*pair, {parts[0], parts.back()}, specials, vocab);
+  return parts.size() == 1 ? one : two;
 }
 
 // cls and sep of BertProcessing and RobertaProcessing: ["[CLS]", 101].
@@ -71,19 +88,34 @@ Token pair_id(const JsonObject& object, std::string_view key, const Vocab& vocab
 }  // namespace
 
 void read_post_processor(const Json& json, const Vocab& vocab, std::vector<Token>& prefix, std::vector<Token>& suffix) {
+  Parts parts = {{kNoToken}};
   for_each_stage(json, "post_processor", "processors", [&](const JsonObject& object, const std::string& type) {
-    std::vector<Token> before, behind;
     if (type == "TemplateProcessing") {
-      read_template(object, vocab, before, behind);
+      parts = read_template(object, vocab, parts);
     } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-      before.push_back(pair_id(object, "cls", vocab));
-      behind.push_back(pair_id(object, "sep", vocab));
+      const Token cls = pair_id(object, "cls", vocab);
+      const Token sep = pair_id(object, "sep", vocab);
+      for (size_t i = 0; i < parts.size(); i++) {
+        if (i == 0) parts[i].insert(parts[i].begin(), cls);
+        if (i > 0 && type == "RobertaProcessing") parts[i].insert(parts[i].begin(), sep);
+        parts[i].push_back(sep);
+      }
     } else if (type != "ByteLevel") {  // which moves offsets only
       unknown_stage("post_processor", type);
     }
-    prefix.insert(prefix.begin(), before.begin(), before.end());
-    suffix.insert(suffix.end(), behind.begin(), behind.end());
+    check_size(parts);
   });
+  size_t texts = 0;
+  for (const auto& part : parts) {
+    for (const Token token : part) {
+      if (token == kNoToken) {
+        texts++;
+      } else {
+        (texts == 0 ? prefix : suffix).push_back(token);
+      }
+    }
+  }
+  if (texts != 1) throw Error("[tokenizer] a post_processor that gives the text {} times", texts);
 }
 
 }  // namespace ingot

@@ -72,10 +72,6 @@ void read_end_tokens(const std::string& path, TokenizerConfig& config) {
   }
 }
 
-size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::unique_ptr<TokenModel> sentencepiece_model(const SentencePieceOptions& options, std::span<const float> scores,
                                                 const TokenizerParts& parts) {
   const Vocab& vocab = *parts.vocab;
@@ -84,9 +80,9 @@ std::unique_ptr<TokenModel> sentencepiece_model(const SentencePieceOptions& opti
     if (parts.unknown) bpe.unknown = *parts.unknown;
     return std::make_unique<Bpe>(vocab, bpe, scores);
   }
-  // Only normal pieces have a score that counts. A user-defined one gets the best score for each character, so that it
-  // is taken where it stands.
-  float lowest = 0, best = std::numeric_limits<float>::lowest();
+  // Only normal pieces have a score that counts. A user-defined one is to be taken where it stands: SentencePiece gives
+  // it the best score for each byte, but none below the least positive float; readers of GGUF give it 0.
+  float lowest = 0, best = std::numeric_limits<float>::min();
   for (size_t i = 0; i < scores.size(); i++) {
     if (vocab.kind(static_cast<Token>(i)) != TokenKind::kNormal) continue;
     lowest = std::min(lowest, scores[i]);
@@ -97,8 +93,9 @@ std::unique_ptr<TokenModel> sentencepiece_model(const SentencePieceOptions& opti
     const auto token = static_cast<Token>(i);
     const TokenKind kind = vocab.kind(token);
     if (kind == TokenKind::kNormal) continue;
-    normal[i] =
-        kind == TokenKind::kUserDefined ? static_cast<float>(characters(vocab.bytes(token))) * best - 0.1 : lowest;
+    normal[i] = kind != TokenKind::kUserDefined ? lowest
+                : options.single                ? static_cast<float>(vocab.bytes(token).size()) * best - 0.1
+                                                : 0.0;
   }
   UnigramOptions unigram{.byte_fallback = true, .single = options.single, .lowest = lowest};
   if (parts.unknown) unigram.unknown = *parts.unknown;

@@ -34,7 +34,11 @@ Unigram::Unigram(const Vocab& vocab, UnigramOptions options, std::span<const dou
     lowest = std::min(lowest, scores[i]);
   }
   unknown_score_ = options.lowest.value_or(lowest) - kUnknownPenalty;
+  if (options.single) unknown_score_ = static_cast<float>(unknown_score_);
   scores_.resize(vocab.size(), unknown_score_);
+  for (Token token = 0; token < static_cast<Token>(vocab.size()); token++) {
+    control_.push_back(vocab.kind(token) == TokenKind::kControl);
+  }
   bytes_.fill(kNoToken);
   if (options.byte_fallback) {
     for (int i = 0; i < 256; i++) bytes_[static_cast<size_t>(i)] = vocab.find(fmt::format("<0x{:02X}>", i));
@@ -46,7 +50,8 @@ Unigram::Unigram(const Vocab& vocab, UnigramOptions options, std::span<const dou
 }
 
 // Everything that begins at `at`: the best path to each place where a token ends.
-void Unigram::extend(std::string_view piece, size_t at, size_t base, std::vector<PathNode>& nodes) const {
+void Unigram::extend(std::string_view piece, size_t at, size_t base, ModelScratch& scratch) const {
+  std::vector<PathNode>& nodes = scratch.path;
   const double here = nodes[at - base].score;
   const size_t single = at + char_length(piece[at]);
   const auto offer = [&](size_t end, double score, Token token) {
@@ -63,7 +68,7 @@ void Unigram::extend(std::string_view piece, size_t at, size_t base, std::vector
     node = trie_.step(node, piece[end++]);
     if (node == TokenTrie::kNone) break;
     const Token token = trie_.token(node);
-    if (token == kNoToken) continue;
+    if (token == kNoToken || (control_[static_cast<size_t>(token)] && !scratch.control)) continue;
     offer(end, scores_[static_cast<size_t>(token)], token);
     whole = whole || end == single;
   }
@@ -75,10 +80,10 @@ void Unigram::extend(std::string_view piece, size_t at, size_t base, std::vector
   offer(single, unknown_score_, options_.unknown);
 }
 
-void Unigram::write_unknown(std::string_view text, std::vector<Token>& out) const {
+void Unigram::write_unknown(std::string_view text, bool control, std::vector<Token>& out) const {
   // A run of unknown characters may be a token all the same, where scores are odd enough.
   const Token token = vocab_->find(text);
-  if (token != kNoToken && vocab_->kind(token) != TokenKind::kControl) {
+  if (token != kNoToken && (control || !control_[static_cast<size_t>(token)])) {
     out.push_back(token);
     return;
   }
@@ -94,6 +99,13 @@ void Unigram::write_unknown(std::string_view text, std::vector<Token>& out) cons
   if (out.size() == before) out.push_back(options_.unknown);
 }
 
+void Unigram::flush(std::string_view piece, bool control, Unknown& unknown, std::vector<Token>& out) const {
+  if (unknown.begin != unknown.end) {
+    write_unknown(piece.substr(unknown.begin, unknown.end - unknown.begin), control, out);
+  }
+  unknown = {};
+}
+
 // Writes the best path from `base` to `end`.
 void Unigram::trace(std::string_view piece, size_t base, size_t end, ModelScratch& scratch, Unknown& unknown,
                     std::vector<Token>& out) const {
@@ -107,8 +119,7 @@ void Unigram::trace(std::string_view piece, size_t base, size_t end, ModelScratc
       if (unknown.begin == unknown.end) unknown.begin = begin;
       unknown.end = stop;
     } else {
-      if (unknown.begin != unknown.end) write_unknown(piece.substr(unknown.begin, unknown.end - unknown.begin), out);
-      unknown = {};
+      flush(piece, scratch.control, unknown, out);
       out.push_back(token);
     }
     begin = stop;
@@ -116,7 +127,7 @@ void Unigram::trace(std::string_view piece, size_t base, size_t end, ModelScratc
 }
 
 void Unigram::encode(std::string_view piece, ModelScratch& scratch, std::vector<Token>& out) const {
-  if (scratch.cache && scratch.cache->find(piece, out)) return;
+  if (scratch.cache && scratch.cache->find(piece, scratch.control, out)) return;
   const size_t before = out.size();
   std::vector<PathNode>& nodes = scratch.path;
   nodes.assign(1, PathNode{0.0, 0, 0});
@@ -129,11 +140,11 @@ void Unigram::encode(std::string_view piece, ModelScratch& scratch, std::vector<
       nodes.assign(1, PathNode{nodes.back().score, 0, 0});
       base = at;
     }
-    extend(piece, at, base, nodes);
+    extend(piece, at, base, scratch);
   }
   trace(piece, base, piece.size(), scratch, unknown, out);
-  if (unknown.begin != unknown.end) write_unknown(piece.substr(unknown.begin, unknown.end - unknown.begin), out);
-  if (scratch.cache) scratch.cache->put(piece, std::span(out).subspan(before));
+  flush(piece, scratch.control, unknown, out);
+  if (scratch.cache) scratch.cache->put(piece, scratch.control, std::span(out).subspan(before));
 }
 
 }  // namespace ingot

@@ -20,7 +20,8 @@ struct UnigramOptions {
   std::optional<double> lowest = std::nullopt;  // the lowest score; otherwise of all scores
 };
 
-// Holds a pointer to its vocabulary, which must outlive it. Text never becomes a control token.
+// Holds a pointer to its vocabulary, which must outlive it. Text becomes a control token only with
+// ModelScratch::control.
 class Unigram final : public TokenModel {
  public:
   // `scores`: one for each token that the model has, in their order; later tokens of the vocabulary are added ones.
@@ -34,15 +35,17 @@ class Unigram final : public TokenModel {
 
  private:
   struct Unknown;
-  void extend(std::string_view piece, size_t at, size_t base, std::vector<PathNode>& nodes) const;
+  void extend(std::string_view piece, size_t at, size_t base, ModelScratch& scratch) const;
   void trace(std::string_view piece, size_t base, size_t end, ModelScratch& scratch, Unknown& unknown,
              std::vector<Token>& out) const;
-  void write_unknown(std::string_view text, std::vector<Token>& out) const;
+  void flush(std::string_view piece, bool control, Unknown& unknown, std::vector<Token>& out) const;
+  void write_unknown(std::string_view text, bool control, std::vector<Token>& out) const;
 
   const Vocab* vocab_;
   UnigramOptions options_;
   TokenTrie trie_;
   std::vector<double> scores_;
+  std::vector<bool> control_;  // of each token: whether it is a control token
   double unknown_score_ = 0;
   std::array<Token, 256> bytes_{};
 };

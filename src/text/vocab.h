@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ingot {
@@ -48,6 +50,15 @@ class Vocab {
   TokenKind kind(Token token) const { return kinds_[static_cast<size_t>(token)]; }
   void set_kind(Token token, TokenKind kind) { kinds_[static_cast<size_t>(token)] = kind; }
 
+  // Lets the token decode from another text than its bytes. REQUIRES: contains(token).
+  void show_as(Token token, std::string text) { shown_[token] = std::move(text); }
+  // What the token decodes from: its bytes, mostly. REQUIRES: contains(token).
+  std::string_view shown(Token token) const {
+    if (shown_.empty()) return bytes(token);
+    const auto it = shown_.find(token);
+    return it == shown_.end() ? bytes(token) : std::string_view(it->second);
+  }
+
   // The indexed token with these bytes, or kNoToken.
   Token find(std::string_view bytes) const;
   size_t longest() const { return longest_; }  // bytes of the longest indexed token
@@ -62,6 +73,7 @@ class Vocab {
   std::string arena_;
   std::vector<size_t> ends_;  // token i is arena_[ends_[i], ends_[i + 1])
   std::vector<TokenKind> kinds_;
+  std::unordered_map<Token, std::string> shown_;
   std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
   size_t indexed_ = 0;
   size_t longest_ = 0;

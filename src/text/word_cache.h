@@ -27,11 +27,11 @@ class WordCache {
     entries_ = reinterpret_cast<Entry*>((address + sizeof(Entry) - 1) / sizeof(Entry) * sizeof(Entry));
   }
 
-  // A word and its place. `kind` keeps words apart that have the same bytes and not the same tokens: 0 or 1.
+  // A word and its place. `kind` keeps words apart that have the same bytes and not the same tokens: 0 to 3.
   // REQUIRES: 1 to kMaxWord bytes.
   class Key {
    public:
-    Key(std::string_view word, uint8_t kind) : length_(static_cast<uint8_t>(word.size() << 1 | kind)) {
+    Key(std::string_view word, uint8_t kind) : length_(static_cast<uint8_t>(word.size() << 2 | kind)) {
       const char* p = word.data();
       const size_t n = word.size();
       const ShortString head = short_string(p, std::min<size_t>(n, 16));
@@ -67,8 +67,8 @@ class WordCache {
     }
     return false;
   }
-  bool find(std::string_view word, std::vector<Token>& out) const {
-    return !word.empty() && word.size() <= kMaxWord && find(Key(word, 0), out);
+  bool find(std::string_view word, uint8_t kind, std::vector<Token>& out) const {
+    return !word.empty() && word.size() <= kMaxWord && find(Key(word, kind), out);
   }
   // REQUIRES: find() said no.
   void put(const Key& key, std::span<const Token> tokens) {
@@ -81,8 +81,8 @@ class WordCache {
     entry.count = static_cast<uint8_t>(tokens.size());
     std::copy(tokens.begin(), tokens.end(), entry.tokens.begin());
   }
-  void put(std::string_view word, std::span<const Token> tokens) {
-    if (!word.empty() && word.size() <= kMaxWord) put(Key(word, 0), tokens);
+  void put(std::string_view word, uint8_t kind, std::span<const Token> tokens) {
+    if (!word.empty() && word.size() <= kMaxWord) put(Key(word, kind), tokens);
   }
 
  private:

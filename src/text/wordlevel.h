@@ -9,7 +9,8 @@
 
 namespace ingot {
 
-// Holds a pointer to its vocabulary, which must outlive it. Text never becomes a control token.
+// Holds a pointer to its vocabulary, which must outlive it. Text becomes a control token only with
+// ModelScratch::control.
 class WordLevel final : public TokenModel {
  public:
   WordLevel(const Vocab& vocab, Token unknown) : vocab_(&vocab), unknown_(unknown) {}

@@ -17,7 +17,8 @@ struct WordPieceOptions {
   size_t max_characters = 100;  // a longer word is unknown
 };
 
-// Text never becomes a control token.
+// Holds a pointer to its vocabulary, which must outlive it. Text becomes a control token only with
+// ModelScratch::control.
 class WordPiece final : public TokenModel {
  public:
   // Throws Error where a token has more than TokenTrie::kMaxLength bytes.
@@ -27,8 +28,9 @@ class WordPiece final : public TokenModel {
   void encode(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const override;
 
  private:
-  bool write(std::string_view word, std::vector<Token>& out) const;
+  bool write(std::string_view word, bool control, std::vector<Token>& out) const;
 
+  const Vocab* vocab_;
   WordPieceOptions options_;
   TokenTrie trie_;
   TokenTrie::Node continued_ = TokenTrie::kNone;  // behind the prefix
