@@ -120,7 +120,7 @@ TEST(Tokenizer, UnsupportedStagesAreNamed) {
       error(decoder + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a+[b&&c]"},"behavior":"Isolated"})");
   EXPECT_EQ(split.find("[tokenizer] the pattern a+[b&&c] "), 0u) << split;
   EXPECT_EQ(error(R"("decoder":{"type":"Zip"})"), "[tokenizer] the decoder 'Zip' is not supported");
-  EXPECT_NE(error(R"("decoder":{"type":"Replace","pattern":{"Regex":"a+"},"content":""})"), "");
+  EXPECT_NE(error(R"("decoder":{"type":"Replace","pattern":{"Regex":"a+[b&&c]"},"content":""})"), "");
   EXPECT_NE(error(R"("decoder":{"type":"BPEDecoder","suffix":""})"), "");
   EXPECT_NE(error(R"("decoder":{"type":"Strip","content":"ab","start":1,"stop":0})"), "");
   EXPECT_EQ(error(R"("decoder":null)"), "");

@@ -167,14 +167,16 @@ TEST_P(Real, PerplexityEqualsReference) {
   const JsonObject golden_file = golden();
   const JsonObject& expected = *find_object(golden_file, "perplexity");
   const std::vector<float> chunk_nll = float_list(*find_array(expected, "chunk_nll"));
-  // The first 400,000 characters are enough and more for two chunks.
-  const std::vector<int32_t> ids = tokenizer->encode(read_text_file(text_path).substr(0, 20000), {.add_special = true});
+  // Enough and more for eight chunks.
+  const std::vector<int32_t> ids = tokenizer->encode(read_text_file(text_path).substr(0, 30000), {.add_special = true});
   const std::vector<int32_t> first_ids = int_list(expected, "first_ids");
   EXPECT_TRUE(std::equal(first_ids.begin(), first_ids.end(), ids.begin()));
   for (const Kernels kernels : {Kernels::kRef, Kernels::kFast}) {
     TestEngine test(*path, {.threads = 2, .kernels = kernels, .context = 512});
     double got = 0, want = 0;
-    for (size_t c = 0; c < 2; ++c) {
+    // The rounding of x to 8 bits is noise of about 0.5 % on two chunks: more of them make the mark of 0.7 % bite.
+    const size_t chunks = kernels == Kernels::kRef ? 2 : 8;
+    for (size_t c = 0; c < chunks; ++c) {
       std::vector<int32_t> chunk(ids.begin() + static_cast<std::ptrdiff_t>(c * 512),
                                  ids.begin() + static_cast<std::ptrdiff_t>((c + 1) * 512));
       if (tokenizer->adds_bos()) chunk[0] = *tokenizer->bos();
@@ -183,7 +185,7 @@ TEST_P(Real, PerplexityEqualsReference) {
       got += nll;
       want += chunk_nll[c];
     }
-    EXPECT_NEAR(std::exp((got - want) / (2 * 255)), 1, 7e-3);
+    EXPECT_NEAR(std::exp((got - want) / (static_cast<double>(chunks) * 255)), 1, 7e-3);
   }
 }
 
