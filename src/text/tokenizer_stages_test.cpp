@@ -71,6 +71,7 @@ size_t check_file(const std::string& text) {
     std::unique_ptr<Tokenizer> tokenizer;
     const std::string source(json.at("json").as_string());
     const std::string error = error_from([&] { tokenizer = parse_tokenizer_json(source, "/nonexistent/t.json"); });
+    if (error.find("needs PCRE2") != std::string::npos) continue;  // a build without it says so by name
     EXPECT_EQ(error, "");
     if (tokenizer == nullptr) break;
     for (const Json& item : json.at("encode").as_array()) check_encode(*tokenizer, item.as_array());
