@@ -107,7 +107,7 @@ TEST_F(CacheTest, PublishingReplacesAsAWhole) {
     EXPECT_EQ(staging.dir(), home_ + "/partial/org--a");
     write("partial/org--a/new.gguf", "123");
     write("partial/org--a/stale.gguf.0.part");
-    write("partial/org--a/work/x");
+    write("partial/org--a/below/x");
     const CachedModel model = staging.publish({"new.gguf"});
     EXPECT_EQ(model.path, home_ + "/models/org/a/new.gguf");
     EXPECT_EQ(model.bytes, 3u);

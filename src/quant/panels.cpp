@@ -104,7 +104,7 @@ void pack_panel(const Weight& weight, const PackedWeight& packed, int64_t i, std
   const int64_t rows = std::min(kPanelRows, weight.rows - first);
   // Only what no row writes has to be cleared.
   if (rows < kPanelRows || weight.cols % 2 != 0) std::memset(out, 0, static_cast<size_t>(packed.panel_bytes));
-  if (packed.kind == PanelKind::kF16 || packed.kind == PanelKind::kBF16) {
+  if (!is_quantized(packed.kind)) {
     pack_floats(weight, first, rows, packed.kind == PanelKind::kBF16 ? 2 : 1, out);
     return;
   }

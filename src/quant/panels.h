@@ -53,7 +53,10 @@ enum class PanelKind : uint8_t {
   kF16,
   kBF16,
 };
-inline constexpr int kPanelKinds = static_cast<int>(PanelKind::kBF16) + 1;
+// Panels of integers, which read x as int8.
+constexpr bool is_quantized(PanelKind kind) {
+  return kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
+}
 
 // The fields of a quantized kind, for kernels that are compiled once for each.
 template <int kBits_, int kGroup_, ScaleKind kScale_, bool kMin_>

@@ -106,7 +106,7 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
           if (i * kPanelRows + r < stored.weight.rows) stored.weight.decode_row(i * kPanelRows + r, want.data());
           for (int64_t k = 0; k < cols; ++k) {
             float got = 0;
-            if (packed.kind == PanelKind::kF16 || packed.kind == PanelKind::kBF16) {
+            if (!is_quantized(packed.kind)) {
               got = float_at(panel.data(), packed.kind, r, k);
             } else {
               visit_panel(packed.kind,

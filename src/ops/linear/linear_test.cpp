@@ -20,7 +20,7 @@ class SumError {
  public:
   SumError(Buffer& x, const TestWeight& w) : cols_(w.weight().rows), errors_(static_cast<size_t>(x.rows() * cols_)) {
     const PanelKind kind = panels_of(w.weight()).kind;
-    const bool quantized = kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
+    const bool quantized = is_quantized(kind);
     const bool rounded = kind == PanelKind::kBF16 && cpu::kernels().panels->to_bf16 != nullptr;
     const double terms = kind == PanelKind::kNone ? static_cast<double>(x.cols()) / 16 : static_cast<double>(x.cols());
     const double roundings = 2 * (terms + 8) * kEps;

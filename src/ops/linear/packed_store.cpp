@@ -38,8 +38,7 @@ const PackedWeight* PackedStore::pack(const Weight& weight, ThreadPool& pool) {
   if (const auto known = packed_.find(key); known != packed_.end()) return known->second.get();
   auto packed = std::make_unique<PackedWeight>(panels_of(weight));
   if (packed->kind == PanelKind::kNone) return nullptr;
-  const bool quantized = packed->kind != PanelKind::kF16 && packed->kind != PanelKind::kBF16;
-  if (quantized && weight.cols <= short_cols_) return nullptr;
+  if (is_quantized(packed->kind) && weight.cols <= short_cols_) return nullptr;
   std::byte* memory = allocate(packed->bytes());
   packed->data = memory;
   const int64_t panels = packed->panels();

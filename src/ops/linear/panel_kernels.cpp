@@ -3,7 +3,7 @@
 namespace ingot::cpu {
 
 int64_t expanded_bytes(const PackedWeight& weight, int64_t panels) {
-  if (weight.kind == PanelKind::kF16 || weight.kind == PanelKind::kBF16) return 0;
+  if (!is_quantized(weight.kind)) return 0;
   return panels * visit_panel(weight.kind, [&](auto layout) {
            const int64_t floats = kPanelRows * (layout.kMin ? 2 : 1);
            return weight.cols * kPanelRows + weight.cols / layout.kGroup * floats * int64_t{4};

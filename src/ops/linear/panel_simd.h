@@ -57,60 +57,13 @@ inline Floats second_bf16(const uint8_t* p) {
 }
 inline Ints all_ints(int32_t x) { return _mm512_set1_epi32(x); }
 
-#if defined(__AVX512VNNI__)
-template <int kBits>
-struct Dot {
-  static constexpr bool kWide = false;
-  static constexpr int32_t kLess = 0;
-  Ints sum{};
-  void begin(int32_t start) { sum = all_ints(start); }
-  void add(Weights w, const int8_t* x, const int16_t*) {
-    int32_t quad;
-    __builtin_memcpy(&quad, x, 4);
-    sum = _mm512_dpbusd_epi32(sum, w, all_ints(quad));
-  }
-  Ints result() const { return sum; }
-};
-#else
-template <int kBits>
-struct Dot;
-// Up to 16 products of 15 · 127 in 16 bits: 30480.
-template <>
-struct Dot<4> {
-  static constexpr bool kWide = false;
-  static constexpr int32_t kLess = 0;
-  Ints sum{};
-  int32_t start = 0;
-  void begin(int32_t from) {
-    sum = _mm512_setzero_si512();
-    start = from;
-  }
-  void add(Weights w, const int8_t* x, const int16_t*) {
-    int32_t quad;
-    __builtin_memcpy(&quad, x, 4);
-    sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(w, all_ints(quad)));
-  }
-  Ints result() const { return _mm512_add_epi32(_mm512_madd_epi16(sum, _mm512_set1_epi16(1)), all_ints(start)); }
-};
-// Two products of 255 · 127 do not fit 16 bits: even and odd weights as 16 bits each.
-template <>
-struct Dot<8> {
-  static constexpr bool kWide = true;
-  static constexpr int32_t kLess = 0;
-  Ints sum{};
-  void begin(int32_t start) { sum = all_ints(start); }
-  void add(Weights w, const int8_t*, const int16_t* x) {
-    int32_t even, odd;
-    __builtin_memcpy(&even, x, 4);
-    __builtin_memcpy(&odd, x + 2, 4);
-    const Ints w_even = _mm512_and_si512(w, _mm512_set1_epi16(255));
-    const Ints w_odd = _mm512_maskz_srli_epi16(~0u, w, 8);
-    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(w_even, all_ints(even)));
-    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(w_odd, all_ints(odd)));
-  }
-  Ints result() const { return sum; }
-};
-#endif
+inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+inline Ints add_shorts(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
+inline Ints multiply_bytes(Weights w, Ints x) { return _mm512_maddubs_epi16(w, x); }
+inline Ints multiply_shorts(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
+inline Ints all_shorts(int16_t x) { return _mm512_set1_epi16(x); }
+inline Ints even_bytes(Weights w) { return _mm512_and_si512(w, all_shorts(255)); }
+inline Ints odd_bytes(Weights w) { return _mm512_maskz_srli_epi16(~0u, w, 8); }
 
 #elif defined(__AVX2__)
 
@@ -147,42 +100,13 @@ inline Floats second_bf16(const uint8_t* p) {
 }
 inline Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
 
-template <int kBits>
-struct Dot;
-template <>
-struct Dot<4> {
-  static constexpr bool kWide = false;
-  static constexpr int32_t kLess = 0;
-  Ints sum{};
-  int32_t start = 0;
-  void begin(int32_t from) {
-    sum = _mm256_setzero_si256();
-    start = from;
-  }
-  void add(Weights w, const int8_t* x, const int16_t*) {
-    int32_t quad;
-    __builtin_memcpy(&quad, x, 4);
-    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, all_ints(quad)));
-  }
-  Ints result() const { return _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), all_ints(start)); }
-};
-template <>
-struct Dot<8> {
-  static constexpr bool kWide = true;
-  static constexpr int32_t kLess = 0;
-  Ints sum{};
-  void begin(int32_t start) { sum = all_ints(start); }
-  void add(Weights w, const int8_t*, const int16_t* x) {
-    int32_t even, odd;
-    __builtin_memcpy(&even, x, 4);
-    __builtin_memcpy(&odd, x + 2, 4);
-    const Ints w_even = _mm256_and_si256(w, _mm256_set1_epi16(255));
-    const Ints w_odd = _mm256_srli_epi16(w, 8);
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(w_even, all_ints(even)));
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(w_odd, all_ints(odd)));
-  }
-  Ints result() const { return sum; }
-};
+inline Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+inline Ints add_shorts(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
+inline Ints multiply_bytes(Weights w, Ints x) { return _mm256_maddubs_epi16(w, x); }
+inline Ints multiply_shorts(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
+inline Ints all_shorts(int16_t x) { return _mm256_set1_epi16(x); }
+inline Ints even_bytes(Weights w) { return _mm256_and_si256(w, all_shorts(255)); }
+inline Ints odd_bytes(Weights w) { return _mm256_srli_epi16(w, 8); }
 
 #else
 
@@ -303,6 +227,59 @@ struct Dot {
 };
 
 #endif
+#endif
+
+#if defined(__AVX512VNNI__)
+template <int kBits>
+struct Dot {
+  static constexpr bool kWide = false;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  void begin(int32_t start) { sum = all_ints(start); }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x, 4);
+    sum = _mm512_dpbusd_epi32(sum, w, all_ints(quad));
+  }
+  Ints result() const { return sum; }
+};
+#elif defined(__AVX2__)
+template <int kBits>
+struct Dot;
+// Up to 16 products of 15 · 127 in 16 bits: 30480.
+template <>
+struct Dot<4> {
+  static constexpr bool kWide = false;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  int32_t start = 0;
+  void begin(int32_t from) {
+    sum = all_ints(0);
+    start = from;
+  }
+  void add(Weights w, const int8_t* x, const int16_t*) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x, 4);
+    sum = add_shorts(sum, multiply_bytes(w, all_ints(quad)));
+  }
+  Ints result() const { return add_ints(multiply_shorts(sum, all_shorts(1)), all_ints(start)); }
+};
+// Two products of 255 · 127 do not fit 16 bits: even and odd weights as 16 bits each.
+template <>
+struct Dot<8> {
+  static constexpr bool kWide = true;
+  static constexpr int32_t kLess = 0;
+  Ints sum{};
+  void begin(int32_t start) { sum = all_ints(start); }
+  void add(Weights w, const int8_t*, const int16_t* x) {
+    int32_t even, odd;
+    __builtin_memcpy(&even, x, 4);
+    __builtin_memcpy(&odd, x + 2, 4);
+    sum = add_ints(sum, multiply_shorts(even_bytes(w), all_ints(even)));
+    sum = add_ints(sum, multiply_shorts(odd_bytes(w), all_ints(odd)));
+  }
+  Ints result() const { return sum; }
+};
 #endif
 
 }  // namespace
