@@ -107,10 +107,11 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   target_compile_definitions(ingot PRIVATE INGOT_VERSION="${PROJECT_VERSION}")
 endif()
 
-# Tests of the whole program: tests/golden/*_test.cpp and tests/issues/*_test.cpp, one program each.
+# Tests of the whole program: tests/golden, tests/issues and tests/sim, one program each.
 if(INGOT_TESTS)
-  foreach(group golden issues)
-    file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${group}/*_test.cpp)
+  # tests/sim has the engine's simulation beside its tests.
+  foreach(group golden issues sim)
+    file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${group}/*.cpp)
     if(tests)
       add_executable(${group}_tests ${tests})
       target_link_libraries(${group}_tests PRIVATE ingot_cli)

@@ -20,6 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How often a wait for the next token looks whether the user has had enough.
+constexpr std::chrono::milliseconds kLookUp{20};
+
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
@@ -107,32 +110,28 @@ Answer answer(Session& session, const Question& question, const std::function<vo
   result.prompt_tokens = static_cast<int>(question.prompt.size());
   TextOut out(session, question, show, result.text);
   Engine& engine = session.engine();
-  const Submitted submitted = engine.submit(make_request(session, question));
-  if (submitted.id < 0) throw Error("[request] {}", submitted.refused);
-
   const Clock::time_point start = Clock::now();
   Clock::time_point first = start;
-  while (!engine.idle()) {
-    if (stop()) {
-      engine.cancel(submitted.id);
-      result.end = AnswerEnd::kInterrupted;
+  const Submission submission = engine.submit(make_request(session, question));
+  if (!submission.stream) throw Error("[request] {}", submission.refused);
+  while (!submission.stream->done()) {
+    if (stop() || out.stopped()) {
+      engine.cancel(submission.id);
+      result.end = out.stopped() ? AnswerEnd::kStop : AnswerEnd::kInterrupted;
       break;
     }
-    for (const Event& event : engine.step()) {
-      const Token token = event.sample.token;
-      if (token >= 0) {
-        if (result.tokens.empty()) first = Clock::now();
-        result.tokens.push_back(token);
-        if (question.sampling.n_logprobs >= 0) result.samples.push_back(event.sample);
-        if (!is_end_token(session, token)) out.push(token);
-      }
-      if (event.finish != FinishReason::kNone) result.end = end_of(event.finish, session, result);
+    const std::optional<Event> event = submission.stream->next_for(kLookUp);
+    if (!event) continue;
+    const Token token = event->sample.token;
+    if (token >= 0) {
+      if (result.tokens.empty()) first = Clock::now();
+      result.tokens.push_back(token);
+      if (question.sampling.n_logprobs >= 0) result.samples.push_back(event->sample);
+      if (!is_end_token(session, token)) out.push(token);
     }
-    if (out.stopped()) {
-      engine.cancel(submitted.id);
-      result.end = AnswerEnd::kStop;
-    }
+    if (event->finish != FinishReason::kNone) result.end = end_of(event->finish, session, result);
   }
+  if (out.stopped()) result.end = AnswerEnd::kStop;
   out.finish();
   const Clock::time_point end = Clock::now();
   if (result.tokens.empty()) first = end;

@@ -54,32 +54,37 @@ double median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-// Prompts of different tokens, so that no seq could share another's work.
-void submit_all(Engine& engine, int batch, const Options& options) {
-  const int vocab = engine.model().hp.vocab;
-  for (int s = 0; s < batch; ++s) {
-    Request request;
-    for (int i = 0; i < options.prompt; ++i) {
-      const auto mixed = (static_cast<uint64_t>(s) * 7919 + static_cast<uint64_t>(i) * 104729 + 13) * 2654435761u;
-      request.prompt.push_back(static_cast<int32_t>((mixed >> 16) % static_cast<uint64_t>(vocab)));
-    }
-    request.max_tokens = options.gen;
-    request.sampling.temperature = 0;
-    const Submitted submitted = engine.submit(std::move(request));
-    if (!submitted.refused.empty()) throw Error("[bench] {}", submitted.refused);
+// Prompts of different tokens; and nothing is left of one run for the next: no seq shares another's work.
+Request request_of(int seq, int vocab, const Options& options) {
+  Request request;
+  for (int i = 0; i < options.prompt; ++i) {
+    const auto mixed = (static_cast<uint64_t>(seq) * 7919 + static_cast<uint64_t>(i) * 104729 + 13) * 2654435761u;
+    request.prompt.push_back(static_cast<int32_t>((mixed >> 16) % static_cast<uint64_t>(vocab)));
   }
+  request.max_tokens = options.gen;
+  request.sampling.temperature = 0;
+  request.reuse_prefix = false;
+  return request;
 }
 
 Times run_once(Engine& engine, int batch, const Options& options) {
-  submit_all(engine, batch, options);
-  Times times;
+  std::vector<Submission> seqs;
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  std::set<SeqId> started;
-  while (!engine.idle()) {
-    for (const Event& event : engine.step()) started.insert(event.seq);
-    if (times.first == 0 && started.size() == static_cast<size_t>(batch)) times.first = elapsed();
-    if (interrupted()) throw Interrupted();
+  // Between two steps: so all of them begin together.
+  engine.call([&](LocalEngine&) {
+    for (int s = 0; s < batch; ++s) seqs.push_back(engine.submit(request_of(s, engine.model().hp.vocab, options)));
+  });
+  for (const Submission& seq : seqs) {
+    if (!seq.stream) throw Error("[bench] {}", seq.refused);
+  }
+  Times times;
+  for (const Submission& seq : seqs) seq.stream->next();
+  times.first = elapsed();
+  for (const Submission& seq : seqs) {
+    while (seq.stream->next()) {
+      if (interrupted()) throw Interrupted();
+    }
   }
   times.whole = elapsed();
   return times;
@@ -102,17 +107,20 @@ Result measure(Engine& engine, int batch, const Options& options) {
 // One profile of the steps that read the prompts, and one of those that make tokens.
 JsonObject profile(Engine& engine, int batch, const Options& options, double read_gbs) {
   run_once(engine, batch, options);
-  submit_all(engine, batch, options);
-  std::set<SeqId> started;
-  const Profile prefill = profile_steps(engine, std::min(options.step_rows, batch * options.prompt), [&] {
-    if (engine.idle() || started.size() == static_cast<size_t>(batch) || interrupted()) return false;
-    for (const Event& event : engine.step()) started.insert(event.seq);
-    return true;
-  });
-  const Profile decode = profile_steps(engine, batch, [&] {
-    if (engine.idle() || interrupted()) return false;
-    engine.step();
-    return true;
+  Profile prefill, decode;
+  engine.call([&](LocalEngine& local) {
+    for (int s = 0; s < batch; ++s) local.submit(request_of(s, local.model().hp.vocab, options));
+    std::set<SeqId> started;
+    prefill = profile_steps(local, std::min(options.step_rows, batch * options.prompt), [&] {
+      if (local.idle() || started.size() == static_cast<size_t>(batch) || interrupted()) return false;
+      for (const Event& event : local.step()) started.insert(event.request);
+      return true;
+    });
+    decode = profile_steps(local, batch, [&] {
+      if (local.idle() || interrupted()) return false;
+      local.step();
+      return true;
+    });
   });
   if (interrupted()) throw Interrupted();
   if (!options.common.json) {
@@ -166,13 +174,17 @@ int run(const Options& options) {
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   OpenEngine opened = open(options);
-  ThreadPool& pool = opened.engine->runner().pool();
-  const double read_gbs = measure_read_gbs(pool);
+  double read_gbs = 0;
+  int threads = 0;
+  opened.engine->call([&](LocalEngine& local) {
+    read_gbs = measure_read_gbs(local.runner().pool());
+    threads = local.runner().pool().threads();
+  });
   const int64_t weight_bytes = opened.model->weights->taken_bytes();
   const InterruptGuard guard;
   JsonArray results;
   if (!options.common.json) {
-    fmt::print("{}, {} threads, reads {:.1f} GB/s; weights {:.1f} MB\n", cpu_name(), pool.threads(), read_gbs,
+    fmt::print("{}, {} threads, reads {:.1f} GB/s; weights {:.1f} MB\n", cpu_name(), threads, read_gbs,
                static_cast<double>(weight_bytes) / 1e6);
     if (!options.profile)
       fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12}\n", "batch", "prompt", "gen", "prefill tok/s",
@@ -193,7 +205,7 @@ int run(const Options& options) {
   }
   if (options.common.json) {
     const JsonObject machine{
-        {"cpu", cpu_name()}, {"gpu", nullptr}, {"threads", pool.threads()}, {"measured_read_gbs", read_gbs}};
+        {"cpu", cpu_name()}, {"gpu", nullptr}, {"threads", threads}, {"measured_read_gbs", read_gbs}};
     fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
   }
   return 0;

@@ -26,7 +26,7 @@ std::string without_layer(const std::string& label) {
 
 }  // namespace
 
-Profile profile_steps(Engine& engine, int rows, const std::function<bool()>& next) {
+Profile profile_steps(LocalEngine& engine, int rows, const std::function<bool()>& next) {
   using Clock = std::chrono::steady_clock;
   Runner& runner = engine.runner();
   runner.profile(true);

@@ -26,7 +26,7 @@ struct Profile {
 };
 
 // Runs one step after the other while `next()` says so; the profile is the mean of a step of `rows` rows.
-Profile profile_steps(Engine& engine, int rows, const std::function<bool()>& next);
+Profile profile_steps(LocalEngine& engine, int rows, const std::function<bool()>& next);
 
 void print_profile(const Profile& profile, const std::string& title, double read_gbs);
 JsonObject profile_json(const Profile& profile);

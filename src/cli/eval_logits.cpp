@@ -25,12 +25,9 @@ struct Options {
 class HiddenStates {
  public:
   HiddenStates(Engine& engine, int n) : states_(static_cast<size_t>(n)) {
-    engine.on_body = [this](const Batch& batch, const Runner& runner) {
-      for (size_t i = 0; i < states_.size(); ++i) {
-        const Tensor& t = runner.output("hidden." + std::to_string(i));
-        for (int r = 0; r < batch.n_rows; ++r) states_[i].emplace_back(t.f32(r), t.f32(r) + t.cols);
-      }
-    };
+    engine.call([this](LocalEngine& local) {
+      local.graph().on_body = [this](const Batch& batch, const Runner& runner) { keep(batch, runner); };
+    });
   }
 
   Json json() const {
@@ -44,6 +41,13 @@ class HiddenStates {
   }
 
  private:
+  void keep(const Batch& batch, const Runner& runner) {
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const Tensor& t = runner.output("hidden." + std::to_string(i));
+      for (int r = 0; r < batch.n_rows; ++r) states_[i].emplace_back(t.f32(r), t.f32(r) + t.cols);
+    }
+  }
+
   std::vector<std::vector<std::vector<float>>> states_;  // [layers + 1][rows][D]
 };
 

@@ -24,10 +24,11 @@ void for_each_logits(Engine& engine, std::vector<int32_t> tokens, int from,
   request.max_tokens = 0;
   request.on_logits = row;
   request.logits_from = from;
-  if (const Submitted submitted = engine.submit(std::move(request)); !submitted.refused.empty()) {
-    throw Error("[eval] {}", submitted.refused);
-  }
-  while (!engine.idle()) engine.step();
+  const Submission submission = engine.submit(std::move(request));
+  if (!submission.stream) throw Error("[eval] {}", submission.refused);
+  FinishReason finish = FinishReason::kNone;
+  while (const std::optional<Event> event = submission.stream->next()) finish = event->finish;
+  if (finish == FinishReason::kError) throw Error("[eval] the engine could not compute the logits");
   if (mapping_damaged()) throw Error("[model] a file of the model was cut short while it was in use");
 }
 

@@ -16,7 +16,8 @@ double log_sum_exp(std::span<const float> x);
 // Index of the largest; the lowest where several are equal.
 int arg_max(std::span<const float> x);
 
-// Runs the tokens through the engine and calls `row` with each position's logits, in order, from `from` on.
+// Runs the tokens through the engine and calls `row` with each position's logits, in order, from `from` on; a thread
+// of the engine calls it while this one waits.
 // Throws Error where the engine refuses them.
 void for_each_logits(Engine& engine, std::vector<int32_t> tokens, int from,
                      const std::function<void(int position, std::span<const float> logits)>& row);

@@ -1,95 +1,125 @@
-// The engine: requests of token ids in, tokens out. Text never enters. Read step() first.
-// Single-threaded: one thread submits, steps and reads the events.
+// The engine as the rest of the program uses it. This border, and no other part of the engine, is thread-safe: any
+// thread submits, reads and cancels; one thread of the engine's own runs the steps.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <memory>
-#include <span>
-#include <string>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
-#include "engine/kv_pages.h"
-#include "engine/scheduler.h"
-#include "engine/sequence.h"
-#include "engine/state_slots.h"
-#include "graph/kv_store.h"
-#include "graph/run.h"
-#include "models/model.h"
+#include "engine/local_engine.h"
 
 namespace ingot {
 
-struct EngineOptions {
-  int threads = 1;
-  int max_seqs = 1;
-  int step_rows = 256;  // budget of rows for a step
-  int chunk_rows = 0;   // rows of one seq in a step; 0: the whole budget
-  int page_rows = 64;
-  int pages = 0;  // of each KV group; 0: enough for max_seqs whole contexts
-  Kernels kernels = Kernels::kFast;
+// What a request's caller reads. Ends with an event whose `finish` is set for every choice.
+// Thread-safe for one reader.
+class Stream {
+ public:
+  // The next event; empty once every choice has ended. Waits for it.
+  std::optional<Event> next();
+  // Likewise, but empty too where none came within `time`.
+  std::optional<Event> next_for(std::chrono::milliseconds time);
+  // Every choice has ended and every event was read.
+  bool done() const;
+
+ private:
+  friend class Engine;
+  void push(const Event& event);
+  std::optional<Event> pop();
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Event> events_;
+  int open_ = 1;       // choices that have not ended
+  bool lost_ = false;  // there was no memory for an event: the last one says so
 };
 
-// What happened to a seq in a step.
-struct Event {
-  SeqId seq = 0;
-  SampleResult sample;  // sample.token is -1 where the step made none
-  FinishReason finish = FinishReason::kNone;
-};
-
-// Either an id, or the reason why the request can never be served.
-struct Submitted {
+// Either a stream, or why there is none.
+struct Submission {
   SeqId id = -1;
-  std::string refused;
+  std::shared_ptr<Stream> stream;
+  std::string refused;  // why the request can never be served
+  bool busy = false;    // not now: the queue is full, or the engine drains
 };
 
 class Engine {
  public:
+  // `model` must outlive the engine.
   Engine(Model& model, const EngineOptions& options);
+  // Cancels what is left.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
-  Submitted submit(Request request);
-  // The seq ends at once; no event is made.
-  void cancel(SeqId id) { scheduler_.remove(id); }
-  bool idle() const { return scheduler_.idle(); }
+  Submission submit(Request request);
+  // As above, but `on_event` is called with each event by the engine's thread: it must not wait. One that throws ends
+  // its own request.
+  Submitted submit(Request request, std::function<void(const Event&)> on_event);
+  // The request's choices end with kCancelled; nothing where it has ended.
+  void cancel(SeqId id);
 
-  // One step of all seqs that the scheduler picks. The events are valid until the next step.
-  std::span<const Event> step();
+  // From now on every submission is told that the engine is busy. Returns whether all requests had ended in time.
+  bool drain(std::chrono::milliseconds time);
+  EngineStats stats() const;
 
-  // Called after the body of each step, with named outputs in place.
-  std::function<void(const Batch& batch, const Runner& runner)> on_body;
+  // Runs `body` on the engine's thread between two steps, and returns when it has.
+  void call(const std::function<void(LocalEngine&)>& body);
 
   const Model& model() const { return model_; }
   const EngineOptions& options() const { return options_; }
-  const Scheduler& scheduler() const { return scheduler_; }
-  const KvPages& pages() const { return pages_; }
-  int64_t kv_bytes() const { return kv_.bytes(); }
-  Runner& runner() { return runner_; }
 
  private:
-  // A row whose logits are wanted.
-  struct Want {
-    int row;
-    Sequence* seq;
-    int position;
-    bool sample;
+  struct Post {
+    SeqId id = -1;
+    std::optional<Request> request;  // none: cancel
+    std::function<void(const Event&)> on_event;
+    const std::function<void(LocalEngine&)>* call = nullptr;
+  };
+  struct Channel {
+    std::function<void(const Event&)> on_event;
+    std::vector<char> open;  // [choices] not ended yet
   };
 
-  void fill(std::span<const Scheduler::Item> items);
-  void fill_seq(int s, const Scheduler::Item& item);
-  std::vector<Want> wants(std::span<const Scheduler::Item> items) const;
-  void run_head(std::span<const Want> wants);
-  void report_logits(std::span<const Want> wants);
-  void collect(Sequence& seq, SampleResult result);
-  std::string refusal(const Request& request) const;
+  void loop();
+  void run_step();
+  void take_posts(std::vector<Post> posts);
+  void admit(Post& post);
+  void finish(SeqId id, FinishReason reason);
+  void deliver();
+  void deliver(const Event& event);
+  void close(SeqId id);
 
-  Model& model_;
+  const Model& model_;
   const EngineOptions options_;
-  const StepLimits limits_;
-  KvPages pages_;
-  KvStore kv_;
-  StateSlots slots_;
-  Runner runner_;
-  Scheduler scheduler_;
-  Batch batch_;
-  std::vector<Event> events_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;   // the engine's thread
+  std::condition_variable quiet_;  // who waits for calls and for the drain
+  // Guarded by mutex_.
+  std::vector<Post> inbox_;
+  EngineStats stats_;
+  int64_t calls_done_ = 0, calls_posted_ = 0;
+  int live_ = 0;    // requests that have not ended
+  int queued_ = 0;  // of them, those that the engine's thread has not seen yet
+  int64_t busy_ = 0;
+  bool draining_ = false;
+  bool stop_ = false;
   SeqId next_id_ = 1;
+
+  // The engine's thread alone.
+  LocalEngine local_;
+  std::unordered_map<SeqId, Channel> channels_;
+  std::vector<Event> undelivered_;  // of the last step: handed out while the next one runs
+  std::vector<SeqId> gone_;         // their callbacks threw: cancelled before the next step
+
+  std::thread thread_;
 };
 
 }  // namespace ingot

@@ -1,53 +1,116 @@
-// Pages of the KV cache: allocation and sharing. Knows nothing of tensors or models.
+// Pages of the KV cache: allocation, sharing, eviction. Knows nothing of tensors, tokens or models.
 // Single-threaded: only the engine thread calls it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace ingot {
 
 using PageId = int32_t;
+inline constexpr PageId kNoPage = -1;
 
-// The pages that one seq holds: for each KV group, page i has the positions [i · page_rows, (i + 1) · page_rows).
+struct PageGroup {
+  int pages = 0;
+  int window = 0;  // rows see the last `window` positions; 0: all
+};
+
+// The pages that one seq holds: for each KV group, page i has the positions [i · page_rows, (i + 1) · page_rows);
+// kNoPage where a window has left them behind.
 struct SeqPages {
   std::vector<std::vector<PageId>> groups;
+  std::vector<int> slid;  // of each group: how many pages at the front were left behind
+};
+
+// The content of a page goes to another before the next step's rows are written.
+struct PageCopy {
+  int group;
+  PageId from, to;
 };
 
 class KvPages {
  public:
-  // `pages[g]` pages in group g.
-  KvPages(const std::vector<int>& pages, int page_rows);
+  KvPages(const std::vector<PageGroup>& groups, int page_rows);
 
-  // Gives `seq` pages in every group until it has room for `rows` positions. All or nothing: on false no page
-  // changed hands.
-  bool grow(SeqPages& seq, int rows);
-  // Takes back what is not needed for the first `rows` positions.
+  // Gives `seq` pages in every group until it has room for `rows` positions. A page that holds position `from` and
+  // that others see too is replaced by a copy of it, appended to `copies`. All or nothing: on false no page changed
+  // hands. REQUIRES: from <= rows.
+  bool grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies);
+  // Of the rows [from, from + want), how many could have their pages now.
+  int rows_that_fit(const SeqPages& seq, int from, int want) const;
+  // Takes back what is not needed for the first `rows` positions, the last page first.
   void truncate(SeqPages& seq, int rows);
   // Takes back everything.
   void release(SeqPages& seq) { truncate(seq, 0); }
+  // Takes back the pages that no row at position >= `from` sees any more.
+  void slide(SeqPages& seq, int from);
+  // `to` holds the first `rows` positions of `from` as well. REQUIRES: `to` holds nothing.
+  void share(const SeqPages& from, SeqPages& to, int rows);
+
+  // Another holder of a page, free or not in use until now.
+  void hold(int group, PageId page);
+  // Gives a page an address: when nobody holds it any more its content stays, until the page is needed.
+  // REQUIRES: it is held.
+  void set_address(int group, PageId page, int32_t address);
+  // Called with a page whose content is lost and the address that it had.
+  std::function<void(int group, PageId page, int32_t address)> on_evict;
 
   // Whether a seq of `rows` positions could ever have its pages, were it alone.
   bool can_ever_fit(int rows) const;
+  // Pages of the group for `rows` positions, at most those that a window leaves.
+  int most_pages(int group, int rows) const;
 
-  int free_pages(int group) const { return static_cast<int>(pools_[static_cast<size_t>(group)].free.size()); }
-  int total_pages(int group) const { return static_cast<int>(pools_[static_cast<size_t>(group)].refs.size()); }
+  int available(int group) const { return free_pages(group) + cached_pages(group); }
+  int free_pages(int group) const { return static_cast<int>(pool(group).free.size()); }
+  int cached_pages(int group) const { return pool(group).n_cached; }
+  int total_pages(int group) const { return static_cast<int>(pool(group).pages.size()); }
   int page_rows() const { return page_rows_; }
   int n_groups() const { return static_cast<int>(pools_.size()); }
-  int refs(int group, PageId page) const { return pools_[static_cast<size_t>(group)].refs[static_cast<size_t>(page)]; }
+  int window(int group) const { return pool(group).window; }
+  int refs(int group, PageId page) const { return at(group, page).refs; }
+  int32_t address(int group, PageId page) const { return at(group, page).address; }
+  int64_t n_evicted() const { return n_evicted_; }
+
+  // The first page of a group that a row at position `from` sees.
+  int first_page(int group, int from) const {
+    const int w = pool(group).window;
+    return w == 0 || from < w ? 0 : (from - w + 1) / page_rows_;
+  }
+  int pages_for(int rows) const { return static_cast<int>((static_cast<int64_t>(rows) + page_rows_ - 1) / page_rows_); }
 
  private:
-  struct Pool {
-    std::vector<int> refs;     // [pages] how many seqs hold the page
-    std::vector<PageId> free;  // exactly the pages with refs 0, the next to give at the back
+  // In exactly one of: free (refs 0, no address), cached (refs 0, an address: in the list of its pool), held (refs >
+  // 0).
+  struct Page {
+    int refs = 0;
+    int32_t address = -1;
+    PageId before = kNoPage, after = kNoPage;  // in the list of cached pages
   };
-  size_t pages_for(int rows) const {
-    return (static_cast<size_t>(rows) + static_cast<size_t>(page_rows_) - 1) / static_cast<size_t>(page_rows_);
-  }
+  struct Pool {
+    int window = 0;
+    std::vector<Page> pages;
+    std::vector<PageId> free;                   // the next to give at the back
+    PageId oldest = kNoPage, newest = kNoPage;  // cached pages by the time when they were last held
+    int n_cached = 0;
+  };
+
+  Pool& pool(int group) { return pools_[static_cast<size_t>(group)]; }
+  const Pool& pool(int group) const { return pools_[static_cast<size_t>(group)]; }
+  Page& at(int group, PageId page) { return pool(group).pages[static_cast<size_t>(page)]; }
+  const Page& at(int group, PageId page) const { return pool(group).pages[static_cast<size_t>(page)]; }
+
+  bool shared_tail(int group, const SeqPages& seq, int from) const;
+  int missing(int group, const SeqPages& seq, int from, int rows) const;
+  PageId take(int group);
+  void drop(int group, PageId page);
+  void cache(Pool& p, PageId page);
+  void uncache(Pool& p, PageId page);
 
   std::vector<Pool> pools_;
   const int page_rows_;
+  int64_t n_evicted_ = 0;
 };
 
 }  // namespace ingot

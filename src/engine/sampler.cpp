@@ -14,13 +14,13 @@ struct Range {
 
 }  // namespace
 
-SampleRow sample_row(const Sequence& seq) {
-  return {.params = &seq.request.sampling,
-          .history = seq.tokens,
+SampleRow sample_row(const Sequence& seq, std::span<const int32_t> history) {
+  return {.params = &seq.request->sampling,
+          .history = history,
           .prompt_tokens = seq.n_prompt(),
           .mask = {},
-          .choice = seq.request.choice,
-          .position = seq.n_tokens()};
+          .choice = seq.choice,
+          .position = static_cast<int32_t>(history.size())};
 }
 
 std::string check_sampling(const SamplingParams& p, int vocab) {

@@ -9,8 +9,8 @@
 
 namespace ingot {
 
-// The row of the sample op that draws the seq's next token.
-SampleRow sample_row(const Sequence& seq);
+// The row of the sample op that draws the token after `history`.
+SampleRow sample_row(const Sequence& seq, std::span<const int32_t> history);
 
 // Empty where the parameters are in range for a vocabulary of `vocab`; otherwise what is wrong, naming the field.
 std::string check_sampling(const SamplingParams& params, int vocab);

@@ -1,85 +1,275 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
 namespace ingot {
 
-void Scheduler::free(Sequence& seq) {
+Scheduler::Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots, PrefixCache* prefix, Pace& pace)
+    : limits_(limits), pages_(pages), slots_(slots), prefix_(prefix), pace_(pace) {
+  running_.reserve(static_cast<size_t>(limits.seqs));
+}
+
+void Scheduler::add(Sequence& seq) {
+  waiting_.enter(seq.request->tenant);
+  if (!seq.held_back) waiting_.add(seq);
+}
+
+void Scheduler::release(Sequence& seq) {
+  CHECK(seq.held_back, "seq {} is not held back", seq.id);
+  seq.held_back = false;
+  waiting_.add(seq);
+}
+
+// Pages, slot and place in the prefix cache.
+void Scheduler::give_back(Sequence& seq) {
   pages_.release(seq.pages);
   seq.kv_len = 0;
-  if (seq.state_slot >= 0) slots_.give(seq.state_slot);
+  seq.addressed = 0;
+  seq.draft.clear();
+  if (seq.prefix_node >= 0) prefix_->release(seq.prefix_node);
+  seq.prefix_node = -1;
+  slots_.give(seq.state_slot);
   seq.state_slot = -1;
+  seq.running = false;
+  std::erase(running_, &seq);
 }
 
-bool Scheduler::remove(SeqId id) {
-  for (auto* list : {&running_, &waiting_}) {
-    const auto it = std::ranges::find_if(*list, [&](const auto& seq) { return seq->id == id; });
-    if (it == list->end()) continue;
-    free(**it);
-    list->erase(it);
-    return true;
+void Scheduler::take_out(Sequence& seq, Plan& plan) {
+  if (!seq.planned) return;
+  const auto it = std::ranges::find(plan.items, &seq, &Plan::Item::seq);
+  CHECK(it != plan.items.end(), "seq {} is in no plan", seq.id);
+  plan.rows -= it->rows;
+  if (!it->decoding) plan.prompt_rows -= it->rows;
+  plan.items.erase(it);
+  plan.changed = true;
+  seq.planned = false;
+}
+
+void Scheduler::remove(Sequence& seq, Plan& plan) {
+  take_out(seq, plan);
+  if (seq.running) {
+    give_back(seq);
+  } else if (!seq.held_back) {
+    waiting_.remove(seq);
   }
-  return false;
+  clear_suspicion(seq);
+  waiting_.leave(seq.request->tenant);
 }
 
-// The first of the waiting becomes a running seq, if there is room for one more.
-bool Scheduler::admit() {
-  if (waiting_.empty() || n_running() >= limits_.seqs) return false;
-  const int slot = slots_.take();
-  if (slot < 0) return false;
-  running_.push_back(std::move(waiting_.front()));
-  waiting_.pop_front();
-  running_.back()->state_slot = slot;
-  return true;
-}
-
-void Scheduler::preempt_last() {
-  free(*running_.back());
-  waiting_.push_front(std::move(running_.back()));
-  running_.pop_back();
+void Scheduler::preempt(Sequence& seq, Plan& plan) {
+  take_out(seq, plan);
+  give_back(seq);
+  waiting_.add(seq);
+  plan.preempted = true;
   ++n_preempted_;
 }
 
-// Pages for `rows` more rows of `seq`, taken from younger seqs if need be.
-bool Scheduler::reserve(Sequence& seq, int rows) {
-  while (!pages_.grow(seq.pages, seq.kv_len + rows)) {
-    if (running_.back().get() == &seq) return false;
-    preempt_last();
+void Scheduler::restart(const Plan& failed, Plan& plan) {
+  for (const Plan::Item& item : failed.items) {
+    if (!item.seq->running) continue;
+    n_suspects_ += item.seq->suspect == 0;
+    item.seq->suspect = std::max(item.seq->suspect, item.begin + item.rows);
+  }
+  while (!running_.empty()) preempt(*running_.back(), plan);
+  plan.clear();
+}
+
+void Scheduler::clear_suspicion(Sequence& seq) {
+  n_suspects_ -= seq.suspect > 0;
+  seq.suspect = 0;
+}
+
+// The running step makes its last token.
+bool Scheduler::will_end(const Sequence& seq) const {
+  const int max = seq.request->max_tokens;
+  return seq.awaited > 0 &&
+         ((max >= 0 && seq.n_made() + seq.awaited >= max) || seq.n_tokens() + seq.awaited >= limits_.context);
+}
+
+// As many of the rows as there are pages for, taken from later seqs where there is none at all.
+bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
+  int fit = 0;
+  while ((fit = pages_.rows_that_fit(seq.pages, seq.kv_len, rows)) == 0) {
+    if (running_.back() == &seq) return false;
+    preempt(*running_.back(), plan);
+  }
+  const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
+  CHECK(grown, "{} rows fit and have no pages", fit);
+  const bool decoding = seq.decoding();
+  plan.items.push_back({&seq, seq.kv_len, fit, decoding});
+  plan.rows += fit;
+  plan.prompt_rows += decoding ? 0 : fit;
+  plan.changed = true;
+  seq.planned = true;
+  return true;
+}
+
+bool Scheduler::place_decoding(Sequence& seq, Plan& plan) {
+  const int rows = std::min(1 + static_cast<int>(seq.draft.size()), limits_.rows - plan.rows);
+  if (rows <= 0 || !place(seq, rows, plan)) return false;
+  seq.draft.resize(static_cast<size_t>(plan.items.back().rows) - 1);
+  return true;
+}
+
+// Rows of prompts that the plan has room for: fewer where others wait for their next token meanwhile.
+int Scheduler::prompt_room(const Plan& plan) const {
+  const bool others_decode = std::ranges::any_of(running_, [](const Sequence* seq) { return seq->decoding(); });
+  const int room = limits_.rows - plan.rows;
+  return others_decode ? std::min(room, pace_.prompt_rows() - plan.prompt_rows) : room;
+}
+
+bool Scheduler::place_prompt(Sequence& seq, Plan& plan) {
+  int rows = std::min({seq.pending(), limits_.chunk, prompt_room(plan)});
+  if (rows <= 0) return false;
+  // Recurrent state is kept at borders of pages: a chunk ends at the last one that it reaches.
+  if (limits_.has_state && prefix_) {
+    const int border = (seq.kv_len + rows) / pages_.page_rows() * pages_.page_rows();
+    if (border > seq.kv_len) rows = border - seq.kv_len;
+  }
+  return place(seq, rows, plan);
+}
+
+// Its rows and nobody else's. Late in the order or not, it has pages when all the others have none.
+void Scheduler::place_alone(Sequence& seq, Plan& plan) {
+  seq.draft.clear();
+  while (!place(seq, std::min({seq.pending(), limits_.rows, limits_.chunk}), plan)) preempt(*running_.front(), plan);
+}
+
+// After a failed step its seqs run one by one: only the one that fails alone is at fault.
+bool Scheduler::quarantined(Plan& plan) {
+  if (n_suspects_ == 0) return false;
+  if (!plan.items.empty()) return true;
+  for (Sequence* seq : running_) {
+    if (seq->suspect == 0) continue;
+    if (seq->awaited == 0 && seq->pending() > 0) place_alone(*seq, plan);
+    return true;
+  }
+  Sequence* seq = waiting_.suspect();
+  if (!seq) return false;  // it is held back
+  while (n_running() >= limits_.seqs) preempt(*running_.back(), plan);
+  begin(*seq, find(*seq), plan);
+  place_alone(*seq, plan);
+  return true;
+}
+
+void Scheduler::extend(Plan& plan) {
+  if (quarantined(plan)) return;
+  // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
+  int kept = 0;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence& seq = *running_[i];
+    if (seq.planned || !seq.decoding() || will_end(seq)) continue;
+    if (seq.request->drafter && seq.awaited > 0) {
+      kept += 1 + limits_.draft;
+    } else {
+      place_decoding(seq, plan);
+    }
+  }
+  plan.rows += kept;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence& seq = *running_[i];
+    if (!seq.planned && !seq.decoding() && seq.pending() > 0 && !will_end(seq)) place_prompt(seq, plan);
+  }
+  while (!plan.preempted && prompt_room(plan) > 0) {
+    Sequence* seq = waiting_.next();
+    if (!seq || !admit(*seq, plan)) break;
+  }
+  plan.rows -= kept;
+}
+
+bool Scheduler::can_fork(const Sequence& seq) const {
+  const Sequence* first = seq.first;
+  const int rows = seq.n_prompt() - 1;
+  if (!first || !first->running || first->kv_len < seq.n_prompt() || rows == 0 || limits_.has_state) return false;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    if (first->pages.slid[static_cast<size_t>(g)] > pages_.first_page(g, rows)) return false;
+  }
+  return !seq.request->on_logits;
+}
+
+PrefixHit Scheduler::find(const Sequence& seq) const {
+  if (seq.prefix_root < 0) return {};
+  // The last row is always computed: its logits are wanted.
+  int rows = seq.n_tokens() - 1;
+  if (seq.request->on_logits) rows = std::min(rows, seq.request->logits_from);
+  return prefix_->find(seq.prefix_root, seq.tokens, rows / pages_.page_rows());
+}
+
+// Whether there are pages for its tokens so far, with one to spare for each running seq: a seq that is let in and soon
+// preempted has cost its prompt twice.
+bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
+  if (running_.empty()) return true;
+  if (n_running() >= limits_.seqs) return false;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    int need = pages_.most_pages(g, seq.n_tokens() + 1);
+    int spare = pages_.available(g);
+    if (can_fork(seq)) {
+      need = 2;
+    } else if (hit.node >= 0) {
+      need -= hit.pages - pages_.first_page(g, hit.pages * pages_.page_rows());
+      spare -= prefix_->idle_pages(hit, g);
+    }
+    if (need + n_running() > spare) return false;
   }
   return true;
 }
 
-std::vector<Scheduler::Item> Scheduler::next() {
-  std::vector<Item> items;
-  int budget = limits_.rows;
-  const int64_t preempted = n_preempted_;
-  const auto schedule = [&](Sequence& seq) {
-    const int rows = std::min({seq.pending(), budget, limits_.chunk});
-    if (rows <= 0) return false;
-    if (!reserve(seq, rows)) return false;
-    items.push_back({&seq, rows});
-    budget -= rows;
-    return true;
-  };
-  // Decoding seqs first, then prompts, each oldest first: a long prompt delays nobody's next token.
-  for (const bool decoding : {true, false}) {
-    for (size_t i = 0; i < running_.size(); ++i) {
-      if ((running_[i]->pending() == 1) == decoding) schedule(*running_[i]);
-    }
+bool Scheduler::admit(Sequence& seq, Plan& plan) {
+  const PrefixHit hit = find(seq);
+  while (!has_room(seq, hit)) {
+    Sequence& last = *running_.back();
+    // Only the more urgent may push others out.
+    if (last.request->priority >= seq.request->priority || before(last, seq)) return false;
+    preempt(last, plan);
   }
-  // No seq that was preempted for an older one comes back in the same step.
-  while (budget > 0 && preempted == n_preempted_ && admit()) {
-    if (!schedule(*running_.back())) {
-      preempt_last();
-      break;
-    }
+  begin(seq, hit, plan);
+  return place_prompt(seq, plan);
+}
+
+void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
+  plan.states.reserve(plan.states.size() + 2);
+  const bool again = std::exchange(seq.begun, true);
+  waiting_.remove(seq);
+  const auto place =
+      std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
+  running_.insert(place, &seq);
+  seq.running = true;
+  seq.state_slot = slots_.take();
+  CHECK(seq.state_slot >= 0, "no slot for seq {}", seq.id);
+  // Where memory runs out below, the seq begins with nothing: so its state is cleared in any case.
+  if (limits_.has_state) plan.states.push_back({.kind = StateOp::Kind::kClear, .to = seq.state_slot});
+  if (can_fork(seq)) {
+    fork(seq);
+  } else if (hit.node >= 0) {
+    prefix_->take(hit, seq.pages);
+    seq.kv_len = hit.pages * pages_.page_rows();
+    seq.addressed = hit.pages;
+    seq.prefix_node = hit.node;
+    prefix_->hold(hit.node);
+  } else if (seq.prefix_root >= 0) {
+    seq.prefix_node = seq.prefix_root;
+    prefix_->hold(seq.prefix_root);
   }
-  // A seq scheduled early may have been preempted for an older one's sake.
-  std::erase_if(items, [](const Item& item) { return item.seq->state_slot < 0; });
-  CHECK(!items.empty() || idle(), "{} seqs run and none can go on", n_running());
-  return items;
+  if (limits_.has_state && hit.node >= 0) {
+    plan.states.push_back({.kind = StateOp::Kind::kCopy, .from = prefix_->snapshot_of(hit.node), .to = seq.state_slot});
+  }
+  if (!again) seq.reused = seq.kv_len;
+}
+
+// The first choice has read the prompt: this one takes its pages and computes the last row again for its own token.
+void Scheduler::fork(Sequence& seq) {
+  const int rows = seq.n_prompt() - 1;
+  pages_.share(seq.first->pages, seq.pages, rows);
+  seq.kv_len = rows;
+  seq.addressed = rows / pages_.page_rows();
+  if (seq.prefix_root < 0) return;
+  const PrefixHit known = prefix_->find(seq.prefix_root, seq.tokens, seq.addressed);
+  if (known.pages != seq.addressed) return;
+  seq.prefix_node = known.node >= 0 ? known.node : seq.prefix_root;
+  prefix_->hold(seq.prefix_node);
 }
 
 }  // namespace ingot

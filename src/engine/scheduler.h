@@ -1,57 +1,117 @@
-// Which seqs run in the next step, and how many rows each: running ones first, in the order of their arrival, under
-// the budget of rows; what is left goes to the chunks of prompts. When pages run out, the youngest seq gives its own
-// back and is computed again later: the oldest can always go on, so every seq ends.
+// Which seqs run in the next step, and how many rows each, under the budget of rows: those who decode first, then
+// prompts in chunks that keep the step short (Pace), then new ones while there are pages for their prompts.
+//
+// Nobody starves and nothing deadlocks: running seqs are in one total order, by arrival with a head start for
+// priority. When pages run out the last of the order gives its own back and is computed again later, so the first can
+// always go on; and everyone becomes the first in time.
+//
 // Single-threaded: only the engine thread calls it.
 #pragma once
 
-#include <deque>
-#include <memory>
 #include <vector>
 
+#include "engine/pace.h"
+#include "engine/prefix_cache.h"
 #include "engine/sequence.h"
 #include "engine/state_slots.h"
+#include "engine/waiting.h"
 
 namespace ingot {
 
 struct SchedulerLimits {
-  int rows = 0;   // of a step
-  int seqs = 0;   // running at once
-  int chunk = 0;  // rows of one seq in a step
+  int rows = 0;     // of a step
+  int seqs = 0;     // running at once
+  int chunk = 0;    // rows of one prompt in a step
+  int context = 0;  // positions of one seq
+  int draft = 0;    // guesses of one seq in a step
+  bool has_state = false;
+};
+
+// The next step. It is made while the step before runs, when the tokens that this one makes are not known yet, and may
+// be extended and cut until it is launched.
+struct Plan {
+  struct Item {
+    Sequence* seq;
+    int begin;  // the first row's position
+    int rows;
+    bool decoding;
+    // Set when the step is launched.
+    int samples = 0;                  // of its last rows, how many are sampled
+    std::vector<int32_t> draft = {};  // the guesses that the rows after the first of these were computed for
+  };
+  std::vector<Item> items;
+  std::vector<PageCopy> copies;
+  std::vector<StateOp> states;
+  int rows = 0;
+  int prompt_rows = 0;     // of them, rows of prompts
+  bool preempted = false;  // somebody gave way: nobody new is let in
+  bool changed = false;    // since the batch was filled
+
+  // REQUIRES: none of its items is marked as planned.
+  void clear() {
+    items.clear();
+    copies.clear();
+    states.clear();
+    rows = prompt_rows = 0;
+    preempted = changed = false;
+  }
 };
 
 class Scheduler {
  public:
-  struct Item {
-    Sequence* seq;
-    int rows;
-  };
+  // What one level of priority is worth: a request goes before those of the level below that came at most so much
+  // earlier, and no stream of urgent ones can hold another up for longer.
+  static constexpr double kPrioritySeconds = 10;
 
-  Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots)
-      : limits_(limits), pages_(pages), slots_(slots) {}
+  Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots, PrefixCache* prefix, Pace& pace);
 
-  void add(std::unique_ptr<Sequence> seq) { waiting_.push_back(std::move(seq)); }
-  // Ends a seq wherever it is and gives its pages back. False where there is no such seq.
-  bool remove(SeqId id);
+  // A new seq; one that is held back counts, and waits for release() before it takes part.
+  void add(Sequence& seq);
+  void release(Sequence& seq);
+  // Ends a seq wherever it is, and takes it out of the plan.
+  void remove(Sequence& seq, Plan& plan);
+  // Takes everything from a running seq: it is computed again from its tokens.
+  void preempt(Sequence& seq, Plan& plan);
+  // A step failed and nobody knows what is in memory: all running seqs are computed again, and those of the step run
+  // alone until they have passed the point where it failed.
+  void restart(const Plan& failed, Plan& plan);
+  // The seq has passed that point.
+  void clear_suspicion(Sequence& seq);
 
-  // The next step; each item's seq has pages for its rows. Empty only when nothing is left to do.
-  std::vector<Item> next();
+  // Adds to the plan what has room in it: each item's seq has pages for its rows.
+  void extend(Plan& plan);
 
-  bool idle() const { return running_.empty() && waiting_.empty(); }
   int n_running() const { return static_cast<int>(running_.size()); }
-  int n_waiting() const { return static_cast<int>(waiting_.size()); }
+  int n_waiting() const { return waiting_.size(); }
+  const std::vector<Sequence*>& running() const { return running_; }
+  Waiting& waiting() { return waiting_; }
   int64_t n_preempted() const { return n_preempted_; }
 
  private:
-  bool admit();
-  bool reserve(Sequence& seq, int rows);
-  void free(Sequence& seq);
-  void preempt_last();
+  bool will_end(const Sequence& seq) const;
+  bool place(Sequence& seq, int rows, Plan& plan);
+  bool place_decoding(Sequence& seq, Plan& plan);
+  bool place_prompt(Sequence& seq, Plan& plan);
+  bool admit(Sequence& seq, Plan& plan);
+  PrefixHit find(const Sequence& seq) const;
+  bool has_room(const Sequence& seq, const PrefixHit& hit) const;
+  void begin(Sequence& seq, const PrefixHit& hit, Plan& plan);
+  void fork(Sequence& seq);
+  bool can_fork(const Sequence& seq) const;
+  int prompt_room(const Plan& plan) const;
+  bool quarantined(Plan& plan);
+  void place_alone(Sequence& seq, Plan& plan);
+  void give_back(Sequence& seq);
+  void take_out(Sequence& seq, Plan& plan);
 
   const SchedulerLimits limits_;
   KvPages& pages_;
   StateSlots& slots_;
-  std::deque<std::unique_ptr<Sequence>> running_;  // oldest first
-  std::deque<std::unique_ptr<Sequence>> waiting_;  // next first
+  PrefixCache* prefix_;  // null: pages are not found again
+  Pace& pace_;
+  std::vector<Sequence*> running_;  // in order
+  Waiting waiting_;
+  int n_suspects_ = 0;
   int64_t n_preempted_ = 0;
 };
 

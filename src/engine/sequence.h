@@ -1,50 +1,57 @@
-// One seq: a request's tokens, what of them is in the KV cache, and what it still wants.
+// One seq: a choice's tokens, what of them is in the KV cache, and what it still wants.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/kv_pages.h"
-#include "ops/sample/sample.h"
+#include "engine/request.h"
 
 namespace ingot {
 
-using SeqId = int64_t;
-
-enum class FinishReason : uint8_t {
-  kNone,       // still running
-  kStop,       // one of the request's end tokens
-  kLength,     // max_tokens, or the context is full
-  kCancelled,  // by the caller
-  kError,      // the logits were not numbers
-  kDamaged,    // a file of the model was cut short while it was in use
-};
-
-struct Request {
-  std::vector<int32_t> prompt;
-  SamplingParams sampling;
-  int max_tokens = -1;              // tokens to make; -1: until the context is full; 0: read the prompt only
-  std::vector<int32_t> end_tokens;  // any of these ends the answer
-  int choice = 0;                   // which of several answers to one request: keys the randomness
-  // Called with the logits of every row from position `logits_from` on; the span is valid during the call.
-  std::function<void(int position, std::span<const float> logits)> on_logits;
-  int logits_from = 0;
-};
-
 struct Sequence {
   SeqId id = 0;
-  Request request;
-  std::vector<int32_t> tokens;  // the prompt, then what was made
-  int kv_len = 0;               // of tokens, how many are in the cache
+  int choice = 0;
+  std::shared_ptr<const Request> request;  // shared by the choices
+  std::vector<int32_t> tokens;             // the prompt, then what was made
+  // Rows in the cache; from the launch of a step on, that step's rows too.
+  int kv_len = 0;
+  // 1 while a step runs that makes a token of it. With a drafter it may make more: such a seq is planned afterwards.
+  int awaited = 0;
+
   SeqPages pages;
-  int state_slot = -1;
+  int state_slot = -1;           // of the recurrent state; -1 while it waits
+  int32_t prefix_root = -1;      // where its tokens begin in the prefix cache; -1: it does not take part
+  int32_t prefix_node = -1;      // the last of its pages that has an address there; -1: no more get one
+  int addressed = 0;             // pages that have one
+  std::vector<int32_t> draft;    // guesses to verify in the planned step
+  std::vector<int32_t> guessed;  // tokens, then the draft: what its rows have seen
+  std::vector<uint32_t> masks;   // [1 + draft, words] what the constraint lets through; empty: all
+
+  Sequence* first = nullptr;         // of a later choice: the first one, while it lives
+  std::vector<Sequence*> followers;  // of the first choice: the others, while they live
+  bool held_back = false;            // waits for the first choice to read the prompt
+
+  int64_t arrived_ns = 0;
+  int64_t rank = 0;         // the lower, the earlier; fixed for life
+  int64_t deadline_ns = 0;  // 0: none
+  bool running = false;     // has a slot
+  bool planned = false;     // is in the plan of the next step
+  bool begun = false;       // has run before
+  bool entered = false;     // the scheduler knows it
+  bool finished = false;    // its last event was made
+  int suspect = 0;          // was in a step that failed: runs alone until so many rows are in the cache
+  int reused = 0;           // rows of the prompt that came from the cache
 
   int n_tokens() const { return static_cast<int>(tokens.size()); }
-  int n_prompt() const { return static_cast<int>(request.prompt.size()); }
+  int n_prompt() const { return static_cast<int>(request->prompt.size()); }
   int n_made() const { return n_tokens() - n_prompt(); }
-  int pending() const { return n_tokens() - kv_len; }  // rows to compute before the next token
+  // Rows to compute before the next token, once the running step has ended.
+  int pending() const { return n_tokens() + awaited - kv_len; }
+  // Its prompt is in the cache: each step gives it a token.
+  bool decoding() const { return pending() == 1 && n_tokens() + awaited > n_prompt(); }
 };
 
 }  // namespace ingot

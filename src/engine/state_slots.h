@@ -1,4 +1,5 @@
-// Slots for the recurrent state of seqs (state-space and linear-attention layers), one for each running seq.
+// Slots for the recurrent state of seqs (state-space and linear-attention layers): one for each running seq, and
+// others for snapshots that the prefix cache keeps.
 // Single-threaded: only the engine thread calls it.
 #pragma once
 
@@ -8,10 +9,24 @@
 
 namespace ingot {
 
+// What happens to states before the rows of the next step run, in this order.
+struct StateOp {
+  enum class Kind : uint8_t {
+    kClear,   // slot `to` is a new seq's
+    kCopy,    // `from` goes to `to`: a snapshot is taken or brought back
+    kAccept,  // of the last step's rows of slot `to` the first `rows` stand
+  };
+  Kind kind;
+  int from = -1;
+  int to = -1;
+  int rows = 0;
+};
+
 class StateSlots {
  public:
-  explicit StateSlots(int n) {
-    for (int i = n - 1; i >= 0; --i) free_.push_back(i);
+  // The slots [first, first + n).
+  StateSlots(int first, int n) : first_(first) {
+    for (int i = n - 1; i >= 0; --i) free_.push_back(first + i);
     used_.assign(static_cast<size_t>(n), false);
   }
 
@@ -20,18 +35,21 @@ class StateSlots {
     if (free_.empty()) return -1;
     const int slot = free_.back();
     free_.pop_back();
-    used_[static_cast<size_t>(slot)] = true;
+    used_[static_cast<size_t>(slot - first_)] = true;
     return slot;
   }
   // REQUIRES: the slot is taken.
   void give(int slot) {
-    CHECK(slot >= 0 && static_cast<size_t>(slot) < used_.size() && used_[static_cast<size_t>(slot)], "slot {}", slot);
-    used_[static_cast<size_t>(slot)] = false;
+    const auto i = static_cast<size_t>(slot - first_);
+    CHECK(slot >= first_ && i < used_.size() && used_[i], "slot {}", slot);
+    used_[i] = false;
     free_.push_back(slot);
   }
   int n_free() const { return static_cast<int>(free_.size()); }
+  int size() const { return static_cast<int>(used_.size()); }
 
  private:
+  const int first_;
   std::vector<int> free_;
   std::vector<bool> used_;
 };

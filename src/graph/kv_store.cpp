@@ -1,5 +1,7 @@
 #include "graph/kv_store.h"
 
+#include <cstring>
+
 #include "base/check.h"
 
 namespace ingot {
@@ -16,7 +18,8 @@ int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows) {
          (layer_page_bytes(group, group.k_dim, page_rows) + layer_page_bytes(group, group.v_dim, page_rows));
 }
 
-KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows) : page_rows_(page_rows) {
+KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows)
+    : groups_(graph.kv_groups), page_rows_(page_rows) {
   CHECK(pages.size() == graph.kv_groups.size(), "{} page counts for {} groups", pages.size(), graph.kv_groups.size());
   int64_t total = 0;
   for (size_t g = 0; g < pages.size(); ++g) total += pages[g] * kv_page_bytes(graph.kv_groups[g], page_rows);
@@ -31,6 +34,17 @@ KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_row
       next = v + pages[g] * layer_page_bytes(group, group.v_dim, page_rows);
       places.push_back({k, v});
     }
+  }
+}
+
+void KvStore::copy_page(int group, int from, int to) const {
+  const KvGroupSpec& spec = groups_[static_cast<size_t>(group)];
+  const auto copy = [&](std::byte* base, int64_t bytes) {
+    std::memcpy(base + to * bytes, base + from * bytes, static_cast<size_t>(bytes));
+  };
+  for (const Place& place : layers_[static_cast<size_t>(group)]) {
+    copy(place.k, layer_page_bytes(spec, spec.k_dim, page_rows_));
+    copy(place.v, layer_page_bytes(spec, spec.v_dim, page_rows_));
   }
 }
 

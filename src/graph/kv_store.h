@@ -17,6 +17,9 @@ class KvStore {
   // Points the KV layers of all nodes to this memory.
   void bind(Graph& graph) const;
 
+  // The content of a page, in all layers of its group, goes to another.
+  void copy_page(int group, int from, int to) const;
+
   int64_t bytes() const { return memory_.bytes(); }
 
  private:
@@ -26,6 +29,7 @@ class KvStore {
   };
   Memory memory_;
   std::vector<std::vector<Place>> layers_;  // [group][index in the group]
+  std::vector<KvGroupSpec> groups_;
   const int page_rows_;
 };
 

@@ -96,10 +96,10 @@ TEST_P(Exact, SampledTokensDoNotDependOnTheBatch) {
     request.sampling.seed = 7;
     return request;
   };
-  const auto collect = [](Engine& engine) {
+  const auto collect = [](LocalEngine& engine) {
     std::map<SeqId, std::vector<int32_t>> tokens;
     while (!engine.idle()) {
-      for (const Event& event : engine.step()) tokens[event.seq].push_back(event.sample.token);
+      for (const Event& event : engine.step()) tokens[event.request].push_back(event.sample.token);
     }
     return tokens;
   };
@@ -112,14 +112,14 @@ TEST_P(Exact, SampledTokensDoNotDependOnTheBatch) {
   }
   for (const int pages : {0, 4}) {
     auto model = std::make_unique<Model>(Model::load(directory(), {}));
-    Engine engine(*model, {.threads = 2, .max_seqs = kSeqs, .step_rows = 48, .chunk_rows = 11, .pages = pages});
+    LocalEngine engine(*model, {.threads = 2, .max_seqs = kSeqs, .step_rows = 48, .chunk_rows = 11, .pages = pages});
     std::vector<SeqId> ids;
     for (int s = 0; s < kSeqs; ++s) ids.push_back(engine.submit(request_of(s)).id);
     const auto together = collect(engine);
     for (size_t s = 0; s < kSeqs; ++s) EXPECT_EQ(together.at(ids[s]), alone[s]) << "seq " << s << ", pages " << pages;
-    for (int g = 0; g < engine.pages().n_groups(); ++g)
-      EXPECT_EQ(engine.pages().free_pages(g), engine.pages().total_pages(g));
-    EXPECT_EQ(engine.scheduler().n_preempted() > 0, pages > 0);
+    for (int g = 0; g < engine.core().pages().n_groups(); ++g)
+      EXPECT_EQ(engine.core().pages().available(g), engine.core().pages().total_pages(g));
+    EXPECT_EQ(engine.core().scheduler().n_preempted() > 0, pages > 0);
   }
 }
 

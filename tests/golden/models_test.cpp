@@ -18,7 +18,7 @@ std::optional<std::string> in_models(const std::string& name) {
   return std::filesystem::exists(path) ? std::optional(path) : std::nullopt;
 }
 
-std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& prompt, int n,
+std::vector<int32_t> greedy(LocalEngine& engine, const std::vector<int32_t>& prompt, int n,
                             std::vector<int32_t> end_tokens) {
   Request request;
   request.prompt = prompt;

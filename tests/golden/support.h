@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/scoring.h"
-#include "engine/engine.h"
+#include "engine/local_engine.h"
 #include "files/json.h"
 #include "models/model.h"
 
@@ -49,23 +49,27 @@ struct RunSetup {
 
 struct TestEngine {
   std::unique_ptr<Model> model;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<LocalEngine> engine;
 
   explicit TestEngine(const std::string& path, const RunSetup& s = {})
       : model(std::make_unique<Model>(Model::load(
             path, {.context = s.context, .keep_hidden = s.keep_hidden, .kv = s.kv, .fuse_off = s.fuse_off}))),
-        engine(std::make_unique<Engine>(*model, EngineOptions{.threads = s.threads,
-                                                              .max_seqs = s.max_seqs,
-                                                              .step_rows = s.step_rows,
-                                                              .chunk_rows = s.chunk_rows,
-                                                              .kernels = s.kernels})) {}
+        engine(std::make_unique<LocalEngine>(*model, EngineOptions{.threads = s.threads,
+                                                                   .max_seqs = s.max_seqs,
+                                                                   .step_rows = s.step_rows,
+                                                                   .chunk_rows = s.chunk_rows,
+                                                                   .kernels = s.kernels})) {}
 };
 
 // The logits of every position.
-inline std::vector<std::vector<float>> all_logits(Engine& engine, const std::vector<int32_t>& tokens) {
+inline std::vector<std::vector<float>> all_logits(LocalEngine& engine, const std::vector<int32_t>& tokens) {
   std::vector<std::vector<float>> rows;
-  for_each_logits(engine, tokens, 0,
-                  [&](int, std::span<const float> logits) { rows.emplace_back(logits.begin(), logits.end()); });
+  Request request;
+  request.prompt = tokens;
+  request.max_tokens = 0;
+  request.on_logits = [&](int, std::span<const float> logits) { rows.emplace_back(logits.begin(), logits.end()); };
+  EXPECT_EQ(engine.submit(std::move(request)).refused, "");
+  while (!engine.idle()) engine.step();
   return rows;
 }
 

@@ -7,7 +7,7 @@
 #include "base/mapping_guard.h"
 #include "cli/save_random.h"
 #include "cli/shapes.h"
-#include "engine/engine.h"
+#include "engine/local_engine.h"
 
 namespace ingot {
 namespace {
@@ -22,7 +22,7 @@ TEST(TruncatedWhileRunning, SeqsEndDamagedAndTheProcessLives) {
   }
   const auto child = [&] {
     Model model = Model::load(path, {});
-    Engine engine(model, {.threads = 2, .max_seqs = 2});
+    LocalEngine engine(model, {.threads = 2, .max_seqs = 2});
     for (int s = 0; s < 2; ++s) {
       Request request;
       request.prompt = {1, 2, 3};

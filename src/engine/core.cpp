@@ -1,0 +1,277 @@
+#include "engine/core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/fill.h"
+#include "engine/sampler.h"
+
+namespace ingot {
+namespace {
+
+// Rows of prompts that go into a step even where the gap between tokens is over its target already.
+constexpr int kLeastPromptRows = 16;
+
+SchedulerLimits scheduler_limits(const CoreOptions& o) {
+  const int chunk = o.chunk_rows ? std::min(o.chunk_rows, o.limits.rows) : o.limits.rows;
+  return {.rows = o.limits.rows,
+          .seqs = o.limits.seqs,
+          .chunk = chunk,
+          .context = o.limits.context,
+          .draft = o.max_draft,
+          .has_state = o.has_state};
+}
+
+std::unique_ptr<PrefixCache> prefix_cache(KvPages& pages, const CoreOptions& o) {
+  if (!o.prefix_cache) return nullptr;
+  return std::make_unique<PrefixCache>(pages, PrefixCacheOptions{.key = o.hash_key,
+                                                                 .hash_bits = o.hash_bits,
+                                                                 .has_state = o.has_state,
+                                                                 .first_snapshot = o.limits.seqs,
+                                                                 .n_snapshots = o.snapshots});
+}
+
+CoreOptions with_clock(CoreOptions o) {
+  if (!o.now_ns) {
+    o.now_ns = [] {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
+    };
+  }
+  return o;
+}
+
+}  // namespace
+
+EngineCore::EngineCore(StepModel& model, const CoreOptions& options)
+    : model_(model),
+      options_(with_clock(options)),
+      pages_(options.groups, options.limits.page_rows),
+      prefix_(prefix_cache(pages_, options)),
+      slots_(0, options.limits.seqs),
+      pace_(options.gap_seconds, kLeastPromptRows, options.limits.rows),
+      scheduler_(scheduler_limits(options), pages_, slots_, prefix_.get(), pace_) {
+  const auto seqs = static_cast<size_t>(options.limits.seqs);
+  for (StepWork& work : works_) work.batch = Batch(options.limits, pages_.n_groups());
+  for (Plan& plan : plans_) plan.items.reserve(seqs);
+  // Nothing that ends a seq may fail for want of memory.
+  events_.reserve(seqs * static_cast<size_t>(3 + options.max_draft));
+  ended_.reserve(seqs);
+}
+
+EngineCore::~EngineCore() {
+  while (!seqs_.empty()) erase(*seqs_.begin()->second, plan());
+}
+
+std::span<Event> EngineCore::step() {
+  const int64_t begun = options_.now_ns();
+  events_.clear();
+  expire();
+  make_plan();
+  if (plan().items.empty()) return events_;
+  const int64_t launched = options_.now_ns();
+  std::string failed = "out of memory";
+  if (launch()) {
+    prepare_next();
+    failed = model_.wait();
+  }
+  const int64_t ended = options_.now_ns();
+  if (failed.empty()) {
+    pace_.measured(plan().rows - plan().prompt_rows, plan().prompt_rows, 1e-9 * static_cast<double>(ended - launched));
+    collect();
+  } else {
+    fail();
+  }
+  ++stats_.steps;
+  plan().clear();
+  current_ = 1 - current_;
+  stats_.step_seconds = 1e-9 * static_cast<double>(ended - launched);
+  stats_.own_seconds = 1e-9 * static_cast<double>(launched - begun + options_.now_ns() - ended);
+  return events_;
+}
+
+// Completes what was prepared while the step before ran: those who came since, those whose next rows depended on it,
+// and the constraints of those who are sampled.
+void EngineCore::make_plan() {
+  plan().preempted = false;  // those that ended since may have left room
+  try {
+    propose();
+    scheduler_.extend(plan());
+  } catch (const std::bad_alloc&) {
+    // What is planned can run; what is not is tried again.
+  }
+  for (const Plan::Item& item : plan().items) {
+    guard(*item.seq, [&] { fill_masks(*item.seq, options_.vocab); });
+  }
+  sweep(plan());
+}
+
+// Guesses of the seqs whose last token is known now.
+void EngineCore::propose() {
+  for (Sequence* seq : scheduler_.running()) {
+    if (!seq->request->drafter || seq->planned || !seq->decoding()) continue;
+    const int made_left =
+        seq->request->max_tokens < 0 ? options_.limits.context : seq->request->max_tokens - seq->n_made();
+    const int most = std::min({options_.max_draft, made_left - 1, options_.limits.context - seq->n_tokens() - 1});
+    guard(*seq, [&] {
+      seq->draft.clear();
+      if (most > 0) seq->request->drafter->propose(seq->tokens, most, seq->draft);
+      const auto bad = std::ranges::find_if(seq->draft, [&](int32_t t) { return t < 0 || t >= options_.vocab; });
+      seq->draft.erase(bad, seq->draft.end());
+      if (static_cast<int>(seq->draft.size()) > most) seq->draft.resize(static_cast<size_t>(std::max(0, most)));
+    });
+  }
+  sweep(plan());
+}
+
+// False where memory ran out before the model was asked.
+bool EngineCore::launch() {
+  StepWork& work = works_[current_];
+  try {
+    if (plan().changed) fill_rows(plan(), options_.limits.page_rows, work);
+    fill_tokens(plan(), options_.vocab, work);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  for (Plan::Item& item : plan().items) {
+    Sequence& seq = *item.seq;
+    seq.kv_len += item.rows;
+    seq.awaited = item.samples > 0 ? 1 : 0;
+    seq.planned = false;
+    scheduler_.waiting().served(seq.request->tenant, item.rows);
+    stats_.drafted += static_cast<int64_t>(seq.draft.size());
+    item.draft = std::exchange(seq.draft, {});
+  }
+  stats_.rows += plan().rows;
+  model_.launch(work);
+  return true;
+}
+
+// While the step runs: the events of the one before are handed out, and the next is planned as if every token were
+// there already and ended nothing.
+void EngineCore::prepare_next() {
+  if (while_running) while_running();
+  try {
+    scheduler_.extend(next_plan());
+    fill_rows(next_plan(), options_.limits.page_rows, works_[1 - current_]);
+    next_plan().changed = false;
+  } catch (const std::bad_alloc&) {
+    next_plan().changed = true;
+  }
+}
+
+void EngineCore::collect() {
+  if (damaged && damaged()) {
+    for (const Plan::Item& item : plan().items) end(*item.seq, FinishReason::kDamaged);
+    sweep(next_plan());
+    return;
+  }
+  size_t result = 0;
+  for (const Plan::Item& item : plan().items) {
+    guard(*item.seq, [&] { collect_item(item, result); });
+    result += static_cast<size_t>(item.samples);
+  }
+  const StepWork& work = works_[current_];
+  for (size_t i = 0; i < work.logits.size(); ++i) {
+    if (!work.threw[i]) continue;
+    const int s = work.batch.seq[static_cast<size_t>(work.logits[i].row)];
+    end(*plan().items[static_cast<size_t>(s)].seq, FinishReason::kError);
+  }
+  sweep(next_plan());
+}
+
+void EngineCore::collect_item(const Plan::Item& item, size_t first) {
+  Sequence& seq = *item.seq;
+  seq.awaited = 0;
+  int standing = 0;
+  for (int i = 0; i < item.samples; ++i) {
+    const int32_t token = works_[current_].results[first + static_cast<size_t>(i)].token;
+    const bool ends = !take_token(seq, std::move(works_[current_].results[first + static_cast<size_t>(i)]));
+    if (ends) return;
+    // A row stands as long as the guess that it was computed for came true.
+    if (i + 1 >= item.samples || item.draft[static_cast<size_t>(i)] != token) break;
+    ++standing;
+  }
+  stats_.accepted += standing;
+  if (!seq.running) return;  // preempted meanwhile: it has the token and nothing in the cache
+  if (!item.draft.empty()) {
+    seq.kv_len -= item.samples - 1 - standing;
+    pages_.truncate(seq.pages, seq.kv_len);
+    if (options_.has_state) {
+      next_plan().states.push_back(
+          {.kind = StateOp::Kind::kAccept, .to = seq.state_slot, .rows = item.rows - (item.samples - 1 - standing)});
+    }
+  }
+  settle(seq);
+  if (seq.request->max_tokens == 0 && seq.pending() == 0) end(seq, FinishReason::kLength);
+}
+
+// The rows are in the cache for good: full pages get addresses, windows move on.
+void EngineCore::settle(Sequence& seq) {
+  const int rows = pages_.page_rows();
+  while (seq.prefix_node >= 0 && (seq.addressed + 1) * rows <= seq.kv_len) {
+    const std::span page(seq.tokens.data() + seq.addressed * rows, static_cast<size_t>(rows));
+    seq.prefix_node = prefix_->add(seq.prefix_node, page, seq.pages, seq.addressed);
+    ++seq.addressed;
+  }
+  if (options_.has_state && prefix_) keep_state(seq);
+  pages_.slide(seq.pages, seq.kv_len);
+  if (seq.suspect > 0 && seq.kv_len >= seq.suspect) scheduler_.clear_suspicion(seq);
+  if (seq.kv_len >= seq.n_prompt()) leave_choices(seq);
+}
+
+void EngineCore::keep_state(Sequence& seq) {
+  if (seq.prefix_node < 0 || seq.kv_len == 0 || seq.kv_len != seq.addressed * pages_.page_rows()) return;
+  next_plan().states.reserve(next_plan().states.size() + 1);
+  const int slot = prefix_->snapshot(seq.prefix_node);
+  if (slot >= 0) next_plan().states.push_back({.kind = StateOp::Kind::kCopy, .from = seq.state_slot, .to = slot});
+}
+
+// The prompt is in the cache: the other choices may share it.
+void EngineCore::leave_choices(Sequence& seq) {
+  for (Sequence* other : seq.followers) {
+    if (other->held_back) scheduler_.release(*other);
+  }
+}
+
+// Appends the token, and says whether the seq goes on.
+bool EngineCore::take_token(Sequence& seq, SampleResult result) {
+  const Request& request = *seq.request;
+  const int32_t token = result.token;
+  if (token < 0) {
+    end(seq, FinishReason::kError);
+    return false;
+  }
+  FinishReason finish = FinishReason::kNone;
+  seq.tokens.push_back(token);
+  if (request.constraint) request.constraint->advance(token);
+  ++stats_.tokens;
+  if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
+      (request.constraint && request.constraint->complete())) {
+    finish = FinishReason::kStop;
+  } else if (seq.n_tokens() >= options_.limits.context ||
+             (request.max_tokens >= 0 && seq.n_made() >= request.max_tokens)) {
+    finish = FinishReason::kLength;
+  }
+  if (seq.n_made() == 1) {
+    stats_.prompt_tokens += seq.n_prompt();
+    stats_.reused_tokens += seq.reused;
+  }
+  events_.push_back({.request = seq.id - (seq.choice - request.first_choice),
+                     .choice = seq.choice - request.first_choice,
+                     .sample = std::move(result),
+                     .finish = finish,
+                     .reused = seq.n_made() == 1 ? seq.reused : 0});
+  if (finish != FinishReason::kNone) {
+    ++stats_.finished;
+    ended_.push_back(&seq);
+    seq.finished = true;
+  }
+  return finish == FinishReason::kNone;
+}
+
+}  // namespace ingot

@@ -1,0 +1,133 @@
+// The engine's heart: requests of token ids in, tokens out, one step after another. Read step() first.
+// Single-threaded and deterministic: model and clock come from outside, so that a simulation can run it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/kv_pages.h"
+#include "engine/pace.h"
+#include "engine/prefix_cache.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/state_slots.h"
+#include "engine/step_model.h"
+
+namespace ingot {
+
+struct CoreOptions {
+  StepLimits limits;
+  int vocab = 0;
+  std::vector<PageGroup> groups;  // of the KV cache
+  int chunk_rows = 0;             // rows of one prompt in a step; 0: the whole budget
+  double gap_seconds = 0;         // target between two tokens of a seq while others' prompts are read; 0: none
+  int max_waiting = 1 << 20;      // requests that may wait
+  int max_draft = 0;              // guesses of one seq in a step
+  bool prefix_cache = true;
+  std::string kv_format = "f32";  // pages of different formats have different addresses
+  uint64_t hash_key = 0;
+  int hash_bits = 64;
+  bool has_state = false;           // the model has recurrent state
+  int snapshots = 0;                // states that the prefix cache may keep
+  std::function<int64_t()> now_ns;  // the clock; the steady clock where empty
+};
+
+// Counted since the start, but for the last group.
+struct EngineStats {
+  int64_t steps = 0, failed_steps = 0;
+  int64_t rows = 0;           // computed
+  int64_t tokens = 0;         // made
+  int64_t prompt_tokens = 0;  // of requests that began
+  int64_t reused_tokens = 0;  // of them, found in the prefix cache
+  int64_t drafted = 0, accepted = 0;
+  int64_t preempted = 0, evicted = 0;
+  int64_t submitted = 0, refused = 0, busy = 0;
+  int64_t finished = 0, cancelled = 0, errors = 0, expired = 0;
+  double step_seconds = 0;  // of the last step
+  double own_seconds = 0;   // of it, when the model did not run
+
+  int running = 0, waiting = 0;
+  int64_t pages = 0, free_pages = 0, cached_pages = 0;
+};
+
+class EngineCore {
+ public:
+  EngineCore(StepModel& model, const CoreOptions& options);
+  ~EngineCore();
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+
+  // Choice c gets the id `id` + c; -1: the next that is free.
+  Submitted submit(Request request, SeqId id = -1);
+  // Why the request can never be served; empty where it can. Any thread may ask.
+  std::string refusal(const Request& request) const;
+  // The request ends at once; no event is made. False where there is none of this id.
+  bool cancel(SeqId request);
+
+  // One step of all seqs that the scheduler picks. The events are valid until the next step.
+  std::span<Event> step();
+  // Called while the step runs: a time for work that needs no result of it.
+  std::function<void()> while_running;
+  // True: a file of the model was cut short, and what was computed from it is worth nothing.
+  std::function<bool()> damaged;
+
+  bool idle() const { return seqs_.empty(); }
+  EngineStats stats() const;
+  const CoreOptions& options() const { return options_; }
+  const Scheduler& scheduler() const { return scheduler_; }
+  const KvPages& pages() const { return pages_; }
+  const PrefixCache* prefix() const { return prefix_.get(); }
+
+ private:
+  std::unique_ptr<Sequence> make_seq(const std::shared_ptr<const Request>& request, SeqId id, int choice);
+  void expire();
+  void propose();
+  void make_plan();
+  bool launch();
+  void prepare_next();
+  void collect();
+  void collect_item(const Plan::Item& item, size_t first);
+  bool take_token(Sequence& seq, SampleResult result);
+  void settle(Sequence& seq);
+  void keep_state(Sequence& seq);
+  void fail();
+  void end(Sequence& seq, FinishReason finish);
+  void sweep(Plan& planned);
+  void erase(Sequence& seq, Plan& planned);
+  void leave_choices(Sequence& seq);
+  // Runs what may throw on behalf of one seq: if it does, that seq ends and no other notices.
+  template <class F>
+  void guard(Sequence& seq, F&& body) {
+    try {
+      body();
+    } catch (...) {
+      end(seq, FinishReason::kError);
+    }
+  }
+  Plan& plan() { return plans_[current_]; }
+  Plan& next_plan() { return plans_[1 - current_]; }
+
+  StepModel& model_;
+  const CoreOptions options_;
+  KvPages pages_;
+  std::unique_ptr<PrefixCache> prefix_;
+  StateSlots slots_;
+  Pace pace_;
+  Scheduler scheduler_;
+  Plan plans_[2];
+  StepWork works_[2];
+  size_t current_ = 0;
+  std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;
+  std::vector<Event> events_;
+  std::vector<Sequence*> ended_;  // to be erased by sweep()
+  EngineStats stats_;
+  int64_t next_deadline_ns_ = 0;
+  SeqId next_id_ = 1;
+};
+
+}  // namespace ingot

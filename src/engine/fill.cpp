@@ -1,0 +1,114 @@
+#include "engine/fill.h"
+
+#include <algorithm>
+
+#include "engine/sampler.h"
+
+namespace ingot {
+namespace {
+
+void fill_seq(Batch& batch, int s, const Plan::Item& item, int page_rows) {
+  const Sequence& seq = *item.seq;
+  const auto si = static_cast<size_t>(s);
+  batch.q_start[si] = batch.n_rows;
+  batch.kv_len[si] = item.begin + item.rows;
+  batch.state_slot[si] = seq.state_slot;
+  const auto first = static_cast<size_t>(batch.n_rows);
+  for (int i = 0; i < item.rows; ++i) {
+    batch.position[first + static_cast<size_t>(i)] = item.begin + i;
+    batch.seq[first + static_cast<size_t>(i)] = s;
+  }
+  for (size_t g = 0; g < batch.groups.size(); ++g) {
+    const std::vector<PageId>& pages = seq.pages.groups[g];
+    std::ranges::copy(pages, batch.groups[g].page_table.begin() + s * int64_t{batch.pages_per_seq});
+    int page = item.begin / page_rows, place = item.begin % page_rows;
+    for (int i = 0; i < item.rows; ++i) {
+      batch.groups[g].slot[first + static_cast<size_t>(i)] = pages[static_cast<size_t>(page)] * page_rows + place;
+      if (++place == page_rows) place = 0, ++page;
+    }
+  }
+  batch.n_rows += item.rows;
+}
+
+bool allowed(std::span<const uint32_t> mask, int32_t token) {
+  return (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
+}
+
+}  // namespace
+
+void fill_rows(const Plan& plan, int page_rows, StepWork& work) {
+  Batch& batch = work.batch;
+  batch.n_rows = 0;
+  batch.n_seqs = static_cast<int>(plan.items.size());
+  batch.n_logits = 0;
+  for (size_t s = 0; s < plan.items.size(); ++s) fill_seq(batch, static_cast<int>(s), plan.items[s], page_rows);
+  batch.q_start[plan.items.size()] = batch.n_rows;
+}
+
+void fill_masks(Sequence& seq, int vocab) {
+  TokenConstraint* constraint = seq.request->constraint.get();
+  const bool too_early = seq.n_made() < seq.request->min_tokens && !seq.request->end_tokens.empty();
+  seq.masks.clear();
+  if (!constraint && !too_early) return;
+  const auto words = (static_cast<size_t>(vocab) + 31) / 32;
+  seq.masks.assign(words * (1 + seq.draft.size()), ~0u);
+  int advanced = 0;
+  for (size_t i = 0; i <= seq.draft.size(); ++i) {
+    const std::span<uint32_t> mask(seq.masks.data() + i * words, words);
+    if (constraint) constraint->mask(mask);
+    if (seq.n_made() + static_cast<int>(i) < seq.request->min_tokens) {
+      for (const int32_t token : seq.request->end_tokens) {
+        if (token >= 0 && token < vocab) mask[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
+      }
+    }
+    // A guess that may not come ends the draft: no row after it will be asked.
+    if (i == seq.draft.size() || !allowed(mask, seq.draft[i])) break;
+    if (constraint) constraint->advance(seq.draft[i]);
+    ++advanced;
+  }
+  if (constraint && advanced > 0) constraint->rollback(advanced);
+}
+
+void fill_tokens(Plan& plan, int vocab, StepWork& work) {
+  work.logits.clear();
+  work.samples.clear();
+  const auto words = (static_cast<size_t>(vocab) + 31) / 32;
+  size_t row = 0;
+  for (Plan::Item& item : plan.items) {
+    Sequence& seq = *item.seq;
+    if (!seq.draft.empty()) {
+      seq.guessed = seq.tokens;
+      seq.guessed.insert(seq.guessed.end(), seq.draft.begin(), seq.draft.end());
+    }
+    const std::vector<int32_t>& tokens = seq.draft.empty() ? seq.tokens : seq.guessed;
+    item.samples = seq.request->max_tokens == 0 ? 0 : std::max(0, item.begin + item.rows - seq.n_tokens() + 1);
+    for (int i = 0; i < item.rows; ++i, ++row) {
+      const int position = item.begin + i;
+      work.batch.token[row] = tokens[static_cast<size_t>(position)];
+      const int sample = i - (item.rows - item.samples);
+      if (sample < 0) continue;
+      const bool asked = seq.request->on_logits && position >= seq.request->logits_from;
+      work.logits.push_back({static_cast<int>(row), position, asked ? &seq.request->on_logits : nullptr});
+      SampleRow params = sample_row(seq, std::span(tokens).first(static_cast<size_t>(position) + 1));
+      if (!seq.masks.empty()) params.mask = std::span(seq.masks).subspan(static_cast<size_t>(sample) * words, words);
+      work.samples.push_back(params);
+    }
+  }
+  // After the rows to sample, those whose logits alone are wanted.
+  row = 0;
+  for (const Plan::Item& item : plan.items) {
+    const Request& request = *item.seq->request;
+    for (int i = 0; i < item.rows - item.samples; ++i) {
+      if (request.on_logits && item.begin + i >= request.logits_from) {
+        work.logits.push_back({static_cast<int>(row) + i, item.begin + i, &request.on_logits});
+      }
+    }
+    row += static_cast<size_t>(item.rows);
+  }
+  work.results.assign(work.samples.size(), {});
+  work.threw.assign(work.logits.size(), 0);
+  work.copies = plan.copies;
+  work.states = plan.states;
+}
+
+}  // namespace ingot

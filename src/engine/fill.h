@@ -1,0 +1,18 @@
+// From a plan to the flat arrays of a step.
+#pragma once
+
+#include "engine/scheduler.h"
+#include "engine/step_model.h"
+
+namespace ingot {
+
+// All but the tokens: rows, positions, slots and page tables. It may run before the step in front has ended.
+void fill_rows(const Plan& plan, int page_rows, StepWork& work);
+
+// The masks of one seq's sampled rows. May throw what its constraint throws.
+void fill_masks(Sequence& seq, int vocab);
+
+// The tokens of the rows, which rows are sampled and how; and what is to be copied before. Sets item.samples.
+void fill_tokens(Plan& plan, int vocab, StepWork& work);
+
+}  // namespace ingot

@@ -1,0 +1,67 @@
+#include "engine/local_engine.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+#include "base/mapping_guard.h"
+#include "graph/kv_store.h"
+
+namespace ingot {
+namespace {
+
+// Logit rows of one run of the head: 16 rows of a vocabulary of 262,144 are 16 MiB.
+constexpr int kLogitRowsOfHead = 16;
+
+StepLimits step_limits(const Model& model, const EngineOptions& options) {
+  return {.rows = options.step_rows,
+          .seqs = options.max_seqs,
+          .logits = std::min(kLogitRowsOfHead, options.step_rows),
+          .context = model.context,
+          .page_rows = options.page_rows};
+}
+
+std::vector<int> page_counts(const Model& model, const EngineOptions& options) {
+  const int per_seq = step_limits(model, options).pages_per_seq();
+  int pages = options.pages ? options.pages : per_seq * options.max_seqs;
+  if (!options.pages && options.kv_bytes > 0) {
+    int64_t one = 0;
+    for (const KvGroupSpec& group : model.graph.kv_groups) one += kv_page_bytes(group, options.page_rows);
+    pages = static_cast<int>(std::min<int64_t>(pages, options.kv_bytes / std::max<int64_t>(one, 1)));
+    if (pages < 1) throw Error("[kv] {} bytes hold no page of the KV cache: one needs {}", options.kv_bytes, one);
+  }
+  return std::vector<int>(model.graph.kv_groups.size(), pages);
+}
+
+CoreOptions core_options(const Model& model, const EngineOptions& options) {
+  CoreOptions core;
+  core.limits = step_limits(model, options);
+  core.vocab = model.hp.vocab;
+  core.chunk_rows = options.chunk_rows;
+  core.gap_seconds = options.gap_ms / 1e3;
+  core.max_waiting = options.max_waiting;
+  core.max_draft = options.max_draft;
+  core.prefix_cache = options.prefix_cache;
+  const std::vector<int> pages = page_counts(model, options);
+  for (size_t g = 0; g < pages.size(); ++g) {
+    const KvGroupSpec& group = model.graph.kv_groups[g];
+    core.groups.push_back({.pages = pages[g], .window = group.window});
+    core.kv_format = dtype_name(group.dtype);
+  }
+  std::random_device random;
+  core.hash_key = uint64_t{random()} << 32 | random();
+  return core;
+}
+
+}  // namespace
+
+LocalEngine::LocalEngine(Model& model, const EngineOptions& options)
+    : model_(model),
+      options_(options),
+      graph_(model, {.limits = step_limits(model, options), .threads = options.threads, .kernels = options.kernels},
+             page_counts(model, options)),
+      core_(graph_, core_options(model, options)) {
+  core_.damaged = [] { return mapping_damaged(); };
+}
+
+}  // namespace ingot

@@ -1,0 +1,49 @@
+// The engine's core on a real model, for one thread: what Engine puts a thread around, and what tests step by hand.
+#pragma once
+
+#include <memory>
+
+#include "engine/core.h"
+#include "engine/graph_model.h"
+
+namespace ingot {
+
+struct EngineOptions {
+  int threads = 1;
+  int max_seqs = 1;
+  int step_rows = 256;  // budget of rows for a step
+  int chunk_rows = 0;   // rows of one prompt in a step; 0: the whole budget
+  int page_rows = 64;
+  int pages = 0;         // of each KV group; 0: as kv_bytes says
+  int64_t kv_bytes = 0;  // memory of the KV cache; 0: enough for max_seqs whole contexts
+  double gap_ms = 0;     // target between two tokens of a seq while prompts of others are read; 0: none
+  int max_waiting = 1 << 20;
+  int max_draft = 0;
+  bool prefix_cache = true;
+  Kernels kernels = Kernels::kFast;
+};
+
+class LocalEngine {
+ public:
+  LocalEngine(Model& model, const EngineOptions& options);
+
+  Submitted submit(Request request) { return core_.submit(std::move(request)); }
+  bool cancel(SeqId id) { return core_.cancel(id); }
+  std::span<Event> step() { return core_.step(); }
+  bool idle() const { return core_.idle(); }
+
+  EngineCore& core() { return core_; }
+  const EngineCore& core() const { return core_; }
+  GraphModel& graph() { return graph_; }
+  Runner& runner() { return graph_.runner(); }
+  const Model& model() const { return model_; }
+  const EngineOptions& options() const { return options_; }
+
+ private:
+  Model& model_;
+  const EngineOptions options_;
+  GraphModel graph_;
+  EngineCore core_;
+};
+
+}  // namespace ingot

@@ -1,0 +1,92 @@
+// What callers give the engine and what they get back. Token ids only: text never enters.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/sample/sample.h"
+
+namespace ingot {
+
+// A request, and each of its choices: choice c of request r is seq r + c.
+using SeqId = int64_t;
+
+enum class FinishReason : uint8_t {
+  kNone,       // still running
+  kStop,       // one of the request's end tokens, or the constraint is complete
+  kLength,     // max_tokens, or the context is full
+  kCancelled,  // by the caller
+  kError,      // the logits were not numbers, or a part of the request threw
+  kDamaged,    // a file of the model was cut short while it was in use
+  kDeadline,   // it waited longer than it was willing to
+};
+
+// Limits which tokens may come next: a grammar, a schema. The engine's thread alone calls it; one that throws ends its
+// own request and no other.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+  // Clears the bits of the tokens that may not come next (bit v of word v / 32); all bits are set before the call.
+  virtual void mask(std::span<uint32_t> words) = 0;
+  // `token` comes next.
+  virtual void advance(int32_t token) = 0;
+  // Takes the last `n` tokens back.
+  virtual void rollback(int n) = 0;
+  // Nothing more may follow: the answer ends here.
+  virtual bool complete() const { return false; }
+};
+
+// Guesses what comes next. The model verifies each guess in the same step: a wrong one costs time and never changes
+// an answer.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  // Appends at most `max` tokens that may follow `tokens`.
+  virtual void propose(std::span<const int32_t> tokens, int max, std::vector<int32_t>& draft) = 0;
+};
+
+struct Request {
+  std::vector<int32_t> prompt;
+  SamplingParams sampling;
+  int max_tokens = -1;              // tokens to make; -1: until the context is full; 0: read the prompt only
+  int min_tokens = 0;               // no end token before so many
+  std::vector<int32_t> end_tokens;  // any of these ends the answer
+  int choices = 1;                  // answers to make; they share the prompt's pages
+  int first_choice = 0;             // keys the randomness of the first of them
+
+  std::string tenant;        // pages are never shared between tenants, and tenants get equal shares of the rows
+  std::string adapter;       // name of the LoRA adapter; pages are shared within one adapter only
+  std::string media;         // content hash of images and audio in the prompt, likewise
+  int priority = 0;          // -100 … 100; one level is worth Scheduler::kPrioritySeconds of waiting
+  double queue_seconds = 0;  // ends with kDeadline when it has not begun after so long; 0: waits
+  bool reuse_prefix = true;  // whether pages that hold its first tokens already may be used
+  std::shared_ptr<TokenConstraint> constraint;  // REQUIRES: choices == 1
+  std::shared_ptr<Drafter> drafter;
+
+  // Called with the logits of every row from position `logits_from` on, by the thread that runs the model; the span is
+  // valid during the call.
+  std::function<void(int position, std::span<const float> logits)> on_logits;
+  int logits_from = 0;
+};
+
+// Either an id, or why there is none.
+struct Submitted {
+  SeqId id = -1;
+  std::string refused;  // why the request can never be served
+  bool busy = false;    // not now: the queue is full
+};
+
+// What happened to one choice of a request in a step.
+struct Event {
+  SeqId request = 0;
+  int choice = 0;
+  SampleResult sample;  // sample.token is -1 where the step made none
+  FinishReason finish = FinishReason::kNone;
+  int reused = 0;  // with the first token: rows of the prompt that were in the cache already
+};
+
+}  // namespace ingot

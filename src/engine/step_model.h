@@ -1,0 +1,47 @@
+// What the engine needs of a model: to run one step. The real one is GraphModel; tests and the simulation have
+// scripted ones.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/kv_pages.h"
+#include "engine/state_slots.h"
+#include "ops/batch.h"
+#include "ops/sample/sample.h"
+
+namespace ingot {
+
+// A row whose logits are wanted.
+struct LogitRow {
+  int row = 0;
+  int position = 0;
+  const std::function<void(int position, std::span<const float> logits)>* on_logits = nullptr;
+};
+
+// One step: all that the model reads, and its answer. Each of two buffers is filled while the other's step runs.
+struct StepWork {
+  Batch batch;
+  std::vector<PageCopy> copies;  // before the rows run, in this order
+  std::vector<StateOp> states;   // likewise
+  // The rows to sample come first: samples[i] and results[i] belong to logits[i].
+  std::vector<LogitRow> logits;
+  std::vector<SampleRow> samples;
+  std::vector<SampleResult> results;  // token -1 where the logits are not numbers
+  std::vector<char> threw;            // [logits] its on_logits threw
+};
+
+class StepModel {
+ public:
+  virtual ~StepModel() = default;
+  // Begins the step and returns before it ends. `work` belongs to the model until wait() returns.
+  // REQUIRES: no step is running.
+  virtual void launch(StepWork& work) = 0;
+  // Until the step has ended. Returns why it failed: then what is in the pages that it wrote and in the states is not
+  // known. Empty where it did not.
+  virtual std::string wait() = 0;
+};
+
+}  // namespace ingot
