@@ -117,7 +117,7 @@ int KvPages::rows_that_fit(const SeqPages& seq, int from, int want) const {
 }
 
 bool KvPages::grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies) {
-  CHECK(from >= 0 && from <= rows, "rows {} to {}", from, rows);
+  CHECK(from >= 0 && from < rows, "rows {} to {}", from, rows);
   seq.groups.resize(pools_.size());
   seq.slid.resize(pools_.size());
   const auto wanted = static_cast<size_t>(pages_for(rows));

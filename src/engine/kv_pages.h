@@ -36,7 +36,7 @@ class KvPages {
 
   // Gives `seq` pages in every group until it has room for `rows` positions. A page that holds position `from` and
   // that others see too is replaced by a copy of it, appended to `copies`. All or nothing: on false no page changed
-  // hands. REQUIRES: from <= rows.
+  // hands. REQUIRES: from < rows.
   bool grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies);
   // Of the rows [from, from + want), how many could have their pages now.
   int rows_that_fit(const SeqPages& seq, int from, int want) const;
