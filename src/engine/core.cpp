@@ -190,8 +190,9 @@ void EngineCore::collect_item(const Plan::Item& item, size_t first) {
   int standing = 0;
   for (int i = 0; i < item.samples; ++i) {
     const int32_t token = works_[current_].results[first + static_cast<size_t>(i)].token;
+    if (token < 0) return end(seq, FinishReason::kError);  // what it has computed is not to be shared
     const bool ends = !take_token(seq, std::move(works_[current_].results[first + static_cast<size_t>(i)]));
-    if (ends) return;
+    if (ends) break;
     // A row stands as long as the guess that it was computed for came true.
     if (i + 1 >= item.samples || item.draft[static_cast<size_t>(i)] != token) break;
     ++standing;
@@ -242,10 +243,6 @@ void EngineCore::leave_choices(Sequence& seq) {
 bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   const Request& request = *seq.request;
   const int32_t token = result.token;
-  if (token < 0) {
-    end(seq, FinishReason::kError);
-    return false;
-  }
   FinishReason finish = FinishReason::kNone;
   seq.tokens.push_back(token);
   if (request.constraint) request.constraint->advance(token);

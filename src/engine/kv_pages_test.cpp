@@ -95,77 +95,84 @@ TEST(KvPages, TheLongestUnusedContentGoesFirst) {
   EXPECT_FALSE(pages.grow(next, 2, 3, copies));
 }
 
-// Row 41 of the catalogue: a plain model beside the real one. INGOT_LONG=1 makes it ten million operations.
+// A plain model beside the real one: which pages have an address, and what each seq lists.
+struct Plain {
+  KvPages pages{{{.pages = 40}, {.pages = 25, .window = 7}}, 4};
+  std::map<std::pair<int, PageId>, int32_t> addresses;  // of pages with content
+  std::vector<SeqPages> seqs{8};
+  std::vector<int> rows = std::vector<int>(8, 0);
+  std::vector<PageCopy> copies;
+  std::mt19937 random{1};
+
+  Plain() {
+    pages.on_evict = [this](int g, PageId page, int32_t address) {
+      ASSERT_EQ(addresses.at({g, page}), address);
+      addresses.erase({g, page});
+    };
+  }
+
+  void check_group(int g) const {
+    std::map<PageId, int> held;
+    for (const SeqPages& seq : seqs) {
+      for (const PageId page : seq.groups.empty() ? std::vector<PageId>{} : seq.groups[static_cast<size_t>(g)]) {
+        if (page != kNoPage) ++held[page];
+      }
+    }
+    int cached = 0;
+    for (PageId page = 0; page < pages.total_pages(g); ++page) {
+      ASSERT_EQ(pages.refs(g, page), held.contains(page) ? held[page] : 0);
+      ASSERT_EQ(pages.address(g, page) >= 0, addresses.contains({g, page}));
+      cached += !held.contains(page) && addresses.contains({g, page});
+    }
+    ASSERT_EQ(pages.cached_pages(g), cached);
+    ASSERT_EQ(pages.free_pages(g) + cached + static_cast<int>(held.size()), pages.total_pages(g));
+  }
+
+  void grow(size_t s, int more) {
+    const int fit = pages.rows_that_fit(seqs[s], rows[s], more);
+    ASSERT_EQ(pages.grow(seqs[s], rows[s], rows[s] + more, copies), fit == more);
+    if (fit == more) rows[s] += more;
+    copies.clear();
+  }
+  void truncate(size_t s, int less) {
+    rows[s] = std::max(rows[s] - less, 0);
+    if (!seqs[s].groups.empty() && seqs[s].slid[1] * 4 > rows[s]) rows[s] = 0;  // the window was left behind
+    pages.truncate(seqs[s], rows[s]);
+  }
+  void share(size_t s, size_t from) {
+    if (rows[s] > 0 || rows[from] == 0) return;
+    pages.release(seqs[s]);
+    pages.share(seqs[from], seqs[s], rows[from]);
+    rows[s] = rows[from];
+  }
+  void give_address(size_t s, int32_t address) {
+    for (int g = 0; g < 2 && rows[s] > 0; ++g) {
+      const PageId page = seqs[s].groups[static_cast<size_t>(g)][static_cast<size_t>(rows[s] - 1) / 4];
+      if (page == kNoPage || pages.address(g, page) >= 0) continue;
+      pages.set_address(g, page, address);
+      addresses[{g, page}] = address;
+    }
+  }
+};
+
+// Row 41 of the catalogue. INGOT_LONG=1 makes it ten million operations.
 TEST(KvPages, PropertyAgainstPlainModel) {
   const int64_t operations = std::getenv("INGOT_LONG") ? 10'000'000 : 500'000;
-  std::mt19937 random(1);
-  const std::vector<PageGroup> groups = {{.pages = 40}, {.pages = 25, .window = 7}};
-  KvPages pages(groups, 4);
-  std::map<std::pair<int, PageId>, int32_t> addresses;  // of pages with content
-  pages.on_evict = [&](int g, PageId page, int32_t address) {
-    ASSERT_EQ(addresses.at({g, page}), address);
-    addresses.erase({g, page});
-  };
-  std::vector<SeqPages> seqs(8);
-  std::vector<int> rows(8, 0);
-  std::vector<PageCopy> copies;
-  const auto check = [&] {
-    for (int g = 0; g < 2; ++g) {
-      std::map<PageId, int> held;
-      for (const SeqPages& seq : seqs) {
-        for (const PageId page : seq.groups.empty() ? std::vector<PageId>{} : seq.groups[static_cast<size_t>(g)]) {
-          if (page != kNoPage) ++held[page];
-        }
-      }
-      int cached = 0;
-      for (PageId page = 0; page < pages.total_pages(g); ++page) {
-        ASSERT_EQ(pages.refs(g, page), held.contains(page) ? held[page] : 0);
-        ASSERT_EQ(pages.address(g, page) >= 0, addresses.contains({g, page}));
-        cached += !held.contains(page) && addresses.contains({g, page});
-      }
-      ASSERT_EQ(pages.cached_pages(g), cached);
-      ASSERT_EQ(pages.free_pages(g) + cached + static_cast<int>(held.size()), pages.total_pages(g));
-    }
-  };
+  Plain plain;
   for (int64_t i = 0; i < operations; ++i) {
-    const size_t s = random() % seqs.size();
-    const int more = 1 + static_cast<int>(random() % 30);
-    switch (random() % 6) {
-      case 0:
-      case 1: {
-        const int fit = pages.rows_that_fit(seqs[s], rows[s], more);
-        ASSERT_EQ(pages.grow(seqs[s], rows[s], rows[s] + more, copies), fit == more);
-        if (fit == more) rows[s] += more;
-        copies.clear();
-        break;
-      }
-      case 2:
-        rows[s] = std::max(rows[s] - more, 0);
-        if (!seqs[s].groups.empty() && seqs[s].slid[1] * 4 > rows[s]) rows[s] = 0;  // the window was left behind
-        pages.truncate(seqs[s], rows[s]);
-        break;
-      case 3:
-        pages.slide(seqs[s], rows[s]);
-        break;
-      case 4:
-        if (const size_t from = random() % seqs.size(); rows[s] == 0 && rows[from] > 0) {
-          pages.release(seqs[s]);
-          pages.share(seqs[from], seqs[s], rows[from]);
-          rows[s] = rows[from];
-        }
-        break;
-      default:
-        for (int g = 0; g < 2 && rows[s] > 0; ++g) {
-          const PageId page = seqs[s].groups[static_cast<size_t>(g)][static_cast<size_t>(rows[s] - 1) / 4];
-          if (page == kNoPage || pages.address(g, page) >= 0) continue;
-          pages.set_address(g, page, static_cast<int32_t>(i % 1'000'000));
-          addresses[{g, page}] = static_cast<int32_t>(i % 1'000'000);
-        }
-    }
-    if (i % 256 == 0) check();
+    const size_t s = plain.random() % plain.seqs.size();
+    const int n = 1 + static_cast<int>(plain.random() % 30);
+    const unsigned what = static_cast<unsigned>(plain.random() % 6);
+    if (what < 2) plain.grow(s, n);
+    if (what == 2) plain.truncate(s, n);
+    if (what == 3) plain.pages.slide(plain.seqs[s], plain.rows[s]);
+    if (what == 4) plain.share(s, plain.random() % plain.seqs.size());
+    if (what == 5) plain.give_address(s, static_cast<int32_t>(i % 1'000'000));
+    for (int g = 0; g < 2 && i % 256 == 0; ++g) plain.check_group(g);
+    if (testing::Test::HasFatalFailure()) return;
   }
-  for (SeqPages& seq : seqs) pages.release(seq);
-  check();
+  for (SeqPages& seq : plain.seqs) plain.pages.release(seq);
+  for (int g = 0; g < 2; ++g) plain.check_group(g);
 }
 
 }  // namespace

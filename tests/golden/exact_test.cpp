@@ -123,6 +123,83 @@ TEST_P(Exact, SampledTokensDoNotDependOnTheBatch) {
   }
 }
 
+// Guesses what followed the last token the last time.
+struct Echo : Drafter {
+  void propose(std::span<const int32_t> tokens, int max, std::vector<int32_t>& draft) override {
+    for (size_t i = tokens.size() - 1; i-- > 0;) {
+      if (tokens[i] != tokens.back()) continue;
+      for (size_t j = i + 1; j < tokens.size() && static_cast<int>(draft.size()) < max; ++j) draft.push_back(tokens[j]);
+      return;
+    }
+  }
+};
+
+Request company_request(int i) {
+  Request request;
+  request.prompt = some_tokens(60, 256, 70 + i % 3);  // three beginnings
+  for (const int32_t token : some_tokens(3 + 5 * i, 256, 90 + i)) request.prompt.push_back(token);
+  request.max_tokens = 10 + i;
+  request.choices = i % 4 == 1 ? 3 : 1;
+  request.sampling.temperature = i % 2 ? 0.9f : 0.0f;
+  request.sampling.seed = static_cast<uint64_t>(i);
+  request.sampling.n_logprobs = 0;
+  return request;
+}
+
+using Answers = std::map<std::pair<SeqId, int>, std::vector<std::pair<int32_t, float>>>;  // of request and choice
+
+Answers run_all(LocalEngine& engine, const std::function<void(int step)>& between) {
+  Answers answers;
+  for (int step = 0; !engine.idle(); ++step) {
+    for (const Event& event : engine.step()) {
+      if (event.sample.token < 0) continue;
+      answers[{event.request, event.choice}].emplace_back(event.sample.token, event.sample.logprob);
+    }
+    if (between) between(step);
+  }
+  return answers;
+}
+
+// Rows 53, 57 and 58: choices, shared prefixes, too few pages, cancelled neighbours and guesses in one engine: each
+// request gets bit for bit the tokens and logprobs that it gets alone.
+TEST_P(Exact, RandomCompanyChangesNothing) {
+  constexpr int kRequests = 14;
+  Model model = Model::load(directory(), {.context = 256});
+  std::vector<Answers> alone;
+  for (int i = 0; i < kRequests; ++i) {
+    LocalEngine engine(model, {.threads = 1, .prefix_cache = false});
+    ASSERT_EQ(engine.submit(company_request(i)).id, 1);
+    alone.push_back(run_all(engine, {}));
+  }
+  LocalEngine engine(
+      model,
+      {.threads = 2, .max_seqs = 5, .step_rows = 50, .chunk_rows = 23, .page_rows = 16, .pages = 34, .max_draft = 3});
+  std::map<SeqId, int> index;
+  std::vector<SeqId> doomed;
+  for (int i = 0; i < kRequests; ++i) {
+    Request request = company_request(i);
+    if (i % 3 == 0) request.drafter = std::make_shared<Echo>();
+    index[engine.submit(std::move(request)).id] = i;
+    doomed.push_back(engine.submit(company_request(i + 1)).id);
+  }
+  const Answers answers = run_all(engine, [&](int step) {
+    if (step % 3 != 0 || doomed.empty()) return;
+    engine.cancel(doomed.back());
+    doomed.pop_back();
+  });
+  for (const auto& [id, i] : index) {
+    for (int c = 0; c < company_request(i).choices; ++c) {
+      EXPECT_EQ(answers.at({id, c}), alone[static_cast<size_t>(i)].at({1, c})) << "request " << i;
+    }
+  }
+  const EngineStats stats = engine.core().stats();
+  EXPECT_GT(stats.reused_tokens, 0);
+  EXPECT_GT(stats.preempted, 0);
+  for (int g = 0; g < engine.core().pages().n_groups(); ++g) {
+    EXPECT_EQ(engine.core().pages().available(g), engine.core().pages().total_pages(g));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(arch_names()),
                          [](const testing::TestParamInfo<std::string>& arch) {
                            std::string name = arch.param;

@@ -1,0 +1,202 @@
+// The border of the engine: threads that submit, read and cancel, on a real model.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <random>
+
+#include "engine/sampler.h"
+
+namespace ingot {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Fixture {
+  Model model = Model::load(INGOT_SOURCE_DIR "/tests/data/arch/llama", {.context = 64});
+  Engine engine;
+
+  explicit Fixture(EngineOptions options = {.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16})
+      : engine(model, options) {}
+
+  static Request request(std::vector<int32_t> prompt, int max_tokens) {
+    Request r;
+    r.prompt = std::move(prompt);
+    r.max_tokens = max_tokens;
+    r.sampling.temperature = 0;
+    return r;
+  }
+  std::vector<Event> all(const Submission& submission) {
+    std::vector<Event> events;
+    while (const std::optional<Event> event = submission.stream->next()) events.push_back(*event);
+    return events;
+  }
+  std::vector<int32_t> tokens(const Submission& submission) {
+    std::vector<int32_t> made;
+    for (const Event& event : all(submission)) {
+      if (event.sample.token >= 0) made.push_back(event.sample.token);
+    }
+    return made;
+  }
+  void expect_all_free() {
+    engine.call([](LocalEngine& local) {
+      const KvPages& pages = local.core().pages();
+      EXPECT_TRUE(local.idle());
+      for (int g = 0; g < pages.n_groups(); ++g) EXPECT_EQ(pages.available(g), pages.total_pages(g));
+    });
+  }
+};
+
+TEST(Engine, RefusesWhatCanNeverBeServed) {
+  Fixture f;
+  const auto refused = [&](Request r) { return f.engine.submit(std::move(r)).refused; };
+  EXPECT_EQ(refused(f.request({}, 1)), "the prompt is empty");
+  EXPECT_EQ(refused(f.request(std::vector<int32_t>(64, 1), 1)), "the prompt has 64 tokens, the context is 64");
+  EXPECT_EQ(refused(f.request(std::vector<int32_t>(64, 1), 0)), "");  // reading alone fits
+  EXPECT_EQ(refused(f.request({1, 256}, 1)), "token 256 is outside the vocabulary of 256");
+  EXPECT_EQ(refused(f.request({-1}, 1)), "token -1 is outside the vocabulary of 256");
+  EXPECT_EQ(refused(f.request({1}, -5)), "max_tokens is -5");
+  Request bad = f.request({1}, 1);
+  bad.sampling.temperature = std::nanf("");
+  EXPECT_EQ(refused(bad), "temperature is nan, expected 0 to 1000000");
+}
+
+TEST(Engine, ChecksEverySamplingParameter) {
+  const auto wrong = [](auto&& change) {
+    SamplingParams params;
+    change(params);
+    return check_sampling(params, 100);
+  };
+  EXPECT_EQ(check_sampling({}, 100), "");
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_NE(wrong([](SamplingParams& p) { p.temperature = -1; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.temperature = kInfinity; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.top_p = 1.5f; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.min_p = std::nanf(""); }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.repetition_penalty = 0; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.top_k = -1; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.n_logprobs = 101; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.logit_bias = {{100, 1.0f}}; }), "");
+  EXPECT_NE(wrong([](SamplingParams& p) { p.logit_bias = {{1, std::nanf("")}}; }), "");
+}
+
+TEST(Engine, EndsByLengthStopAndContext) {
+  Fixture f;
+  const std::vector<Event> events = f.all(f.engine.submit(f.request({1, 2, 3}, 5)));
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events.back().finish, FinishReason::kLength);
+
+  Request stop = f.request({1, 2, 3}, 5);
+  stop.end_tokens = {events[2].sample.token};
+  const std::vector<Event> stopped = f.all(f.engine.submit(stop));
+  ASSERT_FALSE(stopped.empty());
+  EXPECT_LE(stopped.size(), 3u);
+  EXPECT_EQ(stopped.back().finish, FinishReason::kStop);
+
+  const std::vector<Event> full = f.all(f.engine.submit(f.request(std::vector<int32_t>(60, 7), -1)));
+  EXPECT_EQ(full.size(), 4u);  // 60 + 4 positions
+  EXPECT_EQ(full.back().finish, FinishReason::kLength);
+  f.expect_all_free();
+}
+
+TEST(Engine, LogprobsComeWithTheToken) {
+  Fixture f;
+  Request r = f.request({9, 8, 7}, 3);
+  r.sampling.n_logprobs = 4;
+  for (const Event& event : f.all(f.engine.submit(r))) {
+    ASSERT_EQ(event.sample.top.size(), 4u);
+    EXPECT_EQ(event.sample.top[0].token, event.sample.token);  // greedy
+    EXPECT_FLOAT_EQ(event.sample.top[0].logprob, event.sample.logprob);
+    EXPECT_LE(event.sample.logprob, 0);
+  }
+}
+
+// Row 35 at the border: threads submit and cancel at any moment; who is not cancelled gets what it gets alone.
+TEST(Engine, CancelsOfManyThreadsLeaveNothingBehind) {
+  Fixture f({.threads = 2, .max_seqs = 3, .step_rows = 32, .page_rows = 16, .pages = 10});
+  std::vector<std::vector<int32_t>> expected;
+  for (int32_t i = 0; i < 4; ++i) expected.push_back(f.tokens(f.engine.submit(f.request({i, 2, 3, i}, 12))));
+  std::atomic<int> wrong = 0, cancelled = 0;
+  std::vector<std::thread> clients;
+  for (unsigned t = 0; t < 4; ++t) {
+    clients.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < 60; ++i) {
+        const auto which = static_cast<int32_t>(random() % 4);
+        const Submission s = f.engine.submit(f.request({which, 2, 3, which}, 12));
+        const size_t read = random() % 14;
+        std::vector<int32_t> made;
+        while (made.size() < read) {
+          const std::optional<Event> event = s.stream->next();
+          if (!event) break;
+          made.push_back(event->sample.token);
+        }
+        if (made.size() < 12) {
+          f.engine.cancel(s.id);
+          ++cancelled;
+          FinishReason last = FinishReason::kNone;
+          while (const std::optional<Event> event = s.stream->next()) last = event->finish;
+          wrong += last != FinishReason::kCancelled && last != FinishReason::kLength;
+        }
+        const std::vector<int32_t>& want = expected[static_cast<size_t>(which)];
+        wrong += !std::equal(made.begin(), made.end(), want.begin());
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(cancelled, 0);
+  f.expect_all_free();
+  EXPECT_GT(f.engine.stats().cancelled, 0);
+}
+
+TEST(Engine, ACallbackThatThrowsEndsItsOwnRequest) {
+  Fixture f;
+  std::atomic<int> seen = 0;
+  f.engine.submit(f.request({4, 5}, 50), [&](const Event&) {
+    if (++seen == 3) throw std::runtime_error("reader");
+  });
+  const Submission other = f.engine.submit(f.request({1, 2, 3}, 20));
+  EXPECT_EQ(f.tokens(other).size(), 20u);
+  EXPECT_TRUE(f.engine.drain(milliseconds(10'000)));
+  EXPECT_EQ(seen, 3);
+  f.expect_all_free();
+}
+
+TEST(Engine, DrainLetsRunningRequestsEndAndNobodyIn) {
+  Fixture f;
+  const Submission running = f.engine.submit(f.request({1, 2, 3}, 30));
+  std::thread drain([&] { EXPECT_TRUE(f.engine.drain(milliseconds(10'000))); });
+  while (!f.engine.submit(f.request({1}, 1)).busy) std::this_thread::yield();
+  EXPECT_EQ(f.tokens(running).size(), 30u);
+  drain.join();
+  EXPECT_GT(f.engine.stats().busy, 0);
+}
+
+TEST(Engine, TheLastOneCancelsWhatIsLeft) {
+  std::shared_ptr<Stream> stream;
+  {
+    Fixture f;
+    stream = f.engine.submit(f.request({1, 2, 3}, 60)).stream;
+    stream->next();
+  }
+  std::optional<Event> last;
+  while (std::optional<Event> event = stream->next()) last = event;
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->finish, FinishReason::kCancelled);
+}
+
+TEST(Engine, IdleUsesNoCpu) {
+  Fixture f;
+  f.tokens(f.engine.submit(f.request({1, 2, 3}, 5)));
+  std::this_thread::sleep_for(milliseconds(50));
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.03);
+}
+
+}  // namespace
+}  // namespace ingot
