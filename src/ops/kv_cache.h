@@ -47,14 +47,22 @@ struct KvLayer {
   int64_t k_bytes() const { return dtype_row_bytes(dtype, k_dim); }
   int64_t v_bytes() const { return dtype_row_bytes(dtype, v_dim); }
 
+  // Where the head's slots of a page begin: groups of keys one after another, rows of values one after another.
+  std::byte* k_page(int64_t page, int head) const { return at(k, page, head, k_bytes()); }
+  std::byte* v_page(int64_t page, int head) const { return at(v, page, head, v_bytes()); }
+
   // Slot `slot` is page · page_rows + place. The key is lane slot % kKeyGroup of its group.
-  std::byte* k_group(int64_t slot, int head) const { return at(k, slot / kKeyGroup * kKeyGroup, head, k_bytes()); }
-  std::byte* v_row(int64_t slot, int head) const { return at(v, slot, head, v_bytes()); }
+  std::byte* k_group(int64_t slot, int head) const {
+    return k_page(slot / page_rows, head) + slot % page_rows / kKeyGroup * kKeyGroup * k_bytes();
+  }
+  std::byte* v_row(int64_t slot, int head) const {
+    return v_page(slot / page_rows, head) + slot % page_rows * v_bytes();
+  }
 
  private:
-  std::byte* at(std::byte* base, int64_t slot, int head, int64_t bytes) const {
-    const int64_t page = slot / page_rows, apart = page_bytes != 0 ? page_bytes : bytes * kv_heads * page_rows;
-    return base + page * apart + (int64_t{head} * page_rows + slot % page_rows) * bytes;
+  std::byte* at(std::byte* base, int64_t page, int head, int64_t bytes) const {
+    const int64_t of_head = bytes * page_rows;
+    return base + page * (page_bytes != 0 ? page_bytes : of_head * kv_heads) + head * of_head;
   }
 };
 

@@ -54,6 +54,14 @@ TEST_P(Exact, ChunksThreadsFusionAndKernelsOfRows) {
   }
 }
 
+TEST_P(Exact, TypesOfTheCache) {
+  const std::vector<int32_t> tokens = some_tokens(150, 256, 3);
+  for (const DType kv : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
+    const LogitRows whole = run({.threads = 1, .kv = kv}, tokens);
+    expect_same_bits(run({.threads = 3, .chunk_rows = 7, .kv = kv}, tokens), whole, std::string(dtype_name(kv)));
+  }
+}
+
 TEST_P(Exact, RefChunks) {
   const std::vector<int32_t> tokens = some_tokens(100, 256, 2);
   const RunSetup whole{.threads = 1, .kernels = Kernels::kRef, .fuse_off = {"all"}};

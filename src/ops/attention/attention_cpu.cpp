@@ -84,13 +84,12 @@ struct OpenBlock {
     const bool in_place = kv.dtype == DType::kF32 || w.unit.queries() <= w.kernel.direct_queries;
     const int64_t k_group = kv.k_bytes() * kKeyGroup, v_row = kv.v_bytes();
     dtype = in_place ? kv.dtype : DType::kF32;
-    // Slots of a page lie side by side: the divisions, 40 cycles each, are made once for each page.
     for (int i = begin / kKeyGroup * kKeyGroup; i < end;) {
       const int position = first + i, place = position % kv.page_rows;
       const int stop = std::min(end, i + kv.page_rows - place);
-      const int64_t slot = int64_t{pages[position / kv.page_rows]} * kv.page_rows + place;
-      const std::byte* k = kv.k_group(slot, w.unit.kv_head);
-      const std::byte* v = kv.v_row(slot, w.unit.kv_head);
+      const int32_t page = pages[position / kv.page_rows];
+      const std::byte* k = kv.k_page(page, w.unit.kv_head) + place * kv.k_bytes();
+      const std::byte* v = kv.v_page(page, w.unit.kv_head) + place * kv.v_bytes();
       for (int j = i; j < stop; j += kKeyGroup, k += k_group) {
         float* room = w.scratch.k + int64_t{j} * kv.k_dim;
         if (!in_place) w.kernel.open_keys(kv.dtype, k, kv.k_dim, room);
