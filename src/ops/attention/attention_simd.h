@@ -189,7 +189,8 @@ void open_keys(DType dtype, const std::byte* group, int64_t dim, float* __restri
 
 void open_values(DType dtype, const std::byte* rows, int64_t n, int64_t dim, float* __restrict out) {
   if (dtype != DType::kQ8_0) return widen(dtype, rows, n * dim, out);
-  const int64_t row_bytes = dtype_row_bytes(DType::kQ8_0, dim);
+  // Not dtype_row_bytes(): a copy of it compiled for this set must not reach the linker.
+  const int64_t row_bytes = dim + (dim + kQ8Block - 1) / kQ8Block * 2;
   for (int64_t r = 0; r < n; ++r, rows += row_bytes, out += dim) {
     const int8_t* from = at<int8_t>(rows);
     for (int64_t d = 0; d < dim;) {
