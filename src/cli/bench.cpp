@@ -225,7 +225,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
   app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
   app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(CLI::Range(1, 1 << 16));
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 or bf16");
+  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node");
   add_engine_options(app, options->common);
   add_json_option(app, options->common);

@@ -34,10 +34,10 @@ OpenEngine open_engine(const std::string& path, const CommonOptions& common, con
 }
 
 DType parse_kv(const std::string& name) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
     if (name == dtype_name(dtype)) return dtype;
   }
-  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16", name);
+  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, q8_0", name);
 }
 
 std::set<std::string> split_names(const std::string& list) {

@@ -33,7 +33,7 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
 // The model's part of the setup.
 ModelOptions model_options(const CommonOptions& common, const EngineSetup& setup);
 
-// "f32", "f16" or "bf16". Throws Error for anything else.
+// "f32", "f16", "bf16" or "q8_0". Throws Error for anything else.
 DType parse_kv(const std::string& name);
 
 // "a,b" as a set of two.

@@ -84,7 +84,7 @@ CommandBody setup_eval_logits(CLI::App& app) {
   app.add_flag("--hidden", options->hidden, "Also the hidden state after the embedding and each layer");
   app.add_option("--chunk", options->chunk, "Rows of a step (0: as many as fit)")->check(CLI::Range(0, 256));
   app.add_option("--no-fuse", options->fuse_off, "Fusion rules to switch off, separated by commas, or all");
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 or bf16");
+  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
   add_engine_options(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };

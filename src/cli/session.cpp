@@ -127,7 +127,7 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
       ->check(integer_in(1, 1 << 30))
       ->type_name("N");
   app.add_option("--kv", options.kv, "Type of the KV cache (default: f32)")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->type_name("TYPE");
   app.add_option("--no-fuse", options.no_fuse, "Fusion rules to switch off, by name, or all")->type_name("RULES");
   add_engine_options(app, options.common);

@@ -1,5 +1,6 @@
-// The memory of the KV cache: for each layer of each KV group, `pages` pages of K and of V. Memory that no seq has
-// used costs nothing: pages are touched when rows are written.
+// The memory of the KV cache: for each KV group `pages` pages, each with the keys and values of all its layers. Memory
+// that no seq has used costs nothing: pages are touched when rows are written. Since a page's layers lie together, huge
+// pages waste at most one; they make attention over 576 keys 15 to 20 % faster (f32, 30 layers, two Skylake cores).
 #pragma once
 
 #include <vector>
@@ -23,13 +24,13 @@ class KvStore {
   int64_t bytes() const { return memory_.bytes(); }
 
  private:
-  struct Place {
+  struct Place {  // of page 0
     std::byte* k;
     std::byte* v;
+    int64_t page_bytes;
   };
   Memory memory_;
   std::vector<std::vector<Place>> layers_;  // [group][index in the group]
-  std::vector<KvGroupSpec> groups_;
   const int page_rows_;
 };
 

@@ -20,22 +20,26 @@ namespace ingot::cpu {
 
 #if defined(__x86_64__)
 extern const Kernels kBaselineKernels, kAvx2Kernels, kAvx512Kernels;
+extern const AttentionKernels kBaselineAttentionKernels, kAvx2AttentionKernels, kAvx512AttentionKernels;
 extern const PanelKernels kBaselinePanelKernels, kAvx2PanelKernels, kAvx512PanelKernels, kAvx512VnniPanelKernels,
     kAmxPanelKernels;
 #elif defined(__aarch64__)
 extern const Kernels kNeonKernels;
+extern const AttentionKernels kNeonAttentionKernels;
 extern const PanelKernels kNeonPanelKernels, kDotprodPanelKernels, kI8mmPanelKernels;
 #else
 extern const Kernels kBaselineKernels;
+extern const AttentionKernels kBaselineAttentionKernels;
 extern const PanelKernels kBaselinePanelKernels;
 #endif
 
 namespace {
 
-// A set's name, its kernels and those of packed weights, which are made for more sets.
-Kernels make(const char* name, const Kernels& kernels, const PanelKernels& panels) {
+// A set's name, its kernels, and those of packed weights, which are made for more sets.
+Kernels make(const char* name, const Kernels& kernels, const AttentionKernels& attention, const PanelKernels& panels) {
   Kernels made = kernels;
   made.name = name;
+  made.attention = &attention;
   made.panels = &panels;
   return made;
 }
@@ -60,19 +64,20 @@ std::vector<Kernels> find_sets() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-  if (vnni && amx_allowed()) found.push_back(make("amx", kAvx512Kernels, kAmxPanelKernels));
-  if (vnni) found.push_back(make("avx512vnni", kAvx512Kernels, kAvx512VnniPanelKernels));
-  if (avx512) found.push_back(make("avx512", kAvx512Kernels, kAvx512PanelKernels));
-  if (avx2) found.push_back(make("avx2", kAvx2Kernels, kAvx2PanelKernels));
-  found.push_back(make("baseline", kBaselineKernels, kBaselinePanelKernels));
+  if (vnni && amx_allowed()) found.push_back(make("amx", kAvx512Kernels, kAvx512AttentionKernels, kAmxPanelKernels));
+  if (vnni) found.push_back(make("avx512vnni", kAvx512Kernels, kAvx512AttentionKernels, kAvx512VnniPanelKernels));
+  if (avx512) found.push_back(make("avx512", kAvx512Kernels, kAvx512AttentionKernels, kAvx512PanelKernels));
+  if (avx2) found.push_back(make("avx2", kAvx2Kernels, kAvx2AttentionKernels, kAvx2PanelKernels));
+  found.push_back(make("baseline", kBaselineKernels, kBaselineAttentionKernels, kBaselinePanelKernels));
 #elif defined(__aarch64__)
   const unsigned long caps = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
   if ((caps & HWCAP_ASIMDDP) != 0 && (more & HWCAP2_I8MM) != 0)
-    found.push_back(make("i8mm", kNeonKernels, kI8mmPanelKernels));
-  if ((caps & HWCAP_ASIMDDP) != 0) found.push_back(make("dotprod", kNeonKernels, kDotprodPanelKernels));
-  found.push_back(make("neon", kNeonKernels, kNeonPanelKernels));
+    found.push_back(make("i8mm", kNeonKernels, kNeonAttentionKernels, kI8mmPanelKernels));
+  if ((caps & HWCAP_ASIMDDP) != 0)
+    found.push_back(make("dotprod", kNeonKernels, kNeonAttentionKernels, kDotprodPanelKernels));
+  found.push_back(make("neon", kNeonKernels, kNeonAttentionKernels, kNeonPanelKernels));
 #else
-  found.push_back(make("baseline", kBaselineKernels, kBaselinePanelKernels));
+  found.push_back(make("baseline", kBaselineKernels, kBaselineAttentionKernels, kBaselinePanelKernels));
 #endif
   return found;
 }

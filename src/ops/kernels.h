@@ -15,15 +15,10 @@
 
 namespace ingot::cpu {
 
-// The largest score of a block of keys and the sum of exp(score - max).
-struct SoftmaxPart {
-  float max = 0;
-  float sum = 0;
-};
-
 // n values of a weight's row, as format_decode() gives them. REQUIRES: n is a multiple of the block.
 using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
 
+struct AttentionKernels;
 struct PanelKernels;
 
 struct Kernels {
@@ -33,26 +28,15 @@ struct Kernels {
   void (*dots)(const float* const* x, int64_t nx, const float* const* w, int64_t nw, int64_t k, float* out,
                int64_t out_stride);
 
-  // Scales the n scores, caps them (softcap > 0), and replaces each by exp(score - max). n is a multiple
-  // of 16; a score of -inf becomes exactly 0.
-  SoftmaxPart (*softmax_part)(float* scores, int64_t n, float scale, float softcap);
-
-  // acc[i] = keep[i] · acc[i] + add[i] · sum over j of p[i · p_stride + j] · v[j], in order of j, for nq
-  // rows i of `dim` values that lie acc_stride apart.
-  void (*mix)(const float* p, int64_t p_stride, int64_t nq, const float* const* v, int64_t n, int64_t dim,
-              const float* keep, const float* add, float* acc, int64_t acc_stride);
-
   // out[i] = f(gate[i]) · up[i]; out may be gate.
   void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);
 
   // Reads `bytes` (a multiple of 512) as fast as this set can; the result depends on all of them.
   uint64_t (*read)(const std::byte* from, int64_t bytes);
 
-  // n values of the KV cache's 16-bit types.
-  void (*widen_f16)(const uint16_t* in, float* out, int64_t n);
-  void (*widen_bf16)(const uint16_t* in, float* out, int64_t n);
-
   const DecodeFn* decoders;  // one for each Format, in its order
+
+  const AttentionKernels* attention;  // see ops/attention/attention_kernels.h
 
   const PanelKernels* panels;  // of packed weights, see ops/linear/panel_kernels.h
 };

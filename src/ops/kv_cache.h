@@ -1,5 +1,12 @@
 // The KV cache as ops see it. Layers with the same shape and window form a group and share page
-// numbers; each layer has its own memory, laid out [page][kv head][slot][dim] for K and for V.
+// numbers; of a page each layer has its own keys and values, laid out [kv head][slots of the page].
+//
+// A value's row lies as it is: v_dim elements. Keys lie in groups of 16 slots, dimension by dimension: [k_dim][16].
+// So 16 scores are one sum of products over the dimensions in a vector, without a sum across its lanes: those cost as
+// much as the products themselves where heads have 64 dimensions.
+//
+// q8_0: first the int8 of a row or group in the same order, then its f16 scales, one for each 32 dimensions:
+// [ceil(v_dim / 32)] of a row, [ceil(k_dim / 32)][16] of a group. A head's last block may be short.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +15,8 @@
 #include "tensor/dtype.h"
 
 namespace ingot {
+
+inline constexpr int kKeyGroup = 16;  // slots; a page is a multiple
 
 struct KvGroupSpec {
   int kv_heads = 0;
@@ -27,18 +36,33 @@ struct KvGroupSpec {
 struct KvLayer {
   int group = -1;
   int index = -1;  // among the group's layers
-  int kv_heads = 0, k_dim = 0, v_dim = 0, page_rows = 0;
+  int kv_heads = 0, k_dim = 0, v_dim = 0;
+  int page_rows = 0;  // a multiple of kKeyGroup
   DType dtype = DType::kF32;
-  std::byte* k = nullptr;  // [pages][kv_heads][page_rows][k_dim]
-  std::byte* v = nullptr;  // [pages][kv_heads][page_rows][v_dim]
+  std::byte* k = nullptr;  // of page 0
+  std::byte* v = nullptr;
+  int64_t page_bytes = 0;  // from one page to the next, for keys and for values; 0: they lie side by side
 
-  // The element where slot `slot` (page · page_rows + place) of head `head` begins.
-  int64_t k_at(int64_t slot, int head) const { return at(slot, head, k_dim); }
-  int64_t v_at(int64_t slot, int head) const { return at(slot, head, v_dim); }
+  // Of one slot of one head.
+  int64_t k_bytes() const { return dtype_row_bytes(dtype, k_dim); }
+  int64_t v_bytes() const { return dtype_row_bytes(dtype, v_dim); }
+
+  // Where the head's slots of a page begin: groups of keys one after another, rows of values one after another.
+  std::byte* k_page(int64_t page, int head) const { return at(k, page, head, k_bytes()); }
+  std::byte* v_page(int64_t page, int head) const { return at(v, page, head, v_bytes()); }
+
+  // Slot `slot` is page · page_rows + place. The key is lane slot % kKeyGroup of its group.
+  std::byte* k_group(int64_t slot, int head) const {
+    return k_page(slot / page_rows, head) + slot % page_rows / kKeyGroup * kKeyGroup * k_bytes();
+  }
+  std::byte* v_row(int64_t slot, int head) const {
+    return v_page(slot / page_rows, head) + slot % page_rows * v_bytes();
+  }
 
  private:
-  int64_t at(int64_t slot, int head, int dim) const {
-    return ((slot / page_rows * kv_heads + head) * page_rows + slot % page_rows) * dim;
+  std::byte* at(std::byte* base, int64_t page, int head, int64_t bytes) const {
+    const int64_t of_head = bytes * page_rows;
+    return base + page * (page_bytes != 0 ? page_bytes : of_head * kv_heads) + head * of_head;
   }
 };
 

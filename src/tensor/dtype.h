@@ -7,7 +7,11 @@
 
 namespace ingot {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kI32 };
+// kQ8_0 is of rows of the KV cache alone: int8, and an f16 scale for each 32 values of the row (the last block may be
+// shorter). It has no size of an element, see dtype_row_bytes().
+enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kQ8_0 };
+
+constexpr int kQ8Block = 32;
 
 constexpr int64_t dtype_bytes(DType dtype) {
   switch (dtype) {
@@ -17,8 +21,15 @@ constexpr int64_t dtype_bytes(DType dtype) {
     case DType::kF16:
     case DType::kBF16:
       return 2;
+    case DType::kQ8_0:
+      break;
   }
   return 0;
+}
+
+// Bytes of a row of n values.
+constexpr int64_t dtype_row_bytes(DType dtype, int64_t n) {
+  return dtype == DType::kQ8_0 ? n + 2 * ((n + kQ8Block - 1) / kQ8Block) : n * dtype_bytes(dtype);
 }
 
 constexpr std::string_view dtype_name(DType dtype) {
@@ -31,6 +42,8 @@ constexpr std::string_view dtype_name(DType dtype) {
       return "bf16";
     case DType::kI32:
       return "i32";
+    case DType::kQ8_0:
+      return "q8_0";
   }
   return "?";
 }

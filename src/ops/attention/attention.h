@@ -2,8 +2,10 @@
 // Row t of seq s sees the positions p with  position[t] - window < p <= position[t]  (window 0: all up
 // to its own). Heads share KV heads in groups (GQA). Scores are (q · k) · scale, through
 // softcap · tanh(score / softcap) when softcap > 0; a sink, when given, adds exp(sink) to its head's sum.
-// The keys are taken in blocks of kBlock positions at absolute multiples of it and merged in order, so
-// that a row's result does not depend on how the step was cut, on its batch mates or on the threads.
+//
+// The keys are taken in blocks of kBlock positions, and these in splits of kSplit, both at absolute multiples. A
+// split's blocks are merged in order, then the splits: so several threads can share a row's keys, and a row's result
+// does not depend on how the step was cut, on its batch mates, on its pages or on the threads.
 #pragma once
 
 #include "ops/ctx.h"
@@ -14,6 +16,9 @@ namespace ingot {
 
 struct Attention {
   static constexpr int kBlock = 64;
+  // Small enough that two cores share the 576 keys of a model with 3 KV heads evenly (15 items); merging costs a
+  // query 2 of 256 multiply-adds for each dimension.
+  static constexpr int kSplit = 128;
 
   Tensor q;    // [T, heads · k_dim]
   Tensor out;  // [T, heads · v_dim]
@@ -22,7 +27,8 @@ struct Attention {
   int window = 0;
   float scale = 1;
   float softcap = 0;
-  Weight sinks;  // [heads] f32, or none
+  Weight sinks;            // [heads] f32, or none
+  int64_t parts_room = 0;  // floats of the shared memory for the results of splits; set by prepare()
 
   template <class F>
   void each(F&& f) {

@@ -1,202 +1,198 @@
-// A task is some rows of one seq with some or all heads of one KV head: its queries meet the keys block
-// after block. Each block gives its own maximum, sum and weighted values, and is merged into the state of
-// each query in order of position: so a later version may compute blocks in parallel without changing a bit.
-#include <algorithm>
-#include <cmath>
+// An item's queries meet the keys block after block. Each block is merged into its split's result, each split into the
+// total, in order of position, whether one thread took all splits of a unit or several did: the last of them to
+// arrive merges, and no bit depends on it.
+#include <atomic>
 #include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "ops/attention/attention.h"
-#include "ops/cpu_math.h"
+#include "ops/attention/attention_kernels.h"
+#include "ops/attention/attention_plan.h"
 #include "ops/kernels.h"
 
 namespace ingot::cpu {
 namespace {
 
 constexpr int kBlock = Attention::kBlock;
-constexpr int kQueries = 32;  // rows × heads of a task: enough to pay for widening a block of 16-bit keys
+constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// How the heads and rows are dealt to tasks. No value depends on it.
-struct Cut {
-  int shared;      // heads of a KV head
-  int heads;       // of a task
-  int rows;        // of a task
-  int head_parts;  // tasks that the heads of a KV head are split into
-  int64_t n_tasks;
+// Of a unit's queries, numbered row · heads + head: the values so far, relative to `max`.
+struct State {
+  float* max;  // [queries]
+  float* sum;  // [queries]
+  float* acc;  // [queries, v_dim]
 
-  int64_t row_parts(const Batch& batch, int seq) const {
-    const size_t s = static_cast<size_t>(seq);
-    return (batch.q_start[s + 1] - batch.q_start[s] + rows - 1) / rows;
-  }
-  void split(const Attention& op, const Batch& batch, int heads_per_task) {
-    heads = heads_per_task;
-    head_parts = (shared + heads - 1) / heads;
-    n_tasks = 0;
-    for (int s = 0; s < batch.n_seqs; ++s) n_tasks += row_parts(batch, s);
-    n_tasks *= op.kv.kv_heads * head_parts;
+  State(float* at, int64_t queries) : max(at), sum(at + queries), acc(at + 2 * queries) {}
+  void clear(int64_t queries, int64_t v_dim) const {
+    std::fill(max, max + queries, kNone);
+    std::fill(sum, sum + queries * (1 + v_dim), 0.0f);
   }
 };
 
-Cut cut_of(const Attention& op, const Batch& batch, int threads) {
-  Cut cut{};
-  cut.shared = op.heads / op.kv.kv_heads;
-  const int heads = std::min(cut.shared, kQueries);
-  cut.rows = std::max(1, kQueries / heads);
-  cut.split(op, batch, heads);
-  // A few seqs of one row, with few KV heads: one head for each task.
-  if (cut.n_tasks < 4 * threads) cut.split(op, batch, 1);
-  return cut;
-}
-
-struct Task {
-  int seq = 0, kv_head = 0;
-  int first_row = 0, rows = 0;    // of the batch
-  int first_head = 0, heads = 0;  // of the model
-  int queries() const { return rows * heads; }
-};
-
-Task task_of(const Attention& op, const Batch& batch, const Cut& cut, int64_t index) {
-  Task task;
-  const int per_rows = op.kv.kv_heads * cut.head_parts;
-  int64_t part = index / per_rows;
-  while (part >= cut.row_parts(batch, task.seq)) part -= cut.row_parts(batch, task.seq++);
-  const size_t s = static_cast<size_t>(task.seq);
-  task.first_row = batch.q_start[s] + static_cast<int>(part) * cut.rows;
-  task.rows = std::min(cut.rows, batch.q_start[s + 1] - task.first_row);
-  const int rest = static_cast<int>(index % per_rows);
-  task.kv_head = rest / cut.head_parts;
-  const int first = rest % cut.head_parts * cut.heads;
-  task.first_head = task.kv_head * cut.shared + first;
-  task.heads = std::min(cut.heads, cut.shared - first);
-  return task;
-}
-
-// This thread's memory. Queries are numbered row · heads + head.
+// This thread's memory.
 struct Scratch {
   float *k, *v;       // [kBlock, dim] widened
-  float* scores;      // [kQueries, kBlock]
-  float* acc;         // [kQueries, v_dim] the values so far, relative to `max`
-  float *max, *sum;   // [kQueries] of the scores so far, relative to `max`
-  float *keep, *add;  // [kQueries] factors of the state and of the block when they are merged
+  float* scores;      // [kQueries, kBlock], and room behind
+  float *keep, *add;  // [kQueries]
+  float *part, *total;
 
-  static int64_t floats(const KvLayer& kv) {
-    return kBlock * (int64_t{kv.k_dim} + kv.v_dim) + kQueries * (int64_t{kBlock} + kv.v_dim + 4);
+  static int64_t floats(const Attention& op) {
+    return kBlock * (int64_t{op.kv.k_dim} + op.kv.v_dim + kQueries + 1) + 2 * kQueries + 2 * part_floats(op, kQueries);
   }
-  Scratch(float* at, const KvLayer& kv) {
+  Scratch(float* at, const Attention& op) {
     const auto take = [&](int64_t n) { return std::exchange(at, at + n); };
-    k = take(int64_t{kBlock} * kv.k_dim);
-    v = take(int64_t{kBlock} * kv.v_dim);
-    scores = take(int64_t{kQueries} * kBlock);
-    acc = take(int64_t{kQueries} * kv.v_dim);
-    max = take(kQueries);
-    sum = take(kQueries);
+    k = take(int64_t{kBlock} * op.kv.k_dim);
+    v = take(int64_t{kBlock} * op.kv.v_dim);
+    scores = take(int64_t{kQueries + 1} * kBlock);
     keep = take(kQueries);
     add = take(kQueries);
+    part = take(part_floats(op, kQueries));
+    total = take(part_floats(op, kQueries));
   }
 };
 
-// The positions [first, end) that a row sees.
-struct Seen {
-  int first, end;
-  // Of a block, from its start; begin >= end when none.
-  int begin_in(int block) const { return std::clamp(first - block * kBlock, 0, kBlock); }
-  int end_in(int block) const { return std::clamp(end - block * kBlock, 0, kBlock); }
-};
-
-Seen seen_by(const Attention& op, const Batch& batch, int row) {
-  const int position = batch.position[static_cast<size_t>(row)];
-  return {op.window > 0 ? std::max(0, position - op.window + 1) : 0, position + 1};
-}
-
-// A pointer to `dim` floats of the cache: in place, or widened to `room`.
-const float* open_row(const Kernels& kernel, const std::byte* base, DType dtype, int64_t at, int dim, float* room) {
-  if (dtype == DType::kF32) return reinterpret_cast<const float*>(base) + at;
-  const uint16_t* from = reinterpret_cast<const uint16_t*>(base) + at;
-  (dtype == DType::kF16 ? kernel.widen_f16 : kernel.widen_bf16)(from, room, dim);
-  return room;
-}
-
-// Replaces the scores of row r's queries by weights, and merges their maximum and sum into the state.
-void weigh_row(const Attention& op, const Kernels& kernel, const Task& task, int r, int begin, int end, Scratch& s) {
-  for (int q = r * task.heads; q < (r + 1) * task.heads; ++q) {
-    float* scores = s.scores + q * kBlock;
-    std::fill(scores, scores + begin, -std::numeric_limits<float>::infinity());
-    std::fill(scores + end, scores + kBlock, -std::numeric_limits<float>::infinity());
-    const SoftmaxPart part = kernel.softmax_part(scores, kBlock, op.scale, op.softcap);
-    const float max = std::max(s.max[q], part.max);
-    s.keep[q] = exp_f32(s.max[q] - max);
-    s.add[q] = exp_f32(part.max - max);
-    s.sum[q] = s.sum[q] * s.keep[q] + part.sum * s.add[q];
-    s.max[q] = max;
-  }
-}
-
-void run_key_block(const Attention& op, const Batch& batch, const Task& task, const Seen* seen, int block,
-                   const float* const* q, Scratch& s) {
-  const Kernels& kernel = kernels();
-  const KvLayer& kv = op.kv;
-  int begin = kBlock, end = 0;
-  for (int r = 0; r < task.rows; ++r) {
-    if (seen[r].begin_in(block) >= seen[r].end_in(block)) continue;
-    begin = std::min(begin, seen[r].begin_in(block));
-    end = std::max(end, seen[r].end_in(block));
-  }
-  if (begin >= end) return;
-  const float *k[kBlock], *v[kBlock];
-  const int32_t* pages = batch.pages(kv.group, task.seq);
-  // Rows of a page lie side by side: the divisions, 40 cycles each, are made once for each page.
-  for (int i = begin; i < end;) {
-    const int position = block * kBlock + i;
-    const int place = position % kv.page_rows;
-    const int stop = std::min(end, i + kv.page_rows - place);
-    const int64_t slot = int64_t{pages[position / kv.page_rows]} * kv.page_rows + place;
-    int64_t k_at = kv.k_at(slot, task.kv_head), v_at = kv.v_at(slot, task.kv_head);
-    for (; i < stop; ++i, k_at += kv.k_dim, v_at += kv.v_dim) {
-      k[i] = open_row(kernel, kv.k, kv.dtype, k_at, kv.k_dim, s.k + i * kv.k_dim);
-      v[i] = open_row(kernel, kv.v, kv.dtype, v_at, kv.v_dim, s.v + i * kv.v_dim);
-    }
-  }
-  kernel.dots(q, task.queries(), k + begin, end - begin, kv.k_dim, s.scores + begin, kBlock);
-  for (int r = 0; r < task.rows;) {
-    const int row_begin = seen[r].begin_in(block), row_end = seen[r].end_in(block);
-    int next = r;  // the rows after r that see the same of this block go with it
-    for (; next < task.rows && seen[next].begin_in(block) == row_begin && seen[next].end_in(block) == row_end; ++next)
-      if (row_begin < row_end) weigh_row(op, kernel, task, next, row_begin, row_end, s);
-    const int first = r * task.heads;
-    if (row_begin < row_end)
-      kernel.mix(s.scores + first * kBlock + row_begin, kBlock, (next - r) * task.heads, v + row_begin,
-                 row_end - row_begin, kv.v_dim, s.keep + first, s.add + first, s.acc + int64_t{first} * kv.v_dim,
-                 kv.v_dim);
-    r = next;
-  }
-}
-
-void run_task(const Attention& op, const Batch& batch, const Task& task, Scratch s) {
-  const KvLayer& kv = op.kv;
+// What the ops of a unit share.
+struct Work {
+  const Attention& op;
+  const Batch& batch;
+  const AttentionUnit& unit;
+  const AttentionKernels& kernel;
+  Scratch scratch;
   const float* q[kQueries];
-  Seen seen[kQueries];
-  int first = std::numeric_limits<int>::max(), end = 0;
-  for (int r = 0; r < task.rows; ++r) {
-    seen[r] = seen_by(op, batch, task.first_row + r);
-    first = std::min(first, seen[r].first);
-    end = std::max(end, seen[r].end);
-    for (int h = 0; h < task.heads; ++h) {
-      const int i = r * task.heads + h;
-      q[i] = op.q.f32(task.first_row + r) + int64_t{task.first_head + h} * kv.k_dim;
-      // A sink is a key without a value.
-      s.max[i] = op.sinks ? reinterpret_cast<const float*>(op.sinks.data)[task.first_head + h]
-                          : -std::numeric_limits<float>::infinity();
-      s.sum[i] = op.sinks ? 1.0f : 0.0f;
+  Seen seen[kQueries];  // by each row
+
+  Work(const Attention& o, const Batch& b, const AttentionUnit& u, const Scratch& s)
+      : op(o), batch(b), unit(u), kernel(*kernels().attention), scratch(s) {
+    for (int r = 0; r < unit.rows; ++r) {
+      seen[r] = seen_by(op, batch, unit.first_row + r);
+      for (int h = 0; h < unit.heads; ++h)
+        q[r * unit.heads + h] = op.q.f32(unit.first_row + r) + int64_t{unit.first_head + h} * op.kv.k_dim;
     }
   }
-  std::fill(s.acc, s.acc + int64_t{task.queries()} * kv.v_dim, 0.0f);
-  for (int block = first / kBlock; block * kBlock < end; ++block) run_key_block(op, batch, task, seen, block, q, s);
-  for (int i = 0; i < task.queries(); ++i) {
-    const float* acc = s.acc + int64_t{i} * kv.v_dim;
-    float* out = op.out.f32(task.first_row + i / task.heads) + int64_t{task.first_head + i % task.heads} * kv.v_dim;
-    for (int d = 0; d < kv.v_dim; ++d) out[d] = acc[d] / s.sum[i];
+};
+
+// The keys and values of a block that some row sees: in place, or opened.
+struct OpenBlock {
+  DType dtype;
+  const std::byte* groups[kBlock / kKeyGroup];
+  const std::byte* values[kBlock];
+
+  OpenBlock(const Work& w, int first, int begin, int end) {
+    const KvLayer& kv = w.op.kv;
+    const int32_t* pages = w.batch.pages(kv.group, w.unit.seq);
+    const bool in_place = kv.dtype == DType::kF32 || w.unit.queries() <= w.kernel.direct_queries;
+    const int64_t k_group = kv.k_bytes() * kKeyGroup, v_row = kv.v_bytes();
+    dtype = in_place ? kv.dtype : DType::kF32;
+    for (int i = begin / kKeyGroup * kKeyGroup; i < end;) {
+      const int position = first + i, place = position % kv.page_rows;
+      const int stop = std::min(end, i + kv.page_rows - place);
+      const int32_t page = pages[position / kv.page_rows];
+      const std::byte* k = kv.k_page(page, w.unit.kv_head) + place * kv.k_bytes();
+      const std::byte* v = kv.v_page(page, w.unit.kv_head) + place * kv.v_bytes();
+      for (int j = i; j < stop; j += kKeyGroup, k += k_group) {
+        float* room = w.scratch.k + int64_t{j} * kv.k_dim;
+        if (!in_place) w.kernel.open_keys(kv.dtype, k, kv.k_dim, room);
+        groups[j / kKeyGroup] = in_place ? k : reinterpret_cast<const std::byte*>(room);
+      }
+      const int from = std::max(i, begin);
+      v += (from - i) * v_row;
+      float* room = w.scratch.v + int64_t{from} * kv.v_dim;
+      if (!in_place) w.kernel.open_values(kv.dtype, v, stop - from, kv.v_dim, room);
+      const std::byte* rows = in_place ? v : reinterpret_cast<const std::byte*>(room);
+      const int64_t step = in_place ? v_row : kv.v_dim * static_cast<int64_t>(sizeof(float));
+      for (int j = from; j < stop; ++j, rows += step) values[j] = rows;
+      i = stop;
+    }
   }
+};
+
+// Merges the block of keys from position `first` on into `state`.
+void run_block(const Work& w, int first, const State& state) {
+  int32_t begin[kQueries], end[kQueries];
+  int low = kBlock, high = 0;
+  for (int r = 0, i = 0; r < w.unit.rows; ++r) {
+    const int from = std::clamp(w.seen[r].first - first, 0, kBlock), to = std::clamp(w.seen[r].end - first, 0, kBlock);
+    if (from < to) {
+      low = std::min(low, from);
+      high = std::max(high, to);
+    }
+    for (int h = 0; h < w.unit.heads; ++h, ++i) {
+      begin[i] = from;
+      end[i] = to;
+    }
+  }
+  if (low >= high) return;
+  const OpenBlock block(w, first, low, high);
+  const KvLayer& kv = w.op.kv;
+  const Scratch& s = w.scratch;
+  const int64_t nq = w.unit.queries();
+  const int from = low / kKeyGroup * kKeyGroup, to = (high + kKeyGroup - 1) / kKeyGroup * kKeyGroup;
+  w.kernel.scores(block.dtype, w.q, nq, block.groups + from / kKeyGroup, (to - from) / kKeyGroup, kv.k_dim,
+                  s.scores + from, kBlock);
+  const SeenRanges seen{begin, end};
+  w.kernel.weigh(s.scores, kBlock, nq, seen, from, to, w.op.scale, w.op.softcap, {state.max, state.sum, s.keep, s.add});
+  w.kernel.mix(block.dtype, s.scores, kBlock, nq, seen, block.values, kv.v_dim, s.keep, s.add, state.acc);
+}
+
+void run_split(const Work& w, int split, const State& state) {
+  state.clear(w.unit.queries(), w.op.kv.v_dim);
+  for (int first = split * Attention::kSplit; first < (split + 1) * Attention::kSplit; first += kBlock)
+    run_block(w, first, state);
+}
+
+void begin_total(const Work& w, const State& total) {
+  total.clear(w.unit.queries(), w.op.kv.v_dim);
+  if (!w.op.sinks) return;
+  // A sink is a key without a value.
+  const float* sinks = reinterpret_cast<const float*>(w.op.sinks.data) + w.unit.first_head;
+  for (int i = 0; i < w.unit.queries(); ++i) {
+    total.max[i] = sinks[i % w.unit.heads];
+    total.sum[i] = 1;
+  }
+}
+
+void merge(const Work& w, const State& part, const State& total) {
+  w.kernel.merge(w.unit.queries(), part.max, part.sum, part.acc, w.op.kv.v_dim,
+                 {total.max, total.sum, w.scratch.keep, w.scratch.add}, total.acc);
+}
+
+void write_out(const Work& w, const State& total) {
+  const int64_t v_dim = w.op.kv.v_dim;
+  for (int i = 0; i < w.unit.queries(); ++i) {
+    const float* acc = total.acc + i * v_dim;
+    float* out = w.op.out.f32(w.unit.first_row + i / w.unit.heads) + (w.unit.first_head + i % w.unit.heads) * v_dim;
+    for (int64_t d = 0; d < v_dim; ++d) out[d] = acc[d] / total.sum[i];
+  }
+}
+
+// `parts` and `arrived` are the unit's own, where it has several items.
+void run_item(const Work& w, const AttentionItem& item, float* parts, int32_t* arrived) {
+  const int64_t nq = w.unit.queries(), floats = part_floats(w.op, nq);
+  const State total(w.scratch.total, nq);
+  if (parts == nullptr) {
+    const State part(w.scratch.part, nq);
+    begin_total(w, total);
+    for (int split = item.first_split; split < item.end_split; ++split) {
+      run_split(w, split, part);
+      merge(w, part, total);
+    }
+    return write_out(w, total);
+  }
+  for (int split = item.first_split; split < item.end_split; ++split)
+    run_split(w, split, State(parts + (split - w.unit.first_split) * floats, nq));
+  if (std::atomic_ref<int32_t>(*arrived).fetch_add(1, std::memory_order_acq_rel) + 1 < w.unit.items) return;
+  begin_total(w, total);
+  for (int64_t i = 0; i < w.unit.splits(); ++i) merge(w, State(parts + i * floats, nq), total);
+  write_out(w, total);
+}
+
+// Floats of the shared memory: for the splits of all rows of the largest step, but at most 32 MiB, more than one row
+// of a model with 32 heads of 128 needs for 128 Ki positions. What finds no room is not cut.
+int64_t parts_room(const Attention& op, const StepLimits& limits) {
+  constexpr int64_t kMost = int64_t{8} << 20;
+  const int64_t splits = (limits.context + Attention::kSplit - 1) / Attention::kSplit;
+  return std::min(kMost, limits.rows * splits * part_floats(op, op.heads));
 }
 
 }  // namespace
@@ -206,14 +202,22 @@ void prepare(Attention& op, Prepare& p) {
   CHECK(op.q.cols == int64_t{op.heads} * op.kv.k_dim && op.out.cols == int64_t{op.heads} * op.kv.v_dim,
         "q has {} columns, out {}", op.q.cols, op.out.cols);
   kernels();  // a wrong INGOT_ISA is told at load
-  p.need_scratch(Scratch::floats(op.kv) * static_cast<int64_t>(sizeof(float)));
+  op.parts_room = p.threads > 1 ? parts_room(op, p.limits) : 0;
+  p.need_scratch(Scratch::floats(op) * static_cast<int64_t>(sizeof(float)));
+  p.need_shared(op.parts_room * static_cast<int64_t>(sizeof(float)));
 }
 
 void run(const Attention& op, Ctx& ctx) {
-  const Cut cut = cut_of(op, ctx.batch, ctx.pool.threads());
-  ctx.pool.run(cut.n_tasks, [&](int64_t i, int thread) {
-    run_task(op, ctx.batch, task_of(op, ctx.batch, cut, i), Scratch(ctx.scratch_of<float>(thread), op.kv));
-  });
+  AttentionPlan plan(op, ctx.batch, ctx.pool.threads(), op.parts_room);
+  std::vector<int32_t> arrived(plan.units.size());
+  const auto body = [&](int64_t i, int thread) {
+    const AttentionItem& item = plan.items[static_cast<size_t>(i)];
+    const AttentionUnit& unit = plan.units[static_cast<size_t>(item.unit)];
+    float* parts = unit.parts < 0 ? nullptr : reinterpret_cast<float*>(ctx.shared) + unit.parts;
+    run_item(Work(op, ctx.batch, unit, Scratch(ctx.scratch_of<float>(thread), op)), item, parts,
+             &arrived[static_cast<size_t>(item.unit)]);
+  };
+  ctx.pool.run(static_cast<int64_t>(plan.items.size()), body);
 }
 
 }  // namespace ingot::cpu

@@ -9,21 +9,35 @@
 namespace ingot::ref {
 namespace {
 
-// `dim` elements of the cache from element `at`.
-void read_cache(const std::byte* base, DType dtype, int64_t at, int dim, std::vector<double>& out) {
-  out.resize(static_cast<size_t>(dim));
-  for (int i = 0; i < dim; ++i) {
-    const std::byte* from = base + (at + i) * dtype_bytes(dtype);
-    float value = 0;
-    uint16_t half = 0;
-    if (dtype == DType::kF32) {
-      std::memcpy(&value, from, sizeof(value));
-    } else {
-      std::memcpy(&half, from, sizeof(half));
-      value = dtype == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
-    }
-    out[static_cast<size_t>(i)] = value;
+// An element that is the `index`-th of its row or group, `scale`-th of the scales behind its `count` elements (q8_0).
+double read_element(const std::byte* from, DType dtype, int64_t index, int64_t count, int64_t scale) {
+  float value = 0;
+  uint16_t half = 0;
+  switch (dtype) {
+    case DType::kF32:
+      std::memcpy(&value, from + index * 4, sizeof(value));
+      return value;
+    case DType::kQ8_0:
+      std::memcpy(&half, from + count + scale * 2, sizeof(half));
+      return static_cast<double>(static_cast<int8_t>(from[index])) * static_cast<double>(f16_to_f32(half));
+    default:
+      std::memcpy(&half, from + index * 2, sizeof(half));
+      return dtype == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
   }
+}
+
+void read_key(const KvLayer& kv, int64_t slot, int head, std::vector<double>& out) {
+  out.clear();
+  const int64_t lane = slot % kKeyGroup;
+  for (int64_t d = 0; d < kv.k_dim; ++d)
+    out.push_back(read_element(kv.k_group(slot, head), kv.dtype, d * kKeyGroup + lane, int64_t{kv.k_dim} * kKeyGroup,
+                               d / kQ8Block * kKeyGroup + lane));
+}
+
+void read_value(const KvLayer& kv, int64_t slot, int head, std::vector<double>& out) {
+  out.clear();
+  for (int64_t d = 0; d < kv.v_dim; ++d)
+    out.push_back(read_element(kv.v_row(slot, head), kv.dtype, d, kv.v_dim, d / kQ8Block));
 }
 
 // All heads of one row that share KV head `kv_head`, two passes over the keys.
@@ -41,7 +55,7 @@ void attend(const Attention& op, const Batch& batch, int64_t t, int kv_head) {
   std::vector<std::vector<double>> scores(static_cast<size_t>(shared), std::vector<double>(n));
   std::vector<double> row;
   for (size_t i = 0; i < n; ++i) {
-    read_cache(kv.k, kv.dtype, kv.k_at(slot(i), kv_head), kv.k_dim, row);
+    read_key(kv, slot(i), kv_head, row);
     for (int h = 0; h < shared; ++h) {
       const float* q = op.q.f32(t) + (kv_head * shared + h) * kv.k_dim;
       double dot = 0;
@@ -66,7 +80,7 @@ void attend(const Attention& op, const Batch& batch, int64_t t, int kv_head) {
   std::vector<std::vector<double>> outs(static_cast<size_t>(shared),
                                         std::vector<double>(static_cast<size_t>(kv.v_dim)));
   for (size_t i = 0; i < n; ++i) {
-    read_cache(kv.v, kv.dtype, kv.v_at(slot(i), kv_head), kv.v_dim, row);
+    read_value(kv, slot(i), kv_head, row);
     for (size_t h = 0; h < outs.size(); ++h)
       for (size_t d = 0; d < row.size(); ++d) outs[h][d] += scores[h][i] * row[d];
   }

@@ -1,7 +1,10 @@
 #include "ops/attention/attention.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "ops/attention/attention_kernels.h"
+#include "ops/attention/attention_plan.h"
 #include "ops/test_support.h"
 
 namespace ingot {
@@ -18,6 +21,7 @@ struct Case {
   bool sinks = false;
   DType dtype = DType::kF32;
   int page_rows = 16;
+  bool smooth = false;  // values about normal, which no narrow type of the cache holds exactly
 };
 
 // A seq of the step. Its q, k and v are functions of `id` and the position alone.
@@ -26,15 +30,24 @@ struct Seq {
   int rows = 1, past = 0;
 };
 
-// Values for every position of a seq: multiples of 1/8 below 4 with outliers 32 times as large, exact in
-// every type of the cache.
+// Values for every position of a seq, exact in the type of the cache: multiples of 1/8 below 4 with outliers 32 times
+// as large; for q8_0 multiples of 1/32 with a largest of 127/32 in each block.
 class Values {
  public:
-  Values(uint64_t seed, int positions, int cols) : cols_(cols), values_(static_cast<size_t>(positions * cols)) {
+  Values(uint64_t seed, int positions, int heads, int dim, const Case& c)
+      : cols_(heads * dim), values_(static_cast<size_t>(positions * cols_)) {
     Random random(seed);
-    for (float& v : values_) {
-      v = static_cast<float>(random.below(65) - 32) / 8;
-      if (random.below(64) == 0) v *= 32;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      float& v = values_[i];
+      if (c.smooth) {
+        v = random.normal();
+      } else if (c.dtype == DType::kQ8_0) {
+        v = static_cast<float>(random.below(255) - 127) / 32;
+        if (static_cast<int>(i) % dim % kQ8Block == 0) v = v < 0 ? -127.0f / 32 : 127.0f / 32;
+      } else {
+        v = static_cast<float>(random.below(65) - 32) / 8;
+        if (random.below(64) == 0) v *= 32;
+      }
     }
   }
   const float* row(int position) const { return values_.data() + position * cols_; }
@@ -47,9 +60,9 @@ class Values {
 struct SeqValues {
   Values q, k, v;
   SeqValues(const Case& c, const Seq& seq)
-      : q(3 * seq.id, seq.rows + seq.past, c.heads * c.k_dim),
-        k(3 * seq.id + 1, seq.rows + seq.past, c.kv_heads * c.k_dim),
-        v(3 * seq.id + 2, seq.rows + seq.past, c.kv_heads * c.v_dim) {}
+      : q(3 * seq.id, seq.rows + seq.past, c.heads, c.k_dim, c),
+        k(3 * seq.id + 1, seq.rows + seq.past, c.kv_heads, c.k_dim, c),
+        v(3 * seq.id + 2, seq.rows + seq.past, c.kv_heads, c.v_dim, c) {}
 };
 
 double product(const float* a, const float* b, int n, bool absolute = false) {
@@ -79,8 +92,8 @@ class Step {
     kv_.page_rows = c.page_rows;
     kv_.dtype = c.dtype;
     const size_t slots = batch_.groups[1].page_table.size() * static_cast<size_t>(c.page_rows * c.kv_heads);
-    k_.assign(slots * static_cast<size_t>(c.k_dim * dtype_bytes(c.dtype)), std::byte{0xff});
-    v_.assign(slots * static_cast<size_t>(c.v_dim * dtype_bytes(c.dtype)), std::byte{0xff});
+    k_.assign(slots * static_cast<size_t>(kv_.k_bytes()), std::byte{0xff});
+    v_.assign(slots * static_cast<size_t>(kv_.v_bytes()), std::byte{0xff});
     kv_.k = k_.data();
     kv_.v = v_.data();
     for (const Seq& seq : seqs) values_.emplace_back(c, seq);
@@ -134,6 +147,7 @@ class Step {
     };
   }
   int64_t cols() const { return out_.cols(); }
+  const Batch& batch() const { return batch_; }
 
  private:
   static std::vector<test::SeqOf> counts(const std::vector<Seq>& seqs) {
@@ -141,7 +155,9 @@ class Step {
     for (const Seq& s : seqs) result.push_back({s.rows, s.past});
     return result;
   }
-  float scale() const { return 0.25f / static_cast<float>(c_.k_dim); }
+  float scale() const {
+    return c_.smooth ? 1 / std::sqrt(static_cast<float>(c_.k_dim)) : 0.25f / static_cast<float>(c_.k_dim);
+  }
   const SeqValues& of(int64_t t) const { return values_[static_cast<size_t>(batch_.seq[static_cast<size_t>(t)])]; }
   int position(int64_t t) const { return batch_.position[static_cast<size_t>(t)]; }
   int first(int64_t t) const { return c_.window > 0 ? std::max(0, position(t) - c_.window + 1) : 0; }
@@ -156,17 +172,10 @@ class Step {
     for (int p = 0; p < seq.past + seq.rows; ++p) {
       const int64_t slot = int64_t{batch_.pages(1, s)[p / c_.page_rows]} * c_.page_rows + p % c_.page_rows;
       for (int h = 0; h < c_.kv_heads; ++h) {
-        for (int d = 0; d < c_.k_dim; ++d) put(kv_.k, kv_.k_at(slot, h) + d, values.k.row(p)[h * c_.k_dim + d]);
-        for (int d = 0; d < c_.v_dim; ++d) put(kv_.v, kv_.v_at(slot, h) + d, values.v.row(p)[h * c_.v_dim + d]);
+        const cpu::AttentionKernels& plain = *cpu::available_kernels().back()->attention;
+        plain.store_key(c_.dtype, values.k.row(p) + h * c_.k_dim, c_.k_dim, kv_.k_group(slot, h), slot % kKeyGroup);
+        plain.store_value(c_.dtype, values.v.row(p) + h * c_.v_dim, c_.v_dim, kv_.v_row(slot, h));
       }
-    }
-  }
-  void put(std::byte* base, int64_t at, float x) const {
-    const uint16_t half = c_.dtype == DType::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
-    if (c_.dtype == DType::kF32) {
-      std::memcpy(base + at * 4, &x, 4);
-    } else {
-      std::memcpy(base + at * 2, &half, 2);
     }
   }
   double error(int64_t t, int h) const {
@@ -175,7 +184,7 @@ class Step {
       score = std::max(score, product(query(t, h), key(t, p, h), c_.k_dim, true) * static_cast<double>(scale()));
       for (int d = 0; d < c_.v_dim; ++d) largest = std::max(largest, std::fabs(static_cast<double>(val(t, p, h)[d])));
     }
-    const double roundings = 2 * (c_.k_dim / 16.0 + 12) * kEps;
+    const double roundings = 2 * (c_.k_dim + 12.0) * kEps;
     return largest * (2 * roundings * score + (position(t) / 16.0 + 64) * kEps);
   }
   std::vector<double> head(int64_t t, int h) {
@@ -208,8 +217,8 @@ class Step {
 std::vector<Case> cases() {
   return {
       {},
-      {.heads = 1, .kv_heads = 1, .k_dim = 1, .v_dim = 1, .page_rows = 1},
-      {.heads = 6, .kv_heads = 2, .k_dim = 20, .v_dim = 13, .page_rows = 7},
+      {.heads = 1, .kv_heads = 1, .k_dim = 1, .v_dim = 1},
+      {.heads = 6, .kv_heads = 2, .k_dim = 20, .v_dim = 13, .page_rows = 48},
       {.heads = 40, .kv_heads = 1, .k_dim = 64, .v_dim = 64, .page_rows = 64},
       {.window = 5},
       {.window = 64, .page_rows = 128},
@@ -217,7 +226,9 @@ std::vector<Case> cases() {
       {.softcap = 2, .sinks = true},
       {.window = 33, .sinks = true, .page_rows = 64},
       {.dtype = DType::kF16},
-      {.k_dim = 17, .v_dim = 35, .dtype = DType::kBF16, .page_rows = 3},
+      {.k_dim = 17, .v_dim = 35, .dtype = DType::kBF16, .page_rows = 32},
+      {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kQ8_0, .page_rows = 64},
+      {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kQ8_0},
   };
 }
 
@@ -273,6 +284,112 @@ TEST(Attention, ChunksAndBatchMatesChangeNothing) {
       test::expect_same_bits({row(got, 30), row(got, 50)}, {row(whole, 111), row(whole, 131)}, "in a batch");
     });
   }
+}
+
+// Heads and ratios of real models, in every type of the cache.
+TEST(Attention, HeadSizesAndRatios) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0})
+    for (int dim : {64, 80, 96, 128, 256})
+      for (int ratio : {1, 3, 4, 7, 8}) {
+        SCOPED_TRACE(testing::Message() << dtype_name(dtype) << ", " << dim << ", " << ratio);
+        const Case c{.heads = 2 * ratio, .kv_heads = 2, .k_dim = dim, .v_dim = dim, .dtype = dtype};
+        Step step(c, {{1, 9, 60}, {2, 1, 130}});
+        const std::vector<float> want = step.run_ref();
+        test::for_each_kernels([&] {
+          const std::vector<float> got = step.run_cpu();
+          test::expect_near(got, want, step.cols(), step.tolerance(), "cpu");
+          for (int threads : {2, 3}) test::expect_same_bits(step.run_cpu(threads), got, "threads");
+        });
+      }
+}
+
+// Long seqs, whose keys several threads share: against the reference, whatever the threads, and a row among others
+// (of its own and of other seqs) as alone.
+TEST(Attention, SplitsOfLongSeqs) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0})
+    for (int window : {0, 300}) {
+      const Case c{
+          .heads = 6, .kv_heads = 2, .k_dim = 64, .v_dim = 64, .window = window, .sinks = true, .dtype = dtype};
+      Step alone(c, {{7, 1, 1500}});
+      Step chunk(c, {{7, 40, 1461}}, 3);
+      Step batch(c, {{8, 1, 900}, {7, 1, 1500}, {9, 5, 3}, {10, 1, 0}}, 9);
+      const cpu::AttentionPlan plan(alone.op(), alone.batch(), 2, 1 << 20);
+      EXPECT_GT(plan.units[0].items, 1) << "not cut: nothing is tested";
+      const std::vector<float> want = alone.run_ref();
+      test::for_each_kernels([&] {
+        const std::vector<float> got = alone.run_cpu();
+        test::expect_near(got, want, alone.cols(), alone.tolerance(), "cpu");
+        for (int threads : {1, 2, 3}) {
+          const auto row = [&](const std::vector<float>& v, int64_t r) { return v.begin() + r * alone.cols(); };
+          test::expect_same_bits(alone.run_cpu(threads), got, "threads");
+          const std::vector<float> rows = chunk.run_cpu(threads), mates = batch.run_cpu(threads);
+          test::expect_same_bits({row(rows, 39), row(rows, 40)}, got, "the last of a chunk");
+          test::expect_same_bits({row(mates, 1), row(mates, 2)}, got, "in a batch");
+        }
+      });
+    }
+}
+
+// The squared error of normal values, relative to what is exact: of the arithmetic, and of the cache's type.
+TEST(Attention, ErrorOfEachType) {
+  const std::vector<std::pair<DType, double>> bounds = {
+      {DType::kF32, 1e-11}, {DType::kF16, 1e-6}, {DType::kBF16, 5e-5}, {DType::kQ8_0, 2e-4}};
+  for (const auto& [dtype, bound] : bounds) {
+    const Case c{.heads = 4, .kv_heads = 2, .k_dim = 64, .v_dim = 64, .dtype = dtype, .smooth = true};
+    Step step(c, {{1, 20, 580}});
+    const std::vector<float> want = step.brute_force();
+    test::for_each_kernels([&] {
+      const std::vector<float> got = step.run_cpu(2);
+      double error = 0, all = 0;
+      for (size_t i = 0; i < got.size(); ++i) {
+        error += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+        all += std::pow(static_cast<double>(want[i]), 2);
+      }
+      EXPECT_LT(error / all, bound) << dtype_name(dtype);
+    });
+  }
+}
+
+// Every split of every unit is in one item, with and without room for the splits' results.
+TEST(AttentionPlan, ItemsCoverEverySplit) {
+  const Case c{.heads = 6, .kv_heads = 2, .k_dim = 4, .v_dim = 4, .window = 700};
+  Step step(c, {{1, 1, 2000}, {2, 100, 0}, {3, 1, 300}});
+  for (int threads : {1, 2, 16})
+    for (int64_t room : {0, 200, 1 << 20}) {
+      const cpu::AttentionPlan plan(step.op(), step.batch(), threads, room);
+      std::vector<std::vector<int>> seen;
+      for (const cpu::AttentionUnit& unit : plan.units) seen.emplace_back(static_cast<size_t>(unit.splits()));
+      for (const cpu::AttentionItem& item : plan.items) {
+        const cpu::AttentionUnit& unit = plan.units[static_cast<size_t>(item.unit)];
+        EXPECT_EQ(unit.parts >= 0, unit.items > 1);
+        if (unit.parts >= 0) {
+          EXPECT_LE(unit.parts + unit.splits() * unit.queries() * (4 + 2), room);
+        }
+        for (int s = item.first_split; s < item.end_split; ++s)
+          ++seen[static_cast<size_t>(item.unit)][static_cast<size_t>(s - unit.first_split)];
+      }
+      for (const std::vector<int>& counts : seen) EXPECT_EQ(counts, std::vector<int>(counts.size(), 1));
+    }
+}
+
+TEST(AttentionKernels, WideningIsExact) {
+  std::vector<uint16_t> all(65536);
+  std::vector<float> got(65536);
+  std::iota(all.begin(), all.end(), uint16_t{0});
+  test::for_each_kernels([&] {
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      cpu::kernels().attention->open_values(dtype, reinterpret_cast<const std::byte*>(all.data()), 1, 65536,
+                                            got.data());
+      for (size_t i = 0; i < all.size(); ++i) {
+        const float want = dtype == DType::kF16 ? f16_to_f32(all[i]) : bf16_to_f32(all[i]);
+        if (std::isnan(want)) {
+          ASSERT_TRUE(std::isnan(got[i])) << i;
+        } else {
+          ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want)) << i;
+        }
+      }
+    }
+  });
 }
 
 // Scores of many hundreds: nothing overflows, and what is far below the largest counts nothing.

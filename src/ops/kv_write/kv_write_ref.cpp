@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ops/kv_write/kv_write.h"
@@ -5,12 +7,36 @@
 namespace ingot::ref {
 namespace {
 
-void store(std::byte* base, DType dtype, int64_t at, float value) {
-  if (dtype == DType::kF32) {
-    std::memcpy(base + at * 4, &value, 4);
-  } else {
-    const uint16_t half = dtype == DType::kF16 ? f32_to_f16(value) : f32_to_bf16(value);
-    std::memcpy(base + at * 2, &half, 2);
+// Elements lie `step` apart from element `first` on, of `count` in all; scales likewise behind them (q8_0).
+struct Place {
+  std::byte* base;
+  int64_t first, step, count;
+};
+
+void store_q8_0(const Place& to, const float* x, int n) {
+  for (int begin = 0; begin < n; begin += kQ8Block) {
+    const int end = std::min(n, begin + kQ8Block);
+    float largest = 0;
+    for (int i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
+    const uint16_t half = f32_to_f16(largest / 127.0f);
+    const float inverse = f16_to_f32(half) > 0 ? 1.0f / f16_to_f32(half) : 0.0f;
+    std::memcpy(to.base + to.count + (begin / kQ8Block * to.step + to.first) * 2, &half, 2);
+    for (int i = begin; i < end; ++i)
+      to.base[i * to.step + to.first] =
+          static_cast<std::byte>(std::lrintf(std::clamp(x[i] * inverse, -127.0f, 127.0f)));
+  }
+}
+
+void store(const Place& to, DType dtype, const float* x, int n) {
+  if (dtype == DType::kQ8_0) return store_q8_0(to, x, n);
+  for (int i = 0; i < n; ++i) {
+    const int64_t at = i * to.step + to.first;
+    if (dtype == DType::kF32) {
+      std::memcpy(to.base + at * 4, x + i, 4);
+    } else {
+      const uint16_t half = dtype == DType::kF16 ? f32_to_f16(x[i]) : f32_to_bf16(x[i]);
+      std::memcpy(to.base + at * 2, &half, 2);
+    }
   }
 }
 
@@ -21,8 +47,9 @@ void run(const KvWrite& op, Ctx& ctx) {
   for (int64_t t = 0; t < ctx.rows(op.k); ++t) {
     const int64_t slot = ctx.batch.groups[static_cast<size_t>(kv.group)].slot[static_cast<size_t>(t)];
     for (int h = 0; h < kv.kv_heads; ++h) {
-      for (int d = 0; d < kv.k_dim; ++d) store(kv.k, kv.dtype, kv.k_at(slot, h) + d, op.k.f32(t)[h * kv.k_dim + d]);
-      for (int d = 0; d < kv.v_dim; ++d) store(kv.v, kv.dtype, kv.v_at(slot, h) + d, op.v.f32(t)[h * kv.v_dim + d]);
+      const Place k{kv.k_group(slot, h), slot % kKeyGroup, kKeyGroup, int64_t{kv.k_dim} * kKeyGroup};
+      store(k, kv.dtype, op.k.f32(t) + h * kv.k_dim, kv.k_dim);
+      store({kv.v_row(slot, h), 0, 1, kv.v_dim}, kv.dtype, op.v.f32(t) + h * kv.v_dim, kv.v_dim);
     }
   }
 }

@@ -14,44 +14,63 @@ struct Cache {
   bool operator==(const Cache&) const = default;
 };
 
-class KvWriteTest : public testing::TestWithParam<DType> {};
+class KvWriteTest : public testing::TestWithParam<DType> {
+ protected:
+  // An element of a row or group of `count`, and its scale.
+  static float read(const std::byte* from, int64_t at, int64_t count, int64_t scale) {
+    float f32 = 0;
+    uint16_t half = 0;
+    switch (GetParam()) {
+      case DType::kF32:
+        std::memcpy(&f32, from + at * 4, 4);
+        return f32;
+      case DType::kQ8_0:
+        std::memcpy(&half, from + count + scale * 2, 2);
+        return static_cast<float>(static_cast<int8_t>(from[at])) * f16_to_f32(half);
+      default:
+        std::memcpy(&half, from + at * 2, 2);
+        return GetParam() == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
+    }
+  }
+  // Relative to the largest of a block.
+  static double error() { return GetParam() == DType::kF32 ? 0 : GetParam() == DType::kF16 ? 0x1p-11 : 0x1p-8; }
+};
 
 TEST_P(KvWriteTest, EveryRowLandsInItsSlot) {
   Random random(1);
-  for (int page_rows : {1, 5, 64}) {
+  for (int page_rows : {16, 48, 64}) {
     const Batch batch = test::make_batch({{3, 0}, {1, 70}, {65, 2}}, page_rows, 2);
     KvLayer kv{
-        .group = 1, .index = 0, .kv_heads = 3, .k_dim = 17, .v_dim = 8, .page_rows = page_rows, .dtype = GetParam()};
-    Buffer k(batch.n_rows, 3 * 17, kTokenRows, 60), v(batch.n_rows, 3 * 8);
+        .group = 1, .index = 0, .kv_heads = 3, .k_dim = 37, .v_dim = 8, .page_rows = page_rows, .dtype = GetParam()};
+    Buffer k(batch.n_rows, 3 * 37, kTokenRows, 120), v(batch.n_rows, 3 * 8);
     k.fill_outliers(random);
     v.fill_outliers(random);
     const size_t slots = batch.groups[1].page_table.size() * static_cast<size_t>(page_rows) * 3;
-    const size_t size = static_cast<size_t>(dtype_bytes(kv.dtype));
     const auto run = [&](auto&& how) {
-      Cache cache{std::vector(slots * 17 * size, std::byte{0xee}), std::vector(slots * 8 * size, std::byte{0xee})};
+      Cache cache{std::vector(slots * static_cast<size_t>(kv.k_bytes()), std::byte{0xee}),
+                  std::vector(slots * static_cast<size_t>(kv.v_bytes()), std::byte{0xee})};
       kv.k = cache.k.data();
       kv.v = cache.v.data();
       how(KvWrite{.k = k.tensor(), .v = v.tensor(), .kv = kv});
       return cache;
     };
     const Cache want = run([&](const KvWrite& op) { test::run_ref(op, batch); });
-    for (int threads : {1, 2, 3}) EXPECT_EQ(run([&](const KvWrite& op) { test::run_cpu(op, batch, threads); }), want);
-    // The reference against the definition, for one element.
-    const int64_t at = kv.k_at(batch.groups[1].slot[5], 2) + 16;
-    float got = 0;
-    if (kv.dtype == DType::kF32) {
-      std::memcpy(&got, want.k.data() + at * 4, 4);
-      EXPECT_EQ(got, k.at(5, 2 * 17 + 16));
-    } else {
-      uint16_t half = 0;
-      std::memcpy(&half, want.k.data() + at * 2, 2);
-      got = kv.dtype == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
-      EXPECT_NEAR(got, k.at(5, 2 * 17 + 16), 0x1p-8 * std::fabs(got));
-    }
+    test::for_each_kernels([&] {
+      for (int threads : {1, 2, 3}) EXPECT_EQ(run([&](const KvWrite& op) { test::run_cpu(op, batch, threads); }), want);
+    });
+    // The reference against the definition: dimension 36 of a key, in the short last block of q8_0, and a value.
+    kv.k = const_cast<std::byte*>(want.k.data());
+    kv.v = const_cast<std::byte*>(want.v.data());
+    const int64_t slot = batch.groups[1].slot[5], lane = slot % kKeyGroup;
+    float largest = 0;
+    for (int d = 32; d < 37; ++d) largest = std::max(largest, std::fabs(k.at(5, 2 * 37 + d)));
+    const float key = read(kv.k_group(slot, 2), 36 * kKeyGroup + lane, 37 * kKeyGroup, kKeyGroup + lane);
+    EXPECT_NEAR(key, k.at(5, 2 * 37 + 36), error() * largest);
+    EXPECT_NEAR(read(kv.v_row(slot, 2), 0, 8, 0), v.at(5, 16), error() * 200);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16),
+INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0),
                          [](const auto& test) { return std::string(dtype_name(test.param)); });
 
 }  // namespace

@@ -324,27 +324,5 @@ TEST(Kernels, DecodersAreTheFormats) {
   }
 }
 
-TEST(Kernels, WidenIsExact) {
-  std::vector<uint16_t> all(65536);
-  std::vector<float> got(65536);
-  std::iota(all.begin(), all.end(), uint16_t{0});
-  test::for_each_kernels([&] {
-    const auto same = [&](auto convert) {
-      for (size_t i = 0; i < all.size(); ++i) {
-        const float want = convert(all[i]);
-        if (std::isnan(want)) {
-          ASSERT_TRUE(std::isnan(got[i])) << i;
-        } else {
-          ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want)) << i;
-        }
-      }
-    };
-    cpu::kernels().widen_f16(all.data(), got.data(), 65536);
-    same(f16_to_f32);
-    cpu::kernels().widen_bf16(all.data(), got.data(), 65536);
-    same(bf16_to_f32);
-  });
-}
-
 }  // namespace
 }  // namespace ingot

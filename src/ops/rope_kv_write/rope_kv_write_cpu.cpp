@@ -1,7 +1,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "ops/kv_write/store_row.h"
+#include "ops/kernels.h"
+#include "ops/kv_write/write_rows.h"
 #include "ops/rope/rotate_head.h"
 #include "ops/rope_kv_write/rope_kv_write.h"
 
@@ -12,6 +13,7 @@ constexpr int kMaxHead = 1024;  // values of a head on its way to the cache, on 
 
 void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   const KvLayer& kv = op.kv;
+  const AttentionKernels& kernel = *kernels().attention;
   const float* table = op.table.f32(t);
   for (int64_t c = 0; c < op.q.cols; c += op.head_dim) {
     float* head = op.q.f32(t) + c;
@@ -22,8 +24,7 @@ void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
     const float* head = op.k.f32(t) + int64_t{h} * op.head_dim;
     std::memcpy(rotated, head, static_cast<size_t>(op.head_dim) * sizeof(float));
     rotate_head(head, rotated, table, op.table.cols, op.interleaved);
-    store_row(rotated, op.head_dim, kv.k, kv.dtype, kv.k_at(slot, h));
-    store_row(op.v.f32(t) + int64_t{h} * kv.v_dim, kv.v_dim, kv.v, kv.dtype, kv.v_at(slot, h));
+    write_head(kernel, kv, slot, h, rotated, op.v.f32(t) + int64_t{h} * kv.v_dim);
   }
 }
 
@@ -33,7 +34,7 @@ void run(const RopeKvWrite& op, Ctx& ctx) {
   CHECK(op.head_dim == op.kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim,
         op.kv.k_dim);
   const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(op.kv.group)].slot;
-  ctx.pool.run(ctx.rows(op.k), [&](int64_t t, int) { write_row(op, t, slots[static_cast<size_t>(t)]); });
+  for_neighbours(ctx, ctx.rows(op.k), [&](int64_t t) { write_row(op, t, slots[static_cast<size_t>(t)]); });
 }
 
 }  // namespace ingot::cpu

@@ -16,7 +16,7 @@ struct Memory {
 // The fused op, and the two that it replaces: the same bits in q and in the cache, by either version.
 TEST(RopeKvWrite, IsRopeThenKvWrite) {
   Random random(1);
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0})
     for (bool interleaved : {false, true})
       for (int rotary_dim : {20, 12}) {
         const int rows = 66, heads = 4, kv_heads = 2, head_dim = 20, v_dim = 9, page_rows = 16;
@@ -36,9 +36,8 @@ TEST(RopeKvWrite, IsRopeThenKvWrite) {
         const auto q_saved = q.save(), k_saved = k.save();
         std::vector<float> q_got;
         const auto run = [&](auto&& how) {
-          const size_t size = static_cast<size_t>(dtype_bytes(dtype));
-          Memory m{std::vector(values * head_dim * size, std::byte{0xee}),
-                   std::vector(values * v_dim * size, std::byte{0xee})};
+          Memory m{std::vector(values * static_cast<size_t>(kv.k_bytes()), std::byte{0xee}),
+                   std::vector(values * static_cast<size_t>(kv.v_bytes()), std::byte{0xee})};
           kv.k = m.k.data();
           kv.v = m.v.data();
           q.restore(q_saved);

@@ -1,0 +1,62 @@
+// The inner loops of Attention and of the writes to its cache, compiled once for each instruction set
+// (attention_kernels_<set>.cpp, all from attention_kernels.inc). Chosen together with ops/kernels.h.
+//
+// A score is one sum over the dimensions, in order; a value's element one sum over the keys of a block, in order: both
+// do not depend on what is computed beside them, and are the same for all sets with fma. A cache of 16-bit floats or
+// q8_0 becomes floats, in registers for a few queries, in memory, once for all, for many: the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/kv_cache.h"
+
+namespace ingot::cpu {
+
+// Of some queries: the maximum of the scores so far, the sum of exp(score - max), and the factors with which the state
+// before and the latest block are to be added.
+struct SoftmaxState {
+  float *max, *sum, *keep, *add;
+};
+
+// What each query of a task sees of a block of keys: [begin[i], end[i]), counted from the block's start; perhaps none.
+struct SeenRanges {
+  const int32_t *begin, *end;
+};
+
+struct AttentionKernels {
+  const char* name;
+
+  // One key into its lane of a group, one value into its row (ops/kv_cache.h). A q8_0 block has the scale
+  // f16(max|x| / 127), and its values are rounded to nearest even; one with NaN or infinity decodes to no number.
+  void (*store_key)(DType dtype, const float* key, int64_t dim, std::byte* group, int64_t lane);
+  void (*store_value)(DType dtype, const float* value, int64_t dim, std::byte* row);
+
+  // A group of keys as floats [dim][16]; n rows of values, one after another, as floats [n][dim].
+  void (*open_keys)(DType dtype, const std::byte* group, int64_t dim, float* out);
+  void (*open_values)(DType dtype, const std::byte* rows, int64_t n, int64_t dim, float* out);
+
+  // Up to so many queries, reading the cache's own type is faster than opening it first.
+  int64_t direct_queries;
+
+  // out[i · stride + 16 · g + lane] = q[i] · (key `lane` of groups[g]), of a type or opened (f32). Writes up to the
+  // next multiple of 64 behind.
+  void (*scores)(DType dtype, const float* const* q, int64_t nq, const std::byte* const* groups, int64_t n_groups,
+                 int64_t dim, float* out, int64_t stride);
+
+  // Turns each query's scores [from, to) (multiples of 16) into weights exp(score · scale - max), capped before
+  // (softcap > 0), those it does not see into 0, and merges their maximum and sum into the state.
+  void (*weigh)(float* scores, int64_t stride, int64_t nq, const SeenRanges& seen, int64_t from, int64_t to,
+                float scale, float softcap, const SoftmaxState& state);
+
+  // acc[i] = keep[i] · acc[i] + add[i] · sum over the keys j that i sees of weights[i · stride + j] · values[j], in
+  // order; acc has rows of dim values, of which those of queries that see none stay as they are.
+  void (*mix)(DType dtype, const float* weights, int64_t stride, int64_t nq, const SeenRanges& seen,
+              const std::byte* const* values, int64_t dim, const float* keep, const float* add, float* acc);
+
+  // Merges the maxima, sums and values of a part into the state and acc. Uses state.keep and state.add.
+  void (*merge)(int64_t nq, const float* part_max, const float* part_sum, const float* part_acc, int64_t dim,
+                const SoftmaxState& state, float* acc);
+};
+
+}  // namespace ingot::cpu

@@ -1,0 +1,27 @@
+// What the CPU versions of KvWrite and RopeKvWrite share.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/attention/attention_kernels.h"
+#include "ops/ctx.h"
+
+namespace ingot::cpu {
+
+// One head of one row into its slot.
+inline void write_head(const AttentionKernels& kernel, const KvLayer& kv, int64_t slot, int head, const float* k,
+                       const float* v) {
+  kernel.store_key(kv.dtype, k, kv.k_dim, kv.k_group(slot, head), slot % kKeyGroup);
+  kernel.store_value(kv.dtype, v, kv.v_dim, kv.v_row(slot, head));
+}
+
+// Calls body(t) for all rows. Neighbours share the cache lines of a group of keys: a thread takes up to 16 of them.
+template <class F>
+void for_neighbours(Ctx& ctx, int64_t rows, const F& body) {
+  const int64_t each = std::clamp<int64_t>(rows / (2 * ctx.pool.threads()), 1, kKeyGroup);
+  ctx.pool.run((rows + each - 1) / each, [&](int64_t i, int) {
+    for (int64_t t = i * each; t < std::min(rows, (i + 1) * each); ++t) body(t);
+  });
+}
+
+}  // namespace ingot::cpu
