@@ -66,6 +66,27 @@ void pack_quantized(const Weight& w, int64_t first, int64_t rows, std::byte* out
   }
 }
 
+// Formats of whole rows.
+template <class B, class L>
+void pack_rows(const Weight& w, int64_t first, int64_t rows, std::byte* out) {
+  std::byte* quads = out + L::quads_at(w.cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto* in = reinterpret_cast<const uint8_t*>(w.row(first + r));
+    for (int64_t g = 0; g < L::groups(w.cols); ++g) {
+      const uint8_t* head = B::row_head(in, g * L::kGroup);
+      std::byte* scales = out + L::scales_at(w.cols) + g * L::kScaleBytes;
+      constexpr int64_t kSize = L::kScale == ScaleKind::kRow ? 4 : 2;
+      std::memcpy(scales + kSize * r, head, kSize);
+      if constexpr (L::kScale == ScaleKind::kF16Zero) scales[2 * kPanelRows + r] = static_cast<std::byte>(head[2]);
+    }
+    for (int64_t b = 0; b < w.cols / kPanelBlock; ++b) {
+      uint8_t q[32];
+      B::unpack(B::row_q(in, b * kPanelBlock), 0, q);
+      put_quads<L>(q, b, r, quads);
+    }
+  }
+}
+
 // 16-bit floats, `pair` values of a row side by side.
 void pack_floats(const Weight& w, int64_t first, int64_t rows, int64_t pair, std::byte* out) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -112,7 +133,11 @@ void pack_panel(const Weight& weight, const PackedWeight& packed, int64_t i, std
       weight.format,
       [&](auto block) {
         using B = decltype(block);
-        pack_quantized<B, PanelLayoutOf<B::kKind>>(weight, first, rows, out);
+        if constexpr (is_coarse(B::kKind)) {
+          pack_rows<B, PanelLayoutOf<B::kKind>>(weight, first, rows, out);
+        } else {
+          pack_quantized<B, PanelLayoutOf<B::kKind>>(weight, first, rows, out);
+        }
       },
       [] {});
 }

@@ -2,13 +2,15 @@
 //
 // A panel is 16 output rows. K is cut into blocks of 32 values, a block into 8 quads of 4. Weights are unsigned
 // integers q with one zero point for the whole weight; the value is  scale · (q − zero) + min,  with a scale (and a
-// min, where the format has one) for each group of 32 or 16 values. Every panel has three regions, one behind the
-// other, each 64-byte aligned:
+// min, where the format has one) for each group of 128, 32 or 16 values; the last group of 128 may be shorter. Every
+// panel has three regions, one behind the other, each 64-byte aligned:
 //
 //   supers   ScaleKind::kSuper only: for each 256 values f16 d[16] (and f16 dmin[16]), one for each row
 //   scales   for each group: kF16   f16 scale[16] (and f16 min[16])
 //                            kF32   f32 scale[16] (and f32 min[16])
 //                            kSuper int8 scale[16] (and int8 min[16]); the scale is d · scale, the min −dmin · min
+//                            kF16Zero  f16 scale[16], uint8 zero[16]: this group's zero points
+//            kRow: f32 scale[16] once, for the whole row
 //   quads    8 bits: for each quad 16 rows × 4 bytes.
 //            4 bits: 64 bytes for each two quads, 16 rows × 4 bytes: the low nibbles are those of the even quad, the
 //            high nibbles those of the odd one.
@@ -18,7 +20,8 @@
 // The sum of an output, the same for every kernel, number of rows and thread, over groups in order of K, with x
 // quantized to int8 in blocks of 32 (scale a, sum of its integers s):
 //   acc = fma(float(Σ q·x − zero·s), a · scale, acc);   then, where there is a min,   acc = fma(min, a · float(s), acc)
-// The sum in parentheses is an exact 32-bit integer.
+// The sum in parentheses is an exact 32-bit integer. For groups of 128, x is quantized in blocks of 128 too: one
+// conversion and one fma for each 128 values. kRow has acc = fma(float(…), a, acc) and out = acc · scale.
 //
 // 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / 2][16 rows][2].
 //   acc = fma(w, x, acc) in order of K.
@@ -35,7 +38,9 @@ inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kPanelBlock = 32;
 inline constexpr int64_t kPanelSuper = 256;
 
-enum class ScaleKind : uint8_t { kF16, kF32, kSuper };
+inline constexpr int64_t kPanelCoarse = 128;
+
+enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow };
 
 enum class PanelKind : uint8_t {
   kNone,          // no panel: the weight is read as it is published
@@ -50,12 +55,19 @@ enum class PanelKind : uint8_t {
   kQ8Super,       // 8 bits, groups of 32, scales of a super-block
   kQ8SuperMin,    //   and mins
   kQ8Super16,     // 8 bits, groups of 16, scales of a super-block
+  kInt4,          // 4 bits, groups of 128, f16 scales
+  kInt4Zero,      //   and zero points
+  kInt8,          // 8 bits, one f32 scale for a row
   kF16,
   kBF16,
 };
 // Panels of integers, which read x as int8.
 constexpr bool is_quantized(PanelKind kind) {
   return kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
+}
+// Those among them that read x as int8 with a scale for each 128 values.
+constexpr bool is_coarse(PanelKind kind) {
+  return kind == PanelKind::kInt4 || kind == PanelKind::kInt4Zero || kind == PanelKind::kInt8;
 }
 
 // The fields of a quantized kind, for kernels that are compiled once for each.
@@ -65,21 +77,23 @@ struct PanelLayout {
   static constexpr int kGroup = kGroup_;
   static constexpr ScaleKind kScale = kScale_;
   static constexpr bool kMin = kMin_;
-  static constexpr int64_t kGroups = kPanelBlock / kGroup;  // of a block
+  static constexpr bool kCoarse = kGroup > kPanelBlock;
+  static constexpr int64_t kGroups = kCoarse ? 1 : kPanelBlock / kGroup;  // of a block
   static constexpr int64_t kScaleBytes = kPanelRows *
-                                         (kScale == ScaleKind::kF16   ? 2
-                                          : kScale == ScaleKind::kF32 ? 4
-                                                                      : 1) *
+                                         (kScale == ScaleKind::kF16       ? 2
+                                          : kScale == ScaleKind::kF16Zero ? 3
+                                          : kScale == ScaleKind::kSuper   ? 1
+                                                                          : 4) *
                                          (kMin ? 2 : 1);
   static constexpr int64_t kSuperBytes = kScale == ScaleKind::kSuper ? kPanelRows * 2 * (kMin ? 2 : 1) : 0;
   static constexpr int64_t kQuadBytes = kPanelRows * kPanelBlock * kBits / 8;  // of a block
 
   static constexpr int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
   static constexpr int64_t supers(int64_t cols) { return (cols + kPanelSuper - 1) / kPanelSuper; }
+  // How many scales a row has.
+  static constexpr int64_t groups(int64_t cols) { return kScale == ScaleKind::kRow ? 1 : (cols + kGroup - 1) / kGroup; }
   static constexpr int64_t scales_at(int64_t cols) { return round_up(supers(cols) * kSuperBytes); }
-  static constexpr int64_t quads_at(int64_t cols) {
-    return scales_at(cols) + round_up(cols / kPanelBlock * kGroups * kScaleBytes);
-  }
+  static constexpr int64_t quads_at(int64_t cols) { return scales_at(cols) + round_up(groups(cols) * kScaleBytes); }
   static constexpr int64_t bytes(int64_t cols) { return quads_at(cols) + cols / kPanelBlock * kQuadBytes; }
 };
 
@@ -95,7 +109,10 @@ struct PanelLayout {
   X(Q8F32, 8, 32, kF32, false)         \
   X(Q8Super, 8, 32, kSuper, false)     \
   X(Q8SuperMin, 8, 32, kSuper, true)   \
-  X(Q8Super16, 8, 16, kSuper, false)
+  X(Q8Super16, 8, 16, kSuper, false)   \
+  X(Int4, 4, 128, kF16, false)         \
+  X(Int4Zero, 4, 128, kF16Zero, false) \
+  X(Int8, 8, 128, kRow, false)
 
 template <PanelKind kKind>
 struct PanelLayoutOf;

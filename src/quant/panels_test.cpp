@@ -54,8 +54,9 @@ int byte(const std::byte* at) { return static_cast<int8_t>(*at); }
 // Field `which` (0 the scale, 1 the min) of row r for value k, as the header describes it.
 template <class L>
 float field(const std::byte* panel, int64_t cols, int64_t r, int64_t k, int which) {
+  if constexpr (L::kScale == ScaleKind::kRow) return whole(panel + L::scales_at(cols) + 4 * r);
   const std::byte* scales = panel + L::scales_at(cols) + k / L::kGroup * L::kScaleBytes;
-  if constexpr (L::kScale == ScaleKind::kF16) {
+  if constexpr (L::kScale == ScaleKind::kF16 || L::kScale == ScaleKind::kF16Zero) {
     return half(scales + 2 * (which * kPanelRows + r));
   } else if constexpr (L::kScale == ScaleKind::kF32) {
     return whole(scales + 4 * (which * kPanelRows + r));
@@ -77,7 +78,10 @@ float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t
     const int both = static_cast<int>(block[64 * (quad / 2) + 4 * r + k % 4]);
     q = quad % 2 == 0 ? both & 15 : both >> 4;
   }
-  const float product = field<L>(panel, w.cols, r, k, 0) * static_cast<float>(q - w.zero);
+  int zero = w.zero;
+  if constexpr (L::kScale == ScaleKind::kF16Zero)
+    zero = static_cast<int>(panel[L::scales_at(w.cols) + k / L::kGroup * L::kScaleBytes + 2 * kPanelRows + r]);
+  const float product = field<L>(panel, w.cols, r, k, 0) * static_cast<float>(q - zero);
   if constexpr (L::kMin) return product + field<L>(panel, w.cols, r, k, 1);
   return product;
 }
@@ -93,7 +97,7 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
   int with_panels = 0;
   for (const Format format : kFormats) {
     SCOPED_TRACE(format_name(format));
-    const int64_t cols = std::max<int64_t>(format_block(format), 32) * 2;
+    const int64_t cols = std::max<int64_t>(format_block(format), 32) * (format_whole_rows(format) ? 11 : 2);
     const Stored stored(format, 21, cols);  // the second panel has 5 rows
     PackedWeight packed = panels_of(stored.weight);
     if (packed.kind != PanelKind::kNone) {
@@ -118,7 +122,7 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
       }
     }
   }
-  EXPECT_EQ(with_panels, 15);
+  EXPECT_EQ(with_panels, 18);
 }
 
 TEST(Panels, NoneForScalesBesideTheData) {

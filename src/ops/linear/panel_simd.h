@@ -2,7 +2,8 @@
 // for. A vector covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
 // Everything has internal linkage, see simd.h.
 //
-// Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x, over at most 32 values.
+// Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x. result() is the sum of at
+// most 32 values; for more, end_block() comes after each 32, and long_result() is their sum, from a start of 0.
 //   kLess   it computes with weights that are less by this much; the caller's start makes up for it
 //   kWide   it reads x as 16-bit integers, see XRow
 #pragma once
@@ -56,6 +57,14 @@ inline Floats second_bf16(const uint8_t* p) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(static_cast<int>(0xffff0000))));
 }
 inline Ints all_ints(int32_t x) { return _mm512_set1_epi32(x); }
+inline Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+inline void store_ints(void* p, Ints v) { _mm512_storeu_si512(p, v); }
+inline Ints widen_bytes(const uint8_t* p) {
+  return _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Ints minus_product(Ints sum, Ints a, int32_t b) {
+  return _mm512_sub_epi32(sum, _mm512_mullo_epi32(a, all_ints(b)));
+}
 
 inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Ints add_shorts(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
@@ -99,6 +108,14 @@ inline Floats second_bf16(const uint8_t* p) {
   return _mm256_castsi256_ps(_mm256_and_si256(load_weights(p), _mm256_set1_epi32(static_cast<int>(0xffff0000))));
 }
 inline Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
+inline Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline void store_ints(void* p, Ints v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+inline Ints widen_bytes(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+inline Ints minus_product(Ints sum, Ints a, int32_t b) {
+  return _mm256_sub_epi32(sum, _mm256_mullo_epi32(a, all_ints(b)));
+}
 
 inline Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 inline Ints add_shorts(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
@@ -135,6 +152,15 @@ inline Floats all(float x) { return x - Floats{}; }
 inline Floats times(Floats a, Floats b) { return a * b; }
 inline Floats to_floats(Ints v) { return __builtin_convertvector(v, Floats); }
 inline Ints all_ints(int32_t x) { return x - Ints{}; }
+inline Ints load_ints(const void* p) {
+  Ints v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+inline void store_ints(void* p, Ints v) { __builtin_memcpy(p, &v, sizeof(v)); }
+inline Ints widen_bytes(const uint8_t* p) { return Ints{p[0], p[1], p[2], p[3]}; }
+inline Ints add_ints(Ints a, Ints b) { return a + b; }
+inline Ints minus_product(Ints sum, Ints a, int32_t b) { return sum - a * b; }
 inline Floats first_bf16(const uint8_t* p) {
   Ints v;
   __builtin_memcpy(&v, p, sizeof(v));
@@ -191,7 +217,9 @@ struct Dot {
     sum = vaddq_s32(sum, vpaddq_s32(r01, r23));
 #endif
   }
+  void end_block() {}
   Ints result() const { return (Ints)sum; }
+  Ints long_result() const { return (Ints)sum; }
 };
 
 #else
@@ -223,7 +251,9 @@ struct Dot {
     const auto row = [&](int r) { return w[r] * x[0] + w[r + 1] * x[1] + w[r + 2] * x[2] + w[r + 3] * x[3]; };
     sum += Ints{row(0), row(4), row(8), row(12)};
   }
+  void end_block() {}
   Ints result() const { return sum; }
+  Ints long_result() const { return sum; }
 };
 
 #endif
@@ -241,20 +271,22 @@ struct Dot {
     __builtin_memcpy(&quad, x, 4);
     sum = _mm512_dpbusd_epi32(sum, w, all_ints(quad));
   }
+  void end_block() {}
   Ints result() const { return sum; }
+  Ints long_result() const { return sum; }
 };
 #elif defined(__AVX2__)
 template <int kBits>
 struct Dot;
-// Up to 16 products of 15 · 127 in 16 bits: 30480.
+// Up to 16 products of 15 · 127 in 16 bits, 30480; longer sums go on in 32.
 template <>
 struct Dot<4> {
   static constexpr bool kWide = false;
   static constexpr int32_t kLess = 0;
-  Ints sum{};
+  Ints sum{}, total{};
   int32_t start = 0;
   void begin(int32_t from) {
-    sum = all_ints(0);
+    sum = total = all_ints(0);
     start = from;
   }
   void add(Weights w, const int8_t* x, const int16_t*) {
@@ -262,7 +294,12 @@ struct Dot<4> {
     __builtin_memcpy(&quad, x, 4);
     sum = add_shorts(sum, multiply_bytes(w, all_ints(quad)));
   }
+  void end_block() {
+    total = add_ints(multiply_shorts(sum, all_shorts(1)), total);
+    sum = all_ints(0);
+  }
   Ints result() const { return add_ints(multiply_shorts(sum, all_shorts(1)), all_ints(start)); }
+  Ints long_result() const { return total; }
 };
 // Two products of 255 · 127 do not fit 16 bits: even and odd weights as 16 bits each.
 template <>
@@ -278,7 +315,9 @@ struct Dot<8> {
     sum = add_ints(sum, multiply_shorts(even_bytes(w), all_ints(even)));
     sum = add_ints(sum, multiply_shorts(odd_bytes(w), all_ints(odd)));
   }
+  void end_block() {}
   Ints result() const { return sum; }
+  Ints long_result() const { return sum; }
 };
 #endif
 
