@@ -96,7 +96,7 @@ void pack_floats(const Weight& w, int64_t first, int64_t rows, int64_t pair, std
   }
 }
 
-int64_t float_panel_bytes(int64_t cols) { return (cols + 1) / 2 * 2 * kPanelRows * 2; }
+int64_t float_panel_bytes(int64_t cols) { return (cols + kBf16Group - 1) / kBf16Group * kBf16Group * kPanelRows * 2; }
 
 }  // namespace
 
@@ -124,9 +124,9 @@ void pack_panel(const Weight& weight, const PackedWeight& packed, int64_t i, std
   const int64_t first = i * kPanelRows;
   const int64_t rows = std::min(kPanelRows, weight.rows - first);
   // Only what no row writes has to be cleared.
-  if (rows < kPanelRows || weight.cols % 2 != 0) std::memset(out, 0, static_cast<size_t>(packed.panel_bytes));
+  if (rows < kPanelRows || weight.cols % kBf16Group != 0) std::memset(out, 0, static_cast<size_t>(packed.panel_bytes));
   if (!is_quantized(packed.kind)) {
-    pack_floats(weight, first, rows, packed.kind == PanelKind::kBF16 ? 2 : 1, out);
+    pack_floats(weight, first, rows, packed.kind == PanelKind::kBF16 ? kBf16Group : 1, out);
     return;
   }
   panel_block::visit(

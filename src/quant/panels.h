@@ -23,8 +23,9 @@
 // The sum in parentheses is an exact 32-bit integer. For groups of 128, x is quantized in blocks of 128 too: one
 // conversion and one fma for each 128 values. kRow has acc = fma(float(…), a, acc) and out = acc · scale.
 //
-// 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / 2][16 rows][2].
-//   acc = fma(w, x, acc) in order of K.
+// 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / g][16 rows][g] with g = kBf16Group values of a
+// row side by side, as the architecture's matrix instructions read them; zeros where K is no multiple of g.
+//   acc = fma(w, x, acc) in order of K; the sets with bf16 products round x to bf16 and add as those do.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,11 @@ inline constexpr int64_t kPanelBlock = 32;
 inline constexpr int64_t kPanelSuper = 256;
 
 inline constexpr int64_t kPanelCoarse = 128;
+#if defined(__aarch64__)
+inline constexpr int64_t kBf16Group = 4;  // bfmmla
+#else
+inline constexpr int64_t kBf16Group = 2;  // AMX
+#endif
 
 enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow };
 

@@ -88,7 +88,8 @@ float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t
 
 float float_at(const std::byte* panel, PanelKind kind, int64_t r, int64_t k) {
   if (kind == PanelKind::kF16) return half(panel + 2 * (k * kPanelRows + r));
-  const auto* at = reinterpret_cast<const uint8_t*>(panel) + 2 * ((k / 2 * kPanelRows + r) * 2 + k % 2);
+  constexpr int64_t kSide = kBf16Group;
+  const auto* at = reinterpret_cast<const uint8_t*>(panel) + 2 * ((k / kSide * kPanelRows + r) * kSide + k % kSide);
   return std::bit_cast<float>(static_cast<uint32_t>(load_u16(at)) << 16);
 }
 

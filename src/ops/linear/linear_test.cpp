@@ -116,6 +116,19 @@ TEST(Linear, EveryFormat) {
   }
 }
 
+// Longer than what a kernel takes of K at once.
+TEST(Linear, LongRows) {
+  Random random(14);
+  for (Format format :
+       {Format::kQ4_0, Format::kQ6_K, Format::kBF16, Format::kINT4, Format::kINT4_ASYM, Format::kINT8}) {
+    SCOPED_TRACE(format_name(format));
+    const TestWeight w(random, format, 24, format_whole_rows(format) ? 2336 : 2304);
+    test::for_each_kernels([&] {
+      for (int64_t rows : {1, 7}) check(random, w, rows);
+    });
+  }
+}
+
 TEST(Linear, ScalesBesideTheData) {
   Random random(4);
   TestWeight w(random, Format::kF8_E4M3, 150, 300);

@@ -49,12 +49,11 @@ inline Floats load_halves(const uint8_t* p) {
 inline Floats load_bytes(const uint8_t* p) {
   return to_floats(_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-// 32 bf16, of which each 32 bits hold two of a row: the first and the second ones as floats.
-inline Floats first_bf16(const uint8_t* p) {
-  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_loadu_si512(p), 16));
-}
-inline Floats second_bf16(const uint8_t* p) {
-  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+// Of rows of kBf16Group values each, value i as floats.
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const __m512i both = _mm512_loadu_si512(p);
+  return _mm512_castsi512_ps(i == 0 ? _mm512_maskz_slli_epi32(0xffff, both, 16)
+                                    : _mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
 }
 inline Ints all_ints(int32_t x) { return _mm512_set1_epi32(x); }
 inline Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
@@ -103,9 +102,10 @@ inline Floats load_halves(const uint8_t* p) {
 inline Floats load_bytes(const uint8_t* p) {
   return to_floats(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
-inline Floats first_bf16(const uint8_t* p) { return _mm256_castsi256_ps(_mm256_slli_epi32(load_weights(p), 16)); }
-inline Floats second_bf16(const uint8_t* p) {
-  return _mm256_castsi256_ps(_mm256_and_si256(load_weights(p), _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const __m256i both = load_weights(p);
+  return _mm256_castsi256_ps(i == 0 ? _mm256_slli_epi32(both, 16)
+                                    : _mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
 }
 inline Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
 inline Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
@@ -161,16 +161,6 @@ inline void store_ints(void* p, Ints v) { __builtin_memcpy(p, &v, sizeof(v)); }
 inline Ints widen_bytes(const uint8_t* p) { return Ints{p[0], p[1], p[2], p[3]}; }
 inline Ints add_ints(Ints a, Ints b) { return a + b; }
 inline Ints minus_product(Ints sum, Ints a, int32_t b) { return sum - a * b; }
-inline Floats first_bf16(const uint8_t* p) {
-  Ints v;
-  __builtin_memcpy(&v, p, sizeof(v));
-  return (Floats)(v << 16);
-}
-inline Floats second_bf16(const uint8_t* p) {
-  Ints v;
-  __builtin_memcpy(&v, p, sizeof(v));
-  return (Floats)(v & all_ints(static_cast<int32_t>(0xffff0000)));
-}
 inline Floats load_bytes(const uint8_t* p) {
   return Floats{static_cast<float>(static_cast<int8_t>(p[0])), static_cast<float>(static_cast<int8_t>(p[1])),
                 static_cast<float>(static_cast<int8_t>(p[2])), static_cast<float>(static_cast<int8_t>(p[3]))};
@@ -184,6 +174,11 @@ constexpr int kDirectRows = 4;
 constexpr int kFloatRows = 6, kFloatPanels = 4;
 inline Floats multiply_add(Floats a, Floats b, Floats c) {
   return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+// A load of 4 rows with their 4 values taken apart; the compiler keeps one for all four i.
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const uint16x4x4_t all_four = vld4_u16(reinterpret_cast<const uint16_t*>(p));
+  return (Floats)vreinterpretq_f32_u32(vshll_n_u16(all_four.val[i], 16));
 }
 inline Floats load_halves(const uint8_t* p) { return (Floats)vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
 
@@ -229,6 +224,10 @@ constexpr int kTileXRows = 2;
 constexpr int kDirectRows = 2;
 constexpr int kFloatRows = 2, kFloatPanels = 2;
 inline Floats multiply_add(Floats a, Floats b, Floats c) { return a * b + c; }
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const Ints both = load_ints(p);
+  return (Floats)(i == 0 ? both << 16 : both & all_ints(static_cast<int32_t>(0xffff0000)));
+}
 inline Floats load_halves(const uint8_t* p) {
   Floats v{};
   for (int i = 0; i < 4; ++i) {
