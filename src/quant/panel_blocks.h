@@ -39,7 +39,7 @@ struct OfQ4_1 : Q4_1 {
 };
 
 struct OfQ5_0 : Q5_0 {
-  static constexpr PanelKind kKind = PanelKind::kQ8;
+  static constexpr PanelKind kKind = PanelKind::kQ5;
   static constexpr int kZero = 16;
   static void unpack(const uint8_t* in, int, uint8_t* q) {
     uint8_t high[32];
@@ -51,7 +51,7 @@ struct OfQ5_0 : Q5_0 {
 };
 
 struct OfQ5_1 : Q5_1 {
-  static constexpr PanelKind kKind = PanelKind::kQ8Min;
+  static constexpr PanelKind kKind = PanelKind::kQ5Min;
   static constexpr int kZero = 0;
   static void unpack(const uint8_t* in, int, uint8_t* q) {
     uint8_t high[32];
@@ -134,7 +134,7 @@ struct OfQ4_K : Q4_K {
 };
 
 struct OfQ5_K : Q5_K {
-  static constexpr PanelKind kKind = PanelKind::kQ8SuperMin;
+  static constexpr PanelKind kKind = PanelKind::kQ5SuperMin;
   static constexpr int kZero = 0;
   static void unpack(const uint8_t* in, int sub, uint8_t* q) {
     const int shift = 4 * (sub % 2);
@@ -178,7 +178,7 @@ struct OfQ3_K : Q3_K {
 };
 
 struct OfQ6_K : Q6_K {
-  static constexpr PanelKind kKind = PanelKind::kQ8Super16;
+  static constexpr PanelKind kKind = PanelKind::kQ6Super16;
   static constexpr int kZero = 32;
   static void unpack(const uint8_t* in, int sub, uint8_t* q) {
     const int s = sub % 4;

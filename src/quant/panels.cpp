@@ -39,13 +39,20 @@ void put_quads(const uint8_t* q, int64_t block, int64_t r, std::byte* quads) {
   uint32_t quad[8];
   std::memcpy(quad, q, sizeof(quad));
   std::byte* to = quads + block * L::kQuadBytes + 4 * r;
-  if constexpr (L::kBits == 4) {
-    for (int p = 0; p < 4; ++p) {
-      const uint32_t both = quad[2 * p] | quad[2 * p + 1] << 4;
-      std::memcpy(to + 64 * p, &both, 4);
-    }
-  } else {
+  if constexpr (L::kBits == 8) {
     for (int p = 0; p < 8; ++p) std::memcpy(to + 64 * p, &quad[p], 4);
+    return;
+  }
+  constexpr uint32_t kLow = 0x0f0f0f0f, kHigh = ((1u << L::kBits) - 16) / 16 * 0x01010101;
+  for (int p = 0; p < 4; ++p) {
+    const uint32_t both = (quad[2 * p] & kLow) | (quad[2 * p + 1] & kLow) << 4;
+    std::memcpy(to + 64 * p, &both, 4);
+  }
+  constexpr int kMore = L::kBits - 4;
+  for (int i = 0; i < kMore; ++i) {
+    uint32_t high = 0;
+    for (int j = 0; j < 8 / kMore; ++j) high |= (quad[i * 8 / kMore + j] >> 4 & kHigh) << j * kMore;
+    std::memcpy(to + 256 + 64 * i, &high, 4);
   }
 }
 

@@ -1,9 +1,9 @@
 // Packed panels: the layouts of weights that the CPU's linear kernels read, made once at load.
 //
 // A panel is 16 output rows. K is cut into blocks of 32 values, a block into 8 quads of 4. Weights are unsigned
-// integers q with one zero point for the whole weight; the value is  scale · (q − zero) + min,  with a scale (and a
-// min, where the format has one) for each group of 128, 32 or 16 values; the last group of 128 may be shorter. Every
-// panel has three regions, one behind the other, each 64-byte aligned:
+// integers q of 4, 5, 6 or 8 bits with one zero point for the whole weight; the value is  scale · (q − zero) + min,
+// with a scale (and a min, where the format has one) for each group of 128, 32 or 16 values; the last group of 128 may
+// be shorter. Every panel has three regions, one behind the other, each 64-byte aligned:
 //
 //   supers   ScaleKind::kSuper only: for each 256 values f16 d[16] (and f16 dmin[16]), one for each row
 //   scales   for each group: kF16   f16 scale[16] (and f16 min[16])
@@ -14,6 +14,8 @@
 //   quads    8 bits: for each quad 16 rows × 4 bytes.
 //            4 bits: 64 bytes for each two quads, 16 rows × 4 bytes: the low nibbles are those of the even quad, the
 //            high nibbles those of the odd one.
+//            5 bits: for each block the low 4 bits like that, then 64 bytes with the highest: bit i of byte (row, k mod
+//            4) belongs to quad i. 6 bits: two times 64 bytes, of quads 0…3 and 4…7, two bits for each.
 //
 // What they stand for is exactly what the published format stands for: d · scale has at most 19 significant bits.
 //
@@ -56,11 +58,12 @@ enum class PanelKind : uint8_t {
   kQ4Super16,     // 4 bits, groups of 16, scales of a super-block
   kQ4Super16Min,  //   and mins
   kQ8,            // 8 bits, groups of 32, f16 scales
-  kQ8Min,         //   and mins
   kQ8F32,         // 8 bits, groups of 32, f32 scales
   kQ8Super,       // 8 bits, groups of 32, scales of a super-block
-  kQ8SuperMin,    //   and mins
-  kQ8Super16,     // 8 bits, groups of 16, scales of a super-block
+  kQ5,            // 5 bits, groups of 32, f16 scales
+  kQ5Min,         //   and mins
+  kQ5SuperMin,    // 5 bits, groups of 32, scales and mins of a super-block
+  kQ6Super16,     // 6 bits, groups of 16, scales of a super-block
   kInt4,          // 4 bits, groups of 128, f16 scales
   kInt4Zero,      //   and zero points
   kInt8,          // 8 bits, one f32 scale for a row
@@ -111,11 +114,12 @@ struct PanelLayout {
   X(Q4Super16, 4, 16, kSuper, false)   \
   X(Q4Super16Min, 4, 16, kSuper, true) \
   X(Q8, 8, 32, kF16, false)            \
-  X(Q8Min, 8, 32, kF16, true)          \
   X(Q8F32, 8, 32, kF32, false)         \
   X(Q8Super, 8, 32, kSuper, false)     \
-  X(Q8SuperMin, 8, 32, kSuper, true)   \
-  X(Q8Super16, 8, 16, kSuper, false)   \
+  X(Q5, 5, 32, kF16, false)            \
+  X(Q5Min, 5, 32, kF16, true)          \
+  X(Q5SuperMin, 5, 32, kSuper, true)   \
+  X(Q6Super16, 6, 16, kSuper, false)   \
   X(Int4, 4, 128, kF16, false)         \
   X(Int4Zero, 4, 128, kF16Zero, false) \
   X(Int8, 8, 128, kRow, false)

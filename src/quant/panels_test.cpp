@@ -77,6 +77,8 @@ float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t
   } else {
     const int both = static_cast<int>(block[64 * (quad / 2) + 4 * r + k % 4]);
     q = quad % 2 == 0 ? both & 15 : both >> 4;
+    if (L::kBits == 5) q |= (static_cast<int>(block[256 + 4 * r + k % 4]) >> quad & 1) << 4;
+    if (L::kBits == 6) q |= (static_cast<int>(block[256 + 64 * (quad / 4) + 4 * r + k % 4]) >> 2 * (quad % 4) & 3) << 4;
   }
   int zero = w.zero;
   if constexpr (L::kScale == ScaleKind::kF16Zero)
