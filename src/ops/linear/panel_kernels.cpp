@@ -1,5 +1,7 @@
 #include "ops/linear/panel_kernels.h"
 
+#include "quant/panels.h"
+
 namespace ingot::cpu {
 
 int64_t expanded_bytes(const PackedWeight& weight, int64_t panels) {

@@ -1,10 +1,10 @@
-// The linear kernels over packed panels (quant/panels.h), compiled once for each instruction set
+// The linear kernels over packed panels (quant/panel_layout.h), compiled once for each instruction set
 // (panel_kernels_<set>.cpp, all from panel_kernels.inc). Chosen together with ops/kernels.h.
 #pragma once
 
 #include <cstdint>
 
-#include "quant/panels.h"
+#include "quant/panel_layout.h"
 
 namespace ingot::cpu {
 
