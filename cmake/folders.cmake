@@ -1,6 +1,8 @@
 # One static library and one test program for each folder of src/.
 if(INGOT_TESTS)
-  find_package(GTest REQUIRED)
+  if(NOT TARGET GTest::gtest_main)
+    find_package(GTest REQUIRED)
+  endif()
   enable_testing()
 endif()
 
@@ -76,9 +78,12 @@ endfunction()
 
 ingot_folder(base)
 ingot_folder(tensor ingot_base)
-ingot_folder(files ingot_base Boost::headers)
 ingot_folder(quant ingot_tensor)
 ingot_folder(ops ingot_quant ingot_tensor)
+if(INGOT_KERNELS_ONLY)
+  return()
+endif()
+ingot_folder(files ingot_base Boost::headers)
 ingot_folder(weights ingot_files ingot_quant)
 ingot_folder(graph ingot_ops ingot_weights)
 ingot_folder(models ingot_graph ingot_weights)

@@ -2,12 +2,12 @@
 """Writes tests/data/quant/vectors.bin: blocks of every weight format and what they decode to.
 
 Oracles: the Python packages gguf (0.19) and, for 8-bit floats, torch (2.x); numpy's generator gives the
-bytes. Usage: tools/make_quant_vectors.py [output]. Same versions, same file.
+bytes. The formats of this project alone are written out here in numpy, from the pictures in their headers. Usage: tools/make_quant_vectors.py [output]. Same versions, same file.
 
 Layout, little-endian, records one after the other until the end of the file:
   char[4] "dec " or "enc "    decode: bytes are given, floats expected; encode: the other way round
   char[12] name of the format, padded with zeros
-  u32 blocks, u32 values per block, u32 bytes per block
+  u32 blocks, u32 values per block, u32 bytes per block; of int4, int4_asym and int8 a block is a whole row
   bytes of all blocks, then float32 of all values
 """
 import struct
@@ -95,6 +95,31 @@ def encode_f8(rng, name, dtype, largest):
     return record("enc ", name, data.reshape(-1, 1), x.reshape(-1, 1))
 
 
+def decode_int4(rng, name, head, n):
+    """Rows of n values: groups of 128, the last one shorter."""
+    rows, out = [], []
+    for _ in range(6):
+        row, values = b"", []
+        for first in range(0, n, 128):
+            scale = np.float16(rng.standard_normal())
+            zero = 8 if head == 2 else int(rng.integers(0, 256))
+            row += scale.tobytes() + (b"" if head == 2 else bytes([zero]))
+            for _ in range(first, min(n, first + 128), 32):
+                q = rng.integers(0, 16, 32)
+                row += bytes(int(q[i] | q[i + 16] << 4) for i in range(16))
+                values += [np.float32(scale) * np.float32(int(v) - zero) for v in q]
+        rows.append(np.frombuffer(row, np.uint8))
+        out.append(values)
+    return record("dec ", name, np.stack(rows), out)
+
+
+def decode_int8(rng, n):
+    scale = rng.standard_normal((6, 1)).astype(np.float32)
+    q = rng.integers(-128, 128, (6, n)).astype(np.int8)
+    rows = np.concatenate([scale.view(np.uint8).reshape(6, 4), q.view(np.uint8)], 1)
+    return record("dec ", "int8", rows, scale * q.astype(np.float32))
+
+
 def main():
     default = Path(__file__).resolve().parent.parent / "tests/data/quant/vectors.bin"
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else default
@@ -106,6 +131,8 @@ def main():
         out += encode_gguf(rng, name)
     for name, dtype, largest in (("f8_e4m3", torch.float8_e4m3fn, 448), ("f8_e5m2", torch.float8_e5m2, 57344)):
         out += decode_f8(name, dtype) + encode_f8(rng, name, dtype, largest)
+    for n in (256, 352):
+        out += decode_int4(rng, "int4", 2, n) + decode_int4(rng, "int4_asym", 3, n) + decode_int8(rng, n)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(out)
     print(f"{path}: {len(out)} bytes")

@@ -70,7 +70,8 @@ def collect_jobs(args, temp):
             parallel += gtest_jobs(program, min(args.jobs, 4), temp)
     if not args.programs_only:
         for script in sorted((ROOT / "tools").glob("check_*.py")):
-            parallel.append(Job(f"tools/{script.name}", [sys.executable, script], check_reader(script.name)))
+            env = {"INGOT_BUILD": str(args.build)}
+            parallel.append(Job(f"tools/{script.name}", [sys.executable, script], check_reader(script.name), env))
         for module in sorted((ROOT / "tools").glob("test_*.py")):
             parallel.append(unittest_job(module, args.build, temp))
         for module in [] if args.fast else sorted((ROOT / "tests/e2e").glob("test_*.py")):

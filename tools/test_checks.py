@@ -7,6 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_includes  # noqa: E402
+import check_isa  # noqa: E402
 import check_sizes  # noqa: E402
 import check_style  # noqa: E402
 import cpp_text  # noqa: E402
@@ -26,6 +27,23 @@ class TreeTest(unittest.TestCase):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return root
+
+
+class IsaTest(unittest.TestCase):
+    def test_shared_symbols(self):
+        listing = "\n".join([
+            "0000000000000000 D ingot::cpu::kAvx2Kernels",
+            "0000000000000010 t ingot::cpu::(anonymous namespace)::dots(float)",
+            "0000000000000000 u ingot_avx2::kSpreadByte",
+            "0000000000000000 W ingot::Q4_0::decode(unsigned char const*, float*)",
+            "0000000000000000 V std::vector<int>::size",
+        ])
+        found = check_isa.leaks(listing, "avx2")
+        self.assertEqual(found, ["ingot::Q4_0::decode(unsigned char const*, float*)", "std::vector<int>::size"])
+        self.assertEqual(len(check_isa.leaks(listing, "avx512")), 3)
+
+    def test_no_build_is_skipped(self):
+        self.assertEqual(check_isa.check_symbols(pathlib.Path("/nonexistent")), [])
 
 
 class IncludeTest(TreeTest):

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/error.h"
 #include "cli/scoring.h"
 #include "cli/shapes.h"
 #include "engine/engine.h"
@@ -30,6 +31,17 @@ TEST(SaveRandom, LoadsAsTheSameModel) {
     EXPECT_EQ(last_logits(made), last_logits(loaded)) << format;
   }
   std::filesystem::remove(path);
+}
+
+TEST(SaveRandom, RefusesFormatsThatGgufDoesNotHave) {
+  const std::string path = testing::TempDir() + "ingot_save_random_" + std::to_string(getpid()) + "_own.gguf";
+  for (const char* format : {"int4", "int4_asym", "int8"}) {
+    const Hparams hp = shape_by_name("tiny");
+    Model made = Model::random(hp, formats_by_name(format, hp), {});
+    EXPECT_FALSE(last_logits(made).empty()) << format;
+    EXPECT_THROW(save_random(made, path), Error) << format;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Shapes, MixtureGivesTheHeadMoreBits) {

@@ -7,6 +7,11 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+template <class F>
+constexpr bool whole_rows = requires {
+  F::kWholeRows;
+};
+
 bool equal_any_case(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -50,10 +55,18 @@ int64_t format_block_bytes(Format format) {
   return visit_format(format, [](auto f) { return f.kBytes; });
 }
 
+bool format_whole_rows(Format format) {
+  return visit_format(format, [](auto f) { return whole_rows<decltype(f)>; });
+}
+
 int64_t format_row_bytes(Format format, int64_t cols) {
-  return visit_format(format, [cols](auto f) {
+  return visit_format(format, [=](auto f) {
     CHECK(cols >= 0 && cols % f.kBlock == 0, "{} columns in format {}", cols, f.kName);
-    return cols / f.kBlock * f.kBytes;
+    if constexpr (whole_rows<decltype(f)>) {
+      return f.row_bytes(cols);
+    } else {
+      return cols / f.kBlock * f.kBytes;
+    }
   });
 }
 
@@ -62,7 +75,11 @@ void format_decode(Format format, const void* in, float* out, int64_t n) {
     CHECK(n >= 0 && n % f.kBlock == 0, "{} values in format {}", n, f.kName);
     const uint8_t* __restrict from = static_cast<const uint8_t*>(in);
     float* __restrict to = out;
-    for (int64_t b = 0; b < n / f.kBlock; ++b) f.decode(from + b * f.kBytes, to + b * f.kBlock);
+    if constexpr (whole_rows<decltype(f)>) {
+      f.decode_row(from, to, n);
+    } else {
+      for (int64_t b = 0; b < n / f.kBlock; ++b) f.decode(from + b * f.kBytes, to + b * f.kBlock);
+    }
   });
 }
 
@@ -70,7 +87,11 @@ void format_encode(Format format, const float* in, void* out, int64_t n) {
   visit_format(format, [=](auto f) {
     CHECK(n >= 0 && n % f.kBlock == 0, "{} values in format {}", n, f.kName);
     uint8_t* to = static_cast<uint8_t*>(out);
-    for (int64_t b = 0; b < n / f.kBlock; ++b) f.encode(in + b * f.kBlock, to + b * f.kBytes);
+    if constexpr (whole_rows<decltype(f)>) {
+      f.encode_row(in, to, n);
+    } else {
+      for (int64_t b = 0; b < n / f.kBlock; ++b) f.encode(in + b * f.kBlock, to + b * f.kBytes);
+    }
   });
 }
 

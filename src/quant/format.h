@@ -1,6 +1,8 @@
 // The encodings of weights. One format = one header in quant/formats/ with a struct of the same name in
 // capitals: its block, its bytes, decode and encode (the reference). The list is written by CMake from
-// the folder. A format's row is a whole number of blocks of `kBlock` consecutive values along K.
+// the folder. A format's row is a whole number of blocks of `kBlock` consecutive values along K. Those with kWholeRows
+// have scales that reach over blocks or rows: only a whole row can be decoded, and its bytes are no multiple of a
+// block's.
 #pragma once
 
 #include <cstddef>
@@ -39,13 +41,14 @@ std::optional<Format> format_by_name(std::string_view name);    // any case
 std::optional<Format> format_by_gguf_type(uint32_t ggml_type);  // of a GGUF file
 std::optional<uint32_t> gguf_type(Format format);               // nothing where GGUF has no such type
 int64_t format_block(Format format);                            // values in a block
-int64_t format_block_bytes(Format format);                      // bytes of a block
+int64_t format_block_bytes(Format format);                      // bytes of a block; whole rows have more
+bool format_whole_rows(Format format);                          // only whole rows can be decoded
 
 // Bytes of a row of `cols` values. REQUIRES: cols is a multiple of the block, and small enough that the
 // result fits (sizes from files are checked by the readers with CheckedSize first).
 int64_t format_row_bytes(Format format, int64_t cols);
 
-// Decodes / encodes `n` consecutive values. REQUIRES: n is a multiple of the block.
+// Decodes / encodes `n` consecutive values, for formats of whole rows a row. REQUIRES: n is a multiple of the block.
 void format_decode(Format format, const void* in, float* out, int64_t n);
 void format_encode(Format format, const float* in, void* out, int64_t n);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -32,6 +33,7 @@ class EveryFormat : public testing::TestWithParam<Format> {
   const Format format_ = GetParam();
   const int64_t block_ = format_block(format_);
   const int64_t bytes_ = format_block_bytes(format_);
+  const int64_t row_bytes_ = format_row_bytes(format_, block_);  // of one block
 };
 INSTANTIATE_TEST_SUITE_P(All, EveryFormat, testing::ValuesIn(kAll), test_name);
 
@@ -48,18 +50,23 @@ TEST_P(EveryFormat, IsFoundByItsGgufType) {
   if (const std::optional<uint32_t> type = gguf_type(format_)) {
     EXPECT_EQ(format_by_gguf_type(*type), format_);
   } else {
-    EXPECT_TRUE(format_ == Format::kF8_E4M3 || format_ == Format::kF8_E5M2);
+    EXPECT_TRUE(format_ == Format::kF8_E4M3 || format_ == Format::kF8_E5M2 || format_whole_rows(format_));
   }
 }
 
 TEST_P(EveryFormat, RowBytesAreWholeBlocks) {
   EXPECT_EQ(format_row_bytes(format_, 0), 0);
+  if (format_whole_rows(format_)) {
+    EXPECT_GT(format_row_bytes(format_, block_), bytes_);
+    return;
+  }
   EXPECT_EQ(format_row_bytes(format_, block_), bytes_);
   EXPECT_EQ(format_row_bytes(format_, 1024 * block_), 1024 * bytes_);
 }
 
 // Blocks are independent, wherever they lie in a row and at any address; nothing is written past the end.
 TEST_P(EveryFormat, BlocksDecodeAloneAsInARow) {
+  if (format_whole_rows(format_)) return;  // WholeRows below
   constexpr float kPoison = -12345.0f;
   constexpr int64_t kBlocks = 37;
   const std::vector<uint8_t> row = random_bytes(kBlocks * bytes_, 3);
@@ -89,11 +96,11 @@ TEST_P(EveryFormat, NoValuesTouchNothing) {
 TEST_P(EveryFormat, AnyBytesDecode) {
   std::vector<float> out(static_cast<size_t>(block_));
   for (int pattern = 0; pattern < 256; ++pattern) {
-    const std::vector<uint8_t> block(static_cast<size_t>(bytes_), static_cast<uint8_t>(pattern));
+    const std::vector<uint8_t> block(static_cast<size_t>(row_bytes_), static_cast<uint8_t>(pattern));
     format_decode(format_, block.data(), out.data(), block_);
   }
   for (unsigned seed = 0; seed < 200; ++seed) {
-    const std::vector<uint8_t> block = random_bytes(bytes_, seed);
+    const std::vector<uint8_t> block = random_bytes(row_bytes_, seed);
     format_decode(format_, block.data(), out.data(), block_);
   }
 }
@@ -103,7 +110,7 @@ TEST_P(EveryFormat, AnyValuesEncode) {
   const float odd[] = {std::nanf(""), kInf, -kInf, 3e38f, -3e38f, 1e-45f, -1e-40f, 0.0f, -0.0f, 65504.0f, 1e9f};
   std::mt19937 random(11);
   std::vector<float> in(static_cast<size_t>(block_)), out(in.size());
-  std::vector<uint8_t> block(static_cast<size_t>(bytes_));
+  std::vector<uint8_t> block(static_cast<size_t>(row_bytes_));
   for (const float v : odd) {
     std::fill(in.begin(), in.end(), v);
     format_encode(format_, in.data(), block.data(), block_);
@@ -113,6 +120,44 @@ TEST_P(EveryFormat, AnyValuesEncode) {
     for (float& v : in) v = random() % 3 == 0 ? odd[random() % std::size(odd)] : 1.0f;
     format_encode(format_, in.data(), block.data(), block_);
     format_decode(format_, block.data(), out.data(), block_);
+  }
+}
+
+// A row of any length, at any address; nothing is read or written past its end.
+TEST(Format, WholeRows) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const Format format : kAll) {
+    if (!format_whole_rows(format)) continue;
+    SCOPED_TRACE(format_name(format));
+    for (const int64_t n : {32, 96, 128, 160, 352}) {
+      std::vector<float> in(static_cast<size_t>(n)), out(static_cast<size_t>(n) + 1, 77.0f), again(in.size());
+      for (float& v : in) v = normal(random);
+      const auto bytes = static_cast<size_t>(format_row_bytes(format, n));
+      std::vector<uint8_t> row(bytes + 2, 0xaa), exact(bytes);
+      format_encode(format, in.data(), row.data() + 1, n);
+      EXPECT_EQ(row.front(), 0xaa);
+      EXPECT_EQ(row.back(), 0xaa);
+      format_decode(format, row.data() + 1, out.data(), n);
+      EXPECT_EQ(out.back(), 77.0f);
+      std::copy(row.begin() + 1, row.end() - 1, exact.begin());
+      format_decode(format, exact.data(), again.data(), n);
+      EXPECT_TRUE(std::equal(again.begin(), again.end(), out.begin()));
+      for (size_t i = 0; i < in.size(); ++i) ASSERT_NEAR(out[i], in[i], 0.5f) << i;
+    }
+  }
+}
+
+// A group of 128 keeps its scale whatever stands in the others, also in a last group of 32.
+TEST(Format, GroupsOfInt4AreIndependent) {
+  for (const Format format : {Format::kINT4, Format::kINT4_ASYM}) {
+    std::vector<float> in(288, 100.0f), out(288);
+    for (size_t i = 0; i < 32; ++i) in[256 + i] = i % 2 == 0 ? 0.01f : -0.005f;
+    std::vector<uint8_t> row(static_cast<size_t>(format_row_bytes(format, 288)));
+    format_encode(format, in.data(), row.data(), 288);
+    format_decode(format, row.data(), out.data(), 288);
+    EXPECT_NEAR(out[255], 100.0f, 0.1f);
+    for (size_t i = 256; i < 288; ++i) EXPECT_NEAR(out[i], in[i], 0.0006f);
   }
 }
 
@@ -141,11 +186,13 @@ TEST(Format, SizesAreThoseOfTheFiles) {
     int64_t block, bytes;
     int type;
   };
-  const Row rows[] = {{"f32", 1, 4, 0},       {"f16", 1, 2, 1},       {"bf16", 1, 2, 30},       {"q4_0", 32, 18, 2},
-                      {"q4_1", 32, 20, 3},    {"q5_0", 32, 22, 6},    {"q5_1", 32, 24, 7},      {"q8_0", 32, 34, 8},
-                      {"q2_k", 256, 84, 10},  {"q3_k", 256, 110, 11}, {"q4_k", 256, 144, 12},   {"q5_k", 256, 176, 13},
-                      {"q6_k", 256, 210, 14}, {"iq4_nl", 32, 18, 20}, {"iq4_xs", 256, 136, 23}, {"mxfp4", 32, 17, 39},
-                      {"f8_e4m3", 1, 1, -1},  {"f8_e5m2", 1, 1, -1}};
+  const Row rows[] = {{"f32", 1, 4, 0},       {"f16", 1, 2, 1},          {"bf16", 1, 2, 30},
+                      {"q4_0", 32, 18, 2},    {"q4_1", 32, 20, 3},       {"q5_0", 32, 22, 6},
+                      {"q5_1", 32, 24, 7},    {"q8_0", 32, 34, 8},       {"q2_k", 256, 84, 10},
+                      {"q3_k", 256, 110, 11}, {"q4_k", 256, 144, 12},    {"q5_k", 256, 176, 13},
+                      {"q6_k", 256, 210, 14}, {"iq4_nl", 32, 18, 20},    {"iq4_xs", 256, 136, 23},
+                      {"mxfp4", 32, 17, 39},  {"f8_e4m3", 1, 1, -1},     {"f8_e5m2", 1, 1, -1},
+                      {"int4", 32, 16, -1},   {"int4_asym", 32, 16, -1}, {"int8", 32, 32, -1}};
   for (const Row& row : rows) {
     const std::optional<Format> format = format_by_name(row.name);
     ASSERT_TRUE(format.has_value()) << row.name;
@@ -154,6 +201,14 @@ TEST(Format, SizesAreThoseOfTheFiles) {
     const std::optional<uint32_t> type = gguf_type(*format);
     EXPECT_EQ(type ? static_cast<int>(*type) : -1, row.type) << row.name;
   }
+}
+
+// 4 bits and 16 or 24 for each 128; 8 bits and 32 for a row.
+TEST(Format, BytesOfWholeRows) {
+  EXPECT_EQ(format_row_bytes(Format::kINT4, 4096), 4096 / 2 + 4096 / 128 * 2);
+  EXPECT_EQ(format_row_bytes(Format::kINT4, 576), 576 / 2 + 5 * 2);
+  EXPECT_EQ(format_row_bytes(Format::kINT4_ASYM, 576), 576 / 2 + 5 * 3);
+  EXPECT_EQ(format_row_bytes(Format::kINT8, 576), 576 + 4);
 }
 
 TEST(FormatDeathTest, PartOfABlockIsAProgrammersError) {

@@ -5,6 +5,8 @@
 //   unpack(in, sub, q)  the integers of the 32 values `sub` of the block
 //   scale(in), min(in)  kF16: the bytes of its f16 fields;  kF32: their value
 //   group_scale(in, g), group_min(in, g), d(in), dmin(in)   kSuper: of group g of the block
+// Formats of whole rows instead of these: row_head(in, k), where the scale of value k begins, and row_q(in, k), where
+// the 32 integers from value k on lie.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +39,7 @@ struct OfQ4_1 : Q4_1 {
 };
 
 struct OfQ5_0 : Q5_0 {
-  static constexpr PanelKind kKind = PanelKind::kQ8;
+  static constexpr PanelKind kKind = PanelKind::kQ5;
   static constexpr int kZero = 16;
   static void unpack(const uint8_t* in, int, uint8_t* q) {
     uint8_t high[32];
@@ -49,7 +51,7 @@ struct OfQ5_0 : Q5_0 {
 };
 
 struct OfQ5_1 : Q5_1 {
-  static constexpr PanelKind kKind = PanelKind::kQ8Min;
+  static constexpr PanelKind kKind = PanelKind::kQ5Min;
   static constexpr int kZero = 0;
   static void unpack(const uint8_t* in, int, uint8_t* q) {
     uint8_t high[32];
@@ -132,7 +134,7 @@ struct OfQ4_K : Q4_K {
 };
 
 struct OfQ5_K : Q5_K {
-  static constexpr PanelKind kKind = PanelKind::kQ8SuperMin;
+  static constexpr PanelKind kKind = PanelKind::kQ5SuperMin;
   static constexpr int kZero = 0;
   static void unpack(const uint8_t* in, int sub, uint8_t* q) {
     const int shift = 4 * (sub % 2);
@@ -176,7 +178,7 @@ struct OfQ3_K : Q3_K {
 };
 
 struct OfQ6_K : Q6_K {
-  static constexpr PanelKind kKind = PanelKind::kQ8Super16;
+  static constexpr PanelKind kKind = PanelKind::kQ6Super16;
   static constexpr int kZero = 32;
   static void unpack(const uint8_t* in, int sub, uint8_t* q) {
     const int s = sub % 4;
@@ -188,6 +190,37 @@ struct OfQ6_K : Q6_K {
   }
   static const uint8_t* d(const uint8_t* in) { return in + 208; }
   static int group_scale(const uint8_t* in, int g) { return static_cast<int8_t>(in[192 + g]); }
+};
+
+template <class F>
+struct OfGroups : F {
+  static const uint8_t* row_head(const uint8_t* in, int64_t k) {
+    return in + k / F::kGroup * (F::kHead + F::kGroup / F::kBlock * F::kBytes);
+  }
+  static const uint8_t* row_q(const uint8_t* in, int64_t k) {
+    return row_head(in, k) + F::kHead + k % F::kGroup / F::kBlock * F::kBytes;
+  }
+  static void unpack(const uint8_t* in, int, uint8_t* q) { split_nibbles(in, q); }
+};
+
+struct OfINT4 : OfGroups<INT4> {
+  static constexpr PanelKind kKind = PanelKind::kInt4;
+  static constexpr int kZero = 8;
+};
+
+struct OfINT4_ASYM : OfGroups<INT4_ASYM> {
+  static constexpr PanelKind kKind = PanelKind::kInt4Zero;
+  static constexpr int kZero = 0;
+};
+
+struct OfINT8 : INT8 {
+  static constexpr PanelKind kKind = PanelKind::kInt8;
+  static constexpr int kZero = 128;
+  static const uint8_t* row_head(const uint8_t* in, int64_t) { return in; }
+  static const uint8_t* row_q(const uint8_t* in, int64_t k) { return in + kHead + k; }
+  static void unpack(const uint8_t* in, int, uint8_t* q) {
+    for (int i = 0; i < 32; ++i) q[i] = static_cast<uint8_t>(in[i] ^ 0x80);
+  }
 };
 
 // Calls f(OfQ4_0{}) and so on; `otherwise()` for a format without quantized panels.
@@ -210,6 +243,9 @@ decltype(auto) visit(Format format, F&& f, G&& otherwise) {
     INGOT_CASE(IQ4_NL)
     INGOT_CASE(IQ4_XS)
     INGOT_CASE(MXFP4)
+    INGOT_CASE(INT4)
+    INGOT_CASE(INT4_ASYM)
+    INGOT_CASE(INT8)
 #undef INGOT_CASE
     default:
       return otherwise();

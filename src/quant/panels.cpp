@@ -39,13 +39,20 @@ void put_quads(const uint8_t* q, int64_t block, int64_t r, std::byte* quads) {
   uint32_t quad[8];
   std::memcpy(quad, q, sizeof(quad));
   std::byte* to = quads + block * L::kQuadBytes + 4 * r;
-  if constexpr (L::kBits == 4) {
-    for (int p = 0; p < 4; ++p) {
-      const uint32_t both = quad[2 * p] | quad[2 * p + 1] << 4;
-      std::memcpy(to + 64 * p, &both, 4);
-    }
-  } else {
+  if constexpr (L::kBits == 8) {
     for (int p = 0; p < 8; ++p) std::memcpy(to + 64 * p, &quad[p], 4);
+    return;
+  }
+  constexpr uint32_t kLow = 0x0f0f0f0f, kHigh = ((1u << L::kBits) - 16) / 16 * 0x01010101;
+  for (int p = 0; p < 4; ++p) {
+    const uint32_t both = (quad[2 * p] & kLow) | (quad[2 * p + 1] & kLow) << 4;
+    std::memcpy(to + 64 * p, &both, 4);
+  }
+  constexpr int kMore = L::kBits - 4;
+  for (int i = 0; i < kMore; ++i) {
+    uint32_t high = 0;
+    for (int j = 0; j < 8 / kMore; ++j) high |= (quad[i * 8 / kMore + j] >> 4 & kHigh) << j * kMore;
+    std::memcpy(to + 256 + 64 * i, &high, 4);
   }
 }
 
@@ -66,6 +73,27 @@ void pack_quantized(const Weight& w, int64_t first, int64_t rows, std::byte* out
   }
 }
 
+// Formats of whole rows.
+template <class B, class L>
+void pack_rows(const Weight& w, int64_t first, int64_t rows, std::byte* out) {
+  std::byte* quads = out + L::quads_at(w.cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto* in = reinterpret_cast<const uint8_t*>(w.row(first + r));
+    for (int64_t g = 0; g < L::groups(w.cols); ++g) {
+      const uint8_t* head = B::row_head(in, g * L::kGroup);
+      std::byte* scales = out + L::scales_at(w.cols) + g * L::kScaleBytes;
+      constexpr int64_t kSize = L::kScale == ScaleKind::kRow ? 4 : 2;
+      std::memcpy(scales + kSize * r, head, kSize);
+      if constexpr (L::kScale == ScaleKind::kF16Zero) scales[2 * kPanelRows + r] = static_cast<std::byte>(head[2]);
+    }
+    for (int64_t b = 0; b < w.cols / kPanelBlock; ++b) {
+      uint8_t q[32];
+      B::unpack(B::row_q(in, b * kPanelBlock), 0, q);
+      put_quads<L>(q, b, r, quads);
+    }
+  }
+}
+
 // 16-bit floats, `pair` values of a row side by side.
 void pack_floats(const Weight& w, int64_t first, int64_t rows, int64_t pair, std::byte* out) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -75,7 +103,7 @@ void pack_floats(const Weight& w, int64_t first, int64_t rows, int64_t pair, std
   }
 }
 
-int64_t float_panel_bytes(int64_t cols) { return (cols + 1) / 2 * 2 * kPanelRows * 2; }
+int64_t float_panel_bytes(int64_t cols) { return (cols + kBf16Group - 1) / kBf16Group * kBf16Group * kPanelRows * 2; }
 
 }  // namespace
 
@@ -103,16 +131,20 @@ void pack_panel(const Weight& weight, const PackedWeight& packed, int64_t i, std
   const int64_t first = i * kPanelRows;
   const int64_t rows = std::min(kPanelRows, weight.rows - first);
   // Only what no row writes has to be cleared.
-  if (rows < kPanelRows || weight.cols % 2 != 0) std::memset(out, 0, static_cast<size_t>(packed.panel_bytes));
+  if (rows < kPanelRows || weight.cols % kBf16Group != 0) std::memset(out, 0, static_cast<size_t>(packed.panel_bytes));
   if (!is_quantized(packed.kind)) {
-    pack_floats(weight, first, rows, packed.kind == PanelKind::kBF16 ? 2 : 1, out);
+    pack_floats(weight, first, rows, packed.kind == PanelKind::kBF16 ? kBf16Group : 1, out);
     return;
   }
   panel_block::visit(
       weight.format,
       [&](auto block) {
         using B = decltype(block);
-        pack_quantized<B, PanelLayoutOf<B::kKind>>(weight, first, rows, out);
+        if constexpr (is_coarse(B::kKind)) {
+          pack_rows<B, PanelLayoutOf<B::kKind>>(weight, first, rows, out);
+        } else {
+          pack_quantized<B, PanelLayoutOf<B::kKind>>(weight, first, rows, out);
+        }
       },
       [] {});
 }

@@ -1,109 +1,13 @@
-// Packed panels: the layouts of weights that the CPU's linear kernels read, made once at load.
-//
-// A panel is 16 output rows. K is cut into blocks of 32 values, a block into 8 quads of 4. Weights are unsigned
-// integers q with one zero point for the whole weight; the value is  scale · (q − zero) + min,  with a scale (and a
-// min, where the format has one) for each group of 32 or 16 values. Every panel has three regions, one behind the
-// other, each 64-byte aligned:
-//
-//   supers   ScaleKind::kSuper only: for each 256 values f16 d[16] (and f16 dmin[16]), one for each row
-//   scales   for each group: kF16   f16 scale[16] (and f16 min[16])
-//                            kF32   f32 scale[16] (and f32 min[16])
-//                            kSuper int8 scale[16] (and int8 min[16]); the scale is d · scale, the min −dmin · min
-//   quads    8 bits: for each quad 16 rows × 4 bytes.
-//            4 bits: 64 bytes for each two quads, 16 rows × 4 bytes: the low nibbles are those of the even quad, the
-//            high nibbles those of the odd one.
-//
-// What they stand for is exactly what the published format stands for: d · scale has at most 19 significant bits.
-//
-// The sum of an output, the same for every kernel, number of rows and thread, over groups in order of K, with x
-// quantized to int8 in blocks of 32 (scale a, sum of its integers s):
-//   acc = fma(float(Σ q·x − zero·s), a · scale, acc);   then, where there is a min,   acc = fma(min, a · float(s), acc)
-// The sum in parentheses is an exact 32-bit integer.
-//
-// 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / 2][16 rows][2].
-//   acc = fma(w, x, acc) in order of K.
+// Weights into packed panels (panel_layout.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/panel_layout.h"
 #include "quant/weight.h"
 
 namespace ingot {
-
-inline constexpr int64_t kPanelRows = 16;
-inline constexpr int64_t kPanelBlock = 32;
-inline constexpr int64_t kPanelSuper = 256;
-
-enum class ScaleKind : uint8_t { kF16, kF32, kSuper };
-
-enum class PanelKind : uint8_t {
-  kNone,          // no panel: the weight is read as it is published
-  kQ4,            // 4 bits, groups of 32, f16 scales
-  kQ4Min,         //   and mins
-  kQ4SuperMin,    // 4 bits, groups of 32, scales and mins of a super-block
-  kQ4Super16,     // 4 bits, groups of 16, scales of a super-block
-  kQ4Super16Min,  //   and mins
-  kQ8,            // 8 bits, groups of 32, f16 scales
-  kQ8Min,         //   and mins
-  kQ8F32,         // 8 bits, groups of 32, f32 scales
-  kQ8Super,       // 8 bits, groups of 32, scales of a super-block
-  kQ8SuperMin,    //   and mins
-  kQ8Super16,     // 8 bits, groups of 16, scales of a super-block
-  kF16,
-  kBF16,
-};
-// Panels of integers, which read x as int8.
-constexpr bool is_quantized(PanelKind kind) {
-  return kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
-}
-
-// The fields of a quantized kind, for kernels that are compiled once for each.
-template <int kBits_, int kGroup_, ScaleKind kScale_, bool kMin_>
-struct PanelLayout {
-  static constexpr int kBits = kBits_;
-  static constexpr int kGroup = kGroup_;
-  static constexpr ScaleKind kScale = kScale_;
-  static constexpr bool kMin = kMin_;
-  static constexpr int64_t kGroups = kPanelBlock / kGroup;  // of a block
-  static constexpr int64_t kScaleBytes = kPanelRows *
-                                         (kScale == ScaleKind::kF16   ? 2
-                                          : kScale == ScaleKind::kF32 ? 4
-                                                                      : 1) *
-                                         (kMin ? 2 : 1);
-  static constexpr int64_t kSuperBytes = kScale == ScaleKind::kSuper ? kPanelRows * 2 * (kMin ? 2 : 1) : 0;
-  static constexpr int64_t kQuadBytes = kPanelRows * kPanelBlock * kBits / 8;  // of a block
-
-  static constexpr int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
-  static constexpr int64_t supers(int64_t cols) { return (cols + kPanelSuper - 1) / kPanelSuper; }
-  static constexpr int64_t scales_at(int64_t cols) { return round_up(supers(cols) * kSuperBytes); }
-  static constexpr int64_t quads_at(int64_t cols) {
-    return scales_at(cols) + round_up(cols / kPanelBlock * kGroups * kScaleBytes);
-  }
-  static constexpr int64_t bytes(int64_t cols) { return quads_at(cols) + cols / kPanelBlock * kQuadBytes; }
-};
-
-// The quantized kinds with their layouts: X(kind, bits, group, scales, with mins).
-#define INGOT_PANELS(X)                \
-  X(Q4, 4, 32, kF16, false)            \
-  X(Q4Min, 4, 32, kF16, true)          \
-  X(Q4SuperMin, 4, 32, kSuper, true)   \
-  X(Q4Super16, 4, 16, kSuper, false)   \
-  X(Q4Super16Min, 4, 16, kSuper, true) \
-  X(Q8, 8, 32, kF16, false)            \
-  X(Q8Min, 8, 32, kF16, true)          \
-  X(Q8F32, 8, 32, kF32, false)         \
-  X(Q8Super, 8, 32, kSuper, false)     \
-  X(Q8SuperMin, 8, 32, kSuper, true)   \
-  X(Q8Super16, 8, 16, kSuper, false)
-
-template <PanelKind kKind>
-struct PanelLayoutOf;
-#define X(NAME, BITS, GROUP, SCALE, MIN) \
-  template <>                            \
-  struct PanelLayoutOf<PanelKind::k##NAME> : PanelLayout<BITS, GROUP, ScaleKind::SCALE, MIN> {};
-INGOT_PANELS(X)
-#undef X
 
 // Calls f(PanelLayoutOf<…>{}) with the layout of a quantized kind.
 template <class F>
@@ -122,20 +26,6 @@ decltype(auto) visit_panel(PanelKind kind, F&& f) {
   CHECK(false, "panel kind {}", static_cast<int>(kind));
   __builtin_unreachable();
 }
-
-// A weight in panels. The memory belongs to somebody else.
-struct PackedWeight {
-  PanelKind kind = PanelKind::kNone;
-  int zero = 0;
-  int64_t rows = 0, cols = 0;
-  int64_t panel_bytes = 0;
-  const std::byte* data = nullptr;  // 64-byte aligned
-
-  explicit operator bool() const { return data != nullptr; }
-  int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
-  const std::byte* panel(int64_t i) const { return data + i * panel_bytes; }
-  int64_t bytes() const { return panels() * panel_bytes; }
-};
 
 // The panels of a weight's format, `data` not yet set; kind kNone where there are none.
 PackedWeight panels_of(const Weight& weight);

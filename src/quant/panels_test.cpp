@@ -54,8 +54,9 @@ int byte(const std::byte* at) { return static_cast<int8_t>(*at); }
 // Field `which` (0 the scale, 1 the min) of row r for value k, as the header describes it.
 template <class L>
 float field(const std::byte* panel, int64_t cols, int64_t r, int64_t k, int which) {
+  if constexpr (L::kScale == ScaleKind::kRow) return whole(panel + L::scales_at(cols) + 4 * r);
   const std::byte* scales = panel + L::scales_at(cols) + k / L::kGroup * L::kScaleBytes;
-  if constexpr (L::kScale == ScaleKind::kF16) {
+  if constexpr (L::kScale == ScaleKind::kF16 || L::kScale == ScaleKind::kF16Zero) {
     return half(scales + 2 * (which * kPanelRows + r));
   } else if constexpr (L::kScale == ScaleKind::kF32) {
     return whole(scales + 4 * (which * kPanelRows + r));
@@ -76,15 +77,21 @@ float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t
   } else {
     const int both = static_cast<int>(block[64 * (quad / 2) + 4 * r + k % 4]);
     q = quad % 2 == 0 ? both & 15 : both >> 4;
+    if (L::kBits == 5) q |= (static_cast<int>(block[256 + 4 * r + k % 4]) >> quad & 1) << 4;
+    if (L::kBits == 6) q |= (static_cast<int>(block[256 + 64 * (quad / 4) + 4 * r + k % 4]) >> 2 * (quad % 4) & 3) << 4;
   }
-  const float product = field<L>(panel, w.cols, r, k, 0) * static_cast<float>(q - w.zero);
+  int zero = w.zero;
+  if constexpr (L::kScale == ScaleKind::kF16Zero)
+    zero = static_cast<int>(panel[L::scales_at(w.cols) + k / L::kGroup * L::kScaleBytes + 2 * kPanelRows + r]);
+  const float product = field<L>(panel, w.cols, r, k, 0) * static_cast<float>(q - zero);
   if constexpr (L::kMin) return product + field<L>(panel, w.cols, r, k, 1);
   return product;
 }
 
 float float_at(const std::byte* panel, PanelKind kind, int64_t r, int64_t k) {
   if (kind == PanelKind::kF16) return half(panel + 2 * (k * kPanelRows + r));
-  const auto* at = reinterpret_cast<const uint8_t*>(panel) + 2 * ((k / 2 * kPanelRows + r) * 2 + k % 2);
+  constexpr int64_t kSide = kBf16Group;
+  const auto* at = reinterpret_cast<const uint8_t*>(panel) + 2 * ((k / kSide * kPanelRows + r) * kSide + k % kSide);
   return std::bit_cast<float>(static_cast<uint32_t>(load_u16(at)) << 16);
 }
 
@@ -93,7 +100,7 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
   int with_panels = 0;
   for (const Format format : kFormats) {
     SCOPED_TRACE(format_name(format));
-    const int64_t cols = std::max<int64_t>(format_block(format), 32) * 2;
+    const int64_t cols = std::max<int64_t>(format_block(format), 32) * (format_whole_rows(format) ? 11 : 2);
     const Stored stored(format, 21, cols);  // the second panel has 5 rows
     PackedWeight packed = panels_of(stored.weight);
     if (packed.kind != PanelKind::kNone) {
@@ -118,7 +125,7 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
       }
     }
   }
-  EXPECT_EQ(with_panels, 15);
+  EXPECT_EQ(with_panels, 18);
 }
 
 TEST(Panels, NoneForScalesBesideTheData) {

@@ -21,8 +21,11 @@ Owned make(Format format, int64_t rows, int64_t cols) {
   o.values.resize(static_cast<size_t>(rows * cols));
   for (float& v : o.values) v = normal(random);
   o.bytes.resize(static_cast<size_t>(rows * format_row_bytes(format, cols)));
-  format_encode(format, o.values.data(), o.bytes.data(), rows * cols);
-  format_decode(format, o.bytes.data(), o.values.data(), rows * cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::byte* row = o.bytes.data() + r * format_row_bytes(format, cols);
+    format_encode(format, o.values.data() + r * cols, row, cols);
+    format_decode(format, row, o.values.data() + r * cols, cols);
+  }
   o.weight = {.name = "w",
               .format = format,
               .rows = rows,

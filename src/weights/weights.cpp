@@ -34,8 +34,10 @@ const StoredWeight& Weights::find(const std::string& name, const std::vector<int
   if (stored->shape != wanted) {
     throw Error("[weights] '{}' is {}, expected {}", name, shape_text(stored->shape), shape_text(wanted));
   }
-  if (taken_.insert(name).second) {
-    taken_bytes_ += product(wanted) / format_block(stored->format) * format_block_bytes(stored->format);
+  const int64_t cols = wanted.empty() ? 1 : wanted.back();
+  // Rows that are no whole number of blocks are refused by take().
+  if (taken_.insert(name).second && cols > 0 && cols % format_block(stored->format) == 0) {
+    taken_bytes_ += product(wanted) / cols * format_row_bytes(stored->format, cols);
   }
   return *stored;
 }

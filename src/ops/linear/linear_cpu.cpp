@@ -30,7 +30,8 @@ XKinds kinds_of(const Linear& op) {
     if (op.parts[p].packed == nullptr) continue;
     const PanelKind kind = op.parts[p].packed->kind;
     kinds.bf16 = kinds.bf16 || kind == PanelKind::kBF16;
-    kinds.quantized = kinds.quantized || is_quantized(kind);
+    kinds.coarse = kinds.coarse || is_coarse(kind);
+    kinds.quantized = kinds.quantized || (is_quantized(kind) && !is_coarse(kind));
   }
   return kinds;
 }

@@ -79,7 +79,8 @@ int64_t pointers_bytes(int64_t rows) { return round_up(rows * static_cast<int64_
 
 }  // namespace
 
-int64_t x_rows_bytes(int64_t rows, int64_t cols) { return pointers_bytes(rows) + rows * XLayout(cols).row(); }
+// The rows with a scale for each 128 values lie behind all others: memory that no op uses is not touched.
+int64_t x_rows_bytes(int64_t rows, int64_t cols) { return pointers_bytes(rows) + 2 * rows * XLayout(cols).row(); }
 
 const XRow* make_x_rows(const Linear& op, XKinds kinds, int64_t rows, ThreadPool& pool, std::byte* memory) {
   const PanelKernels& k = *kernels().panels;
@@ -92,12 +93,22 @@ const XRow* make_x_rows(const Linear& op, XKinds kinds, int64_t rows, ThreadPool
     auto* bf16 = k.to_bf16 != nullptr ? reinterpret_cast<uint16_t*>(at + layout.blocks + layout.q) : nullptr;
     x[t] = {nullptr, nullptr, nullptr, bf16, values};
     if (bf16 != nullptr && kinds.bf16) k.to_bf16(values, op.x.cols, bf16);
+    if (kinds.coarse) {
+      std::byte* there = at + rows * layout.row();
+      auto* blocks = reinterpret_cast<XBlock*>(there);
+      auto* q = reinterpret_cast<int8_t*>(there + layout.blocks);
+      auto* wide = k.wide ? reinterpret_cast<int16_t*>(there + layout.blocks + layout.q) : nullptr;
+      k.quantize_coarse(values, op.x.cols, q, wide, blocks);
+      x[t].coarse = {q, wide, blocks};
+    }
     if (!kinds.quantized) return;
     auto* blocks = reinterpret_cast<XBlock*>(at);
     auto* q = reinterpret_cast<int8_t*>(at + layout.blocks);
     auto* wide = k.wide ? reinterpret_cast<int16_t*>(at + layout.blocks + layout.q) : nullptr;
     k.quantize(values, op.x.cols, q, wide, blocks);
-    x[t] = {q, wide, blocks, bf16, values};
+    x[t].q = q;
+    x[t].wide = wide;
+    x[t].blocks = blocks;
   };
   // One thread quantizes a row of 4096 in about 1 us, as long as it takes to wake the others.
   if (rows <= 4) {

@@ -35,7 +35,8 @@ void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut
 // The rows of x as packed weights read them, in memory of x_rows_bytes().
 int64_t x_rows_bytes(int64_t rows, int64_t cols);
 struct XKinds {
-  bool quantized = false;
+  bool quantized = false;  // int8 with a scale for each 32 values
+  bool coarse = false;     //   for each 128
   bool bf16 = false;
 };
 const XRow* make_x_rows(const Linear& op, XKinds kinds, int64_t rows, ThreadPool& pool, std::byte* memory);

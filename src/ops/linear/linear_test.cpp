@@ -15,12 +15,13 @@ using test::TestWeight;
 
 // How far two sums over K in f32 of different order may be apart: each is within (K/16 + 8) roundings of
 // the exact one, relative to the sum of the absolute products. A format with quantized panels sees x in
-// steps of 1/127 of the largest of each 32.
+// steps of 1/127 of the largest of each 32 or 128.
 class SumError {
  public:
   SumError(Buffer& x, const TestWeight& w) : cols_(w.weight().rows), errors_(static_cast<size_t>(x.rows() * cols_)) {
     const PanelKind kind = panels_of(w.weight()).kind;
     const bool quantized = is_quantized(kind);
+    const int64_t block = is_coarse(kind) ? kPanelCoarse : kPanelBlock;
     const bool rounded = kind == PanelKind::kBF16 && cpu::kernels().panels->to_bf16 != nullptr;
     const double terms = kind == PanelKind::kNone ? static_cast<double>(x.cols()) / 16 : static_cast<double>(x.cols());
     const double roundings = 2 * (terms + 8) * kEps;
@@ -33,16 +34,17 @@ class SumError {
           if (rounded)
             steps +=
                 0x1p-7 * std::fabs(static_cast<double>(row[static_cast<size_t>(k)]) * static_cast<double>(x.at(t, k)));
-          if (quantized) steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) * step(x, t, k);
+          if (quantized) steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) * step(x, t, k, block);
         }
         errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings + 0.505 * steps;
       }
     }
   }
   // One step of the block that x(t, k) is in.
-  static double step(Buffer& x, int64_t t, int64_t k) {
+  static double step(Buffer& x, int64_t t, int64_t k, int64_t block) {
     float largest = 0;
-    for (int64_t i = k / 32 * 32; i < k / 32 * 32 + 32; ++i) largest = std::max(largest, std::fabs(x.at(t, i)));
+    const int64_t begin = k / block * block, end = std::min(x.cols(), begin + block);
+    for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x.at(t, i)));
     return static_cast<double>(largest) / 127;
   }
   double at(int64_t t, int64_t n) const { return errors_[static_cast<size_t>(t * cols_ + n)]; }
@@ -102,12 +104,28 @@ TEST(Linear, EveryFormat) {
   Random random(3);
   for (Format format : test::all_formats()) {
     SCOPED_TRACE(format_name(format));
-    for (int64_t blocks : {1, 3}) {
+    // Whole rows: groups of 128 of which the last is short.
+    const std::vector<int64_t> lengths =
+        format_whole_rows(format) ? std::vector<int64_t>{1, 4, 6, 11} : std::vector<int64_t>{1, 3};
+    for (int64_t blocks : lengths) {
       const TestWeight w(random, format, 67, std::max<int64_t>(format_block(format), 32) * blocks);
       test::for_each_kernels([&] {
-        for (int64_t rows : {1, 3, 8}) check(random, w, rows);
+        for (int64_t rows : {1, 3, 21}) check(random, w, rows);
       });
     }
+  }
+}
+
+// Longer than what a kernel takes of K at once.
+TEST(Linear, LongRows) {
+  Random random(14);
+  for (Format format :
+       {Format::kQ4_0, Format::kQ6_K, Format::kBF16, Format::kINT4, Format::kINT4_ASYM, Format::kINT8}) {
+    SCOPED_TRACE(format_name(format));
+    const TestWeight w(random, format, 24, format_whole_rows(format) ? 2336 : 2304);
+    test::for_each_kernels([&] {
+      for (int64_t rows : {1, 7}) check(random, w, rows);
+    });
   }
 }
 
@@ -148,7 +166,9 @@ TEST(Linear, NoRows) {
 // A row's values do not depend on the rows beside it.
 TEST(Linear, RowsAloneAreRowsTogether) {
   Random random(8);
-  for (Format format : {Format::kF32, Format::kQ4_1}) {
+  for (Format format : {Format::kF32, Format::kF16, Format::kBF16, Format::kQ4_1, Format::kQ8_0, Format::kINT4,
+                        Format::kINT4_ASYM, Format::kINT8}) {
+    SCOPED_TRACE(format_name(format));
     const TestWeight w(random, format, 101, 160);
     const int64_t rows = 29;
     Buffer x(rows, 160), out(rows, 101);
@@ -171,16 +191,19 @@ TEST(Linear, RowsAloneAreRowsTogether) {
 // The sets of kernels with fma agree bit for bit.
 TEST(Linear, SetsWithFmaAgree) {
   Random random(9);
-  const TestWeight w(random, Format::kQ8_0, 37, 352);
-  Buffer x(7, 352), out(7, 37);
-  x.fill_outliers(random);
-  std::vector<float> first;
-  test::for_each_kernels([&] {
-    if (std::string(cpu::kernels().name) == "baseline") return;
-    const std::vector<float> got = cpu_values(linear(x, w, out), out);
-    if (first.empty()) first = got;
-    test::expect_same_bits(got, first, "set");
-  });
+  for (Format format : {Format::kQ8_0, Format::kQ4_0, Format::kINT4, Format::kINT4_ASYM, Format::kINT8}) {
+    SCOPED_TRACE(format_name(format));
+    const TestWeight w(random, format, 37, 352);
+    Buffer x(7, 352), out(7, 37);
+    x.fill_outliers(random);
+    std::vector<float> first;
+    test::for_each_kernels([&] {
+      if (std::string(cpu::kernels().name) == "baseline") return;
+      const std::vector<float> got = cpu_values(linear(x, w, out), out);
+      if (first.empty()) first = got;
+      test::expect_same_bits(got, first, "set");
+    });
+  }
 }
 
 // q, k and v of different sizes and formats in one op: what each gives alone.

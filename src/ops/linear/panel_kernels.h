@@ -1,10 +1,10 @@
-// The linear kernels over packed panels (quant/panels.h), compiled once for each instruction set
+// The linear kernels over packed panels (quant/panel_layout.h), compiled once for each instruction set
 // (panel_kernels_<set>.cpp, all from panel_kernels.inc). Chosen together with ops/kernels.h.
 #pragma once
 
 #include <cstdint>
 
-#include "quant/panels.h"
+#include "quant/panel_layout.h"
 
 namespace ingot::cpu {
 
@@ -19,6 +19,13 @@ struct XBlock {
 };
 static_assert(sizeof(XBlock) == 32);
 
+// A row of x as int8 with a scale for each 128 values, the last block perhaps shorter: for is_coarse() weights.
+struct XCoarse {
+  const int8_t* q = nullptr;
+  const int16_t* wide = nullptr;
+  const XBlock* blocks = nullptr;  // [(K + 127) / 128]; the fields of halves are not used
+};
+
 // A row of x quantized to int8, or as it is for 16-bit weights. Rows of one op lie at equal distances.
 struct XRow {
   const int8_t* q;       // [K]
@@ -26,6 +33,7 @@ struct XRow {
   const XBlock* blocks;  // [K / 32]
   const uint16_t* bf16;  // [K] only where the set wants it
   const float* values;   // [K]
+  XCoarse coarse = {};
 };
 
 // Panels [first, first + n) of a weight.
@@ -42,6 +50,9 @@ struct PanelKernels {
   // infinity has a scale that is not finite, and so have all outputs. `wide` may be null.
   void (*quantize)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks);
 
+  // The same with one scale for each 128 values.
+  void (*quantize_coarse)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks);
+
   // x as bf16, for weights of bf16; null: the set reads XRow::values.
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
 
@@ -56,6 +67,16 @@ struct PanelKernels {
                        int64_t stride);
   int64_t direct_rows;  // up to so many, run() is faster
   int64_t tile_rows;    // run_expanded() is best at multiples of it
+};
+
+// A panel expanded to bytes and floats: the quads of all K, K rounded up to 64 for groups of 128, then for each scale
+// f32 scale[16] and f32 min[16] or int32 zero[16].
+template <class L>
+struct ExpandedLayout {
+  static constexpr bool kZeros = L::kScale == ScaleKind::kF16Zero;
+  static constexpr int64_t kFloats = kPanelRows * (L::kMin || kZeros ? 2 : 1);  // of a group
+  static constexpr int64_t quad_bytes(int64_t cols) { return (L::kCoarse ? L::round_up(cols) : cols) * kPanelRows; }
+  static constexpr int64_t bytes(int64_t cols) { return quad_bytes(cols) + L::groups(cols) * kFloats * 4; }
 };
 
 int64_t expanded_bytes(const PackedWeight& weight, int64_t panels);

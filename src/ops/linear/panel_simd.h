@@ -2,7 +2,8 @@
 // for. A vector covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
 // Everything has internal linkage, see simd.h.
 //
-// Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x, over at most 32 values.
+// Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x. result() is the sum of at
+// most 32 values; for more, end_block() comes after each 32, and long_result() is their sum, from a start of 0.
 //   kLess   it computes with weights that are less by this much; the caller's start makes up for it
 //   kWide   it reads x as 16-bit integers, see XRow
 #pragma once
@@ -34,6 +35,7 @@ inline Weights low_nibbles(Weights w) { return _mm512_and_si512(w, _mm512_set1_e
 // With all lanes in the mask: the plain intrinsics warn under g++ 12.
 inline Weights high_nibbles(Weights w) { return low_nibbles(_mm512_maskz_srli_epi16(~0u, w, 4)); }
 inline void store_weights(uint8_t* p, Weights w) { _mm512_storeu_si512(p, w); }
+typedef uint16_t Shorts __attribute__((vector_size(64)));
 
 inline Floats zero_floats() { return _mm512_setzero_ps(); }
 inline Floats load_floats(const float* p) { return _mm512_loadu_ps(p); }
@@ -48,14 +50,21 @@ inline Floats load_halves(const uint8_t* p) {
 inline Floats load_bytes(const uint8_t* p) {
   return to_floats(_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-// 32 bf16, of which each 32 bits hold two of a row: the first and the second ones as floats.
-inline Floats first_bf16(const uint8_t* p) {
-  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_loadu_si512(p), 16));
-}
-inline Floats second_bf16(const uint8_t* p) {
-  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+// Of rows of kBf16Group values each, value i as floats.
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const __m512i both = _mm512_loadu_si512(p);
+  return _mm512_castsi512_ps(i == 0 ? _mm512_maskz_slli_epi32(0xffff, both, 16)
+                                    : _mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
 }
 inline Ints all_ints(int32_t x) { return _mm512_set1_epi32(x); }
+inline Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+inline void store_ints(void* p, Ints v) { _mm512_storeu_si512(p, v); }
+inline Ints widen_bytes(const uint8_t* p) {
+  return _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Ints minus_product(Ints sum, Ints a, int32_t b) {
+  return _mm512_sub_epi32(sum, _mm512_mullo_epi32(a, all_ints(b)));
+}
 
 inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Ints add_shorts(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
@@ -80,6 +89,7 @@ inline Weights load_weights(const uint8_t* p) { return _mm256_loadu_si256(reinte
 inline Weights low_nibbles(Weights w) { return _mm256_and_si256(w, _mm256_set1_epi8(15)); }
 inline Weights high_nibbles(Weights w) { return low_nibbles(_mm256_srli_epi16(w, 4)); }
 inline void store_weights(uint8_t* p, Weights w) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), w); }
+typedef uint16_t Shorts __attribute__((vector_size(32)));
 
 inline Floats zero_floats() { return _mm256_setzero_ps(); }
 inline Floats load_floats(const float* p) { return _mm256_loadu_ps(p); }
@@ -94,11 +104,20 @@ inline Floats load_halves(const uint8_t* p) {
 inline Floats load_bytes(const uint8_t* p) {
   return to_floats(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
-inline Floats first_bf16(const uint8_t* p) { return _mm256_castsi256_ps(_mm256_slli_epi32(load_weights(p), 16)); }
-inline Floats second_bf16(const uint8_t* p) {
-  return _mm256_castsi256_ps(_mm256_and_si256(load_weights(p), _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const __m256i both = load_weights(p);
+  return _mm256_castsi256_ps(i == 0 ? _mm256_slli_epi32(both, 16)
+                                    : _mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
 }
 inline Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
+inline Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline void store_ints(void* p, Ints v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+inline Ints widen_bytes(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+inline Ints minus_product(Ints sum, Ints a, int32_t b) {
+  return _mm256_sub_epi32(sum, _mm256_mullo_epi32(a, all_ints(b)));
+}
 
 inline Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 inline Ints add_shorts(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
@@ -124,6 +143,10 @@ inline Weights load_weights(const uint8_t* p) {
 inline void store_weights(uint8_t* p, Weights w) { __builtin_memcpy(p, &w, sizeof(w)); }
 inline Weights low_nibbles(Weights w) { return w & 15; }
 inline Weights high_nibbles(Weights w) { return w >> 4; }
+// The bits `mask` of each byte after a shift to the left (or right, below 0) that leaves them inside their byte.
+inline Weights shifted_bits(Weights w, int shift, uint8_t mask) {
+  return (shift >= 0 ? w << shift : w >> -shift) & mask;
+}
 inline Floats zero_floats() { return Floats{}; }
 inline Floats load_floats(const float* p) {
   Floats v;
@@ -135,16 +158,15 @@ inline Floats all(float x) { return x - Floats{}; }
 inline Floats times(Floats a, Floats b) { return a * b; }
 inline Floats to_floats(Ints v) { return __builtin_convertvector(v, Floats); }
 inline Ints all_ints(int32_t x) { return x - Ints{}; }
-inline Floats first_bf16(const uint8_t* p) {
+inline Ints load_ints(const void* p) {
   Ints v;
   __builtin_memcpy(&v, p, sizeof(v));
-  return (Floats)(v << 16);
+  return v;
 }
-inline Floats second_bf16(const uint8_t* p) {
-  Ints v;
-  __builtin_memcpy(&v, p, sizeof(v));
-  return (Floats)(v & all_ints(static_cast<int32_t>(0xffff0000)));
-}
+inline void store_ints(void* p, Ints v) { __builtin_memcpy(p, &v, sizeof(v)); }
+inline Ints widen_bytes(const uint8_t* p) { return Ints{p[0], p[1], p[2], p[3]}; }
+inline Ints add_ints(Ints a, Ints b) { return a + b; }
+inline Ints minus_product(Ints sum, Ints a, int32_t b) { return sum - a * b; }
 inline Floats load_bytes(const uint8_t* p) {
   return Floats{static_cast<float>(static_cast<int8_t>(p[0])), static_cast<float>(static_cast<int8_t>(p[1])),
                 static_cast<float>(static_cast<int8_t>(p[2])), static_cast<float>(static_cast<int8_t>(p[3]))};
@@ -154,10 +176,23 @@ inline Floats load_bytes(const uint8_t* p) {
 
 constexpr int kTileVecs = 2;
 constexpr int kTileXRows = 4;  // 8 integer and 8 float sums of 32 registers
+constexpr int kSoloRows = 2, kSoloVecs = 4;
+// Packed weights of few rows: the hardware's own prefetch reaches 56 GB/s on two Neoverse-V1 cores, lines asked for 10
+// to 16 KB ahead into the third-level cache 79.
+template <int kBits>
+inline void fetch_ahead(const uint8_t* p) {
+  __builtin_prefetch(p + (kBits == 8 ? 16 << 10 : 10 << 10), 0, 1);
+  if (kBits > 4) __builtin_prefetch(p + (kBits == 8 ? 16 << 10 : 10 << 10) + 64, 0, 1);
+}
 constexpr int kDirectRows = 4;
 constexpr int kFloatRows = 6, kFloatPanels = 4;
 inline Floats multiply_add(Floats a, Floats b, Floats c) {
   return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+// A load of 4 rows with their 4 values taken apart; the compiler keeps one for all four i.
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const uint16x4x4_t all_four = vld4_u16(reinterpret_cast<const uint16_t*>(p));
+  return (Floats)vreinterpretq_f32_u32(vshll_n_u16(all_four.val[i], 16));
 }
 inline Floats load_halves(const uint8_t* p) { return (Floats)vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
 
@@ -191,7 +226,10 @@ struct Dot {
     sum = vaddq_s32(sum, vpaddq_s32(r01, r23));
 #endif
   }
+  void end_pair(int) {}
+  void end_block() {}
   Ints result() const { return (Ints)sum; }
+  Ints long_result() const { return (Ints)sum; }
 };
 
 #else
@@ -201,6 +239,10 @@ constexpr int kTileXRows = 2;
 constexpr int kDirectRows = 2;
 constexpr int kFloatRows = 2, kFloatPanels = 2;
 inline Floats multiply_add(Floats a, Floats b, Floats c) { return a * b + c; }
+inline Floats load_bf16(const uint8_t* p, int i) {
+  const Ints both = load_ints(p);
+  return (Floats)(i == 0 ? both << 16 : both & all_ints(static_cast<int32_t>(0xffff0000)));
+}
 inline Floats load_halves(const uint8_t* p) {
   Floats v{};
   for (int i = 0; i < 4; ++i) {
@@ -223,7 +265,10 @@ struct Dot {
     const auto row = [&](int r) { return w[r] * x[0] + w[r + 1] * x[1] + w[r + 2] * x[2] + w[r + 3] * x[3]; };
     sum += Ints{row(0), row(4), row(8), row(12)};
   }
+  void end_pair(int) {}
+  void end_block() {}
   Ints result() const { return sum; }
+  Ints long_result() const { return sum; }
 };
 
 #endif
@@ -241,20 +286,23 @@ struct Dot {
     __builtin_memcpy(&quad, x, 4);
     sum = _mm512_dpbusd_epi32(sum, w, all_ints(quad));
   }
+  void end_pair(int) {}
+  void end_block() {}
   Ints result() const { return sum; }
+  Ints long_result() const { return sum; }
 };
 #elif defined(__AVX2__)
+// Sums in 16 bits for as long as they fit, then in 32: 16 products of 15 · 127 are 30480, 8 of 31 · 127 are 31496, 4 of
+// 63 · 127 are 32004.
 template <int kBits>
-struct Dot;
-// Up to 16 products of 15 · 127 in 16 bits: 30480.
-template <>
-struct Dot<4> {
+struct Dot {
   static constexpr bool kWide = false;
   static constexpr int32_t kLess = 0;
-  Ints sum{};
+  static constexpr int kPairs = kBits == 4 ? 4 : kBits == 5 ? 2 : 1;  // of quads that fit
+  Ints sum{}, total{};
   int32_t start = 0;
   void begin(int32_t from) {
-    sum = all_ints(0);
+    sum = total = all_ints(0);
     start = from;
   }
   void add(Weights w, const int8_t* x, const int16_t*) {
@@ -262,7 +310,18 @@ struct Dot<4> {
     __builtin_memcpy(&quad, x, 4);
     sum = add_shorts(sum, multiply_bytes(w, all_ints(quad)));
   }
-  Ints result() const { return add_ints(multiply_shorts(sum, all_shorts(1)), all_ints(start)); }
+  void fold() {
+    total = add_ints(multiply_shorts(sum, all_shorts(1)), total);
+    sum = all_ints(0);
+  }
+  void end_pair(int p) {
+    if (kPairs < 4 && p % kPairs == kPairs - 1) fold();
+  }
+  void end_block() {
+    if (kPairs == 4) fold();
+  }
+  Ints result() const { return add_ints(kPairs == 4 ? multiply_shorts(sum, all_shorts(1)) : total, all_ints(start)); }
+  Ints long_result() const { return total; }
 };
 // Two products of 255 · 127 do not fit 16 bits: even and odd weights as 16 bits each.
 template <>
@@ -278,8 +337,26 @@ struct Dot<8> {
     sum = add_ints(sum, multiply_shorts(even_bytes(w), all_ints(even)));
     sum = add_ints(sum, multiply_shorts(odd_bytes(w), all_ints(odd)));
   }
+  void end_pair(int) {}
+  void end_block() {}
   Ints result() const { return sum; }
+  Ints long_result() const { return sum; }
 };
+#endif
+
+#if !defined(__ARM_NEON)
+// Only few rows of x gain by wider tiles, and only where a panel is several vectors.
+constexpr int kSoloRows = 0, kSoloVecs = 1;
+template <int kBits>
+inline void fetch_ahead(const uint8_t*) {}
+#endif
+
+#if defined(__AVX2__)
+// The bits `mask` of each byte after a shift to the left (or right, below 0) that leaves them inside their byte.
+inline Weights shifted_bits(Weights w, int shift, uint8_t mask) {
+  const Shorts moved = shift >= 0 ? (Shorts)w << shift : (Shorts)w >> -shift;
+  return (Weights)(moved & static_cast<uint16_t>(mask * 0x101));
+}
 #endif
 
 }  // namespace

@@ -1,0 +1,148 @@
+// Packed panels: the layouts of weights that the CPU's linear kernels read, made once at load (panels.h). Includes
+// nothing with inline functions of its own: files compiled for one instruction set read it.
+//
+// A panel is 16 output rows. K is cut into blocks of 32 values, a block into 8 quads of 4. Weights are unsigned
+// integers q of 4, 5, 6 or 8 bits with one zero point for the whole weight; the value is  scale · (q − zero) + min,
+// with a scale (and a min, where the format has one) for each group of 128, 32 or 16 values; the last group of 128 may
+// be shorter. Every panel has three regions, one behind the other, each 64-byte aligned:
+//
+//   supers   ScaleKind::kSuper only: for each 256 values f16 d[16] (and f16 dmin[16]), one for each row
+//   scales   for each group: kF16   f16 scale[16] (and f16 min[16])
+//                            kF32   f32 scale[16] (and f32 min[16])
+//                            kSuper int8 scale[16] (and int8 min[16]); the scale is d · scale, the min −dmin · min
+//                            kF16Zero  f16 scale[16], uint8 zero[16]: this group's zero points
+//            kRow: f32 scale[16] once, for the whole row
+//   quads    8 bits: for each quad 16 rows × 4 bytes.
+//            4 bits: 64 bytes for each two quads, 16 rows × 4 bytes: the low nibbles are those of the even quad, the
+//            high nibbles those of the odd one.
+//            5 bits: for each block the low 4 bits like that, then 64 bytes with the highest: bit i of byte (row, k mod
+//            4) belongs to quad i. 6 bits: two times 64 bytes, of quads 0…3 and 4…7, two bits for each.
+//
+// What they stand for is exactly what the published format stands for: d · scale has at most 19 significant bits.
+//
+// The sum of an output, the same for every kernel, number of rows and thread, over groups in order of K, with x
+// quantized to int8 in blocks of 32 (scale a, sum of its integers s):
+//   acc = fma(float(Σ q·x − zero·s), a · scale, acc);   then, where there is a min,   acc = fma(min, a · float(s), acc)
+// The sum in parentheses is an exact 32-bit integer. For groups of 128, x is quantized in blocks of 128 too: one
+// conversion and one fma for each 128 values. kRow has acc = fma(float(…), a, acc) and out = acc · scale.
+//
+// 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / g][16 rows][g] with g = kBf16Group values of a
+// row side by side, as the architecture's matrix instructions read them; zeros where K is no multiple of g.
+//   acc = fma(w, x, acc) in order of K; the sets with bf16 products round x to bf16 and add as those do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ingot {
+
+inline constexpr int64_t kPanelRows = 16;
+inline constexpr int64_t kPanelBlock = 32;
+inline constexpr int64_t kPanelSuper = 256;
+
+inline constexpr int64_t kPanelCoarse = 128;
+#if defined(__aarch64__)
+inline constexpr int64_t kBf16Group = 4;  // bfmmla
+#else
+inline constexpr int64_t kBf16Group = 2;  // AMX
+#endif
+
+enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow };
+
+enum class PanelKind : uint8_t {
+  kNone,          // no panel: the weight is read as it is published
+  kQ4,            // 4 bits, groups of 32, f16 scales
+  kQ4Min,         //   and mins
+  kQ4SuperMin,    // 4 bits, groups of 32, scales and mins of a super-block
+  kQ4Super16,     // 4 bits, groups of 16, scales of a super-block
+  kQ4Super16Min,  //   and mins
+  kQ8,            // 8 bits, groups of 32, f16 scales
+  kQ8F32,         // 8 bits, groups of 32, f32 scales
+  kQ8Super,       // 8 bits, groups of 32, scales of a super-block
+  kQ5,            // 5 bits, groups of 32, f16 scales
+  kQ5Min,         //   and mins
+  kQ5SuperMin,    // 5 bits, groups of 32, scales and mins of a super-block
+  kQ6Super16,     // 6 bits, groups of 16, scales of a super-block
+  kInt4,          // 4 bits, groups of 128, f16 scales
+  kInt4Zero,      //   and zero points
+  kInt8,          // 8 bits, one f32 scale for a row
+  kF16,
+  kBF16,
+};
+// Panels of integers, which read x as int8.
+constexpr bool is_quantized(PanelKind kind) {
+  return kind != PanelKind::kNone && kind != PanelKind::kF16 && kind != PanelKind::kBF16;
+}
+// Those among them that read x as int8 with a scale for each 128 values.
+constexpr bool is_coarse(PanelKind kind) {
+  return kind == PanelKind::kInt4 || kind == PanelKind::kInt4Zero || kind == PanelKind::kInt8;
+}
+
+// The fields of a quantized kind, for kernels that are compiled once for each.
+template <int kBits_, int kGroup_, ScaleKind kScale_, bool kMin_>
+struct PanelLayout {
+  static constexpr int kBits = kBits_;
+  static constexpr int kGroup = kGroup_;
+  static constexpr ScaleKind kScale = kScale_;
+  static constexpr bool kMin = kMin_;
+  static constexpr bool kCoarse = kGroup > kPanelBlock;
+  static constexpr int64_t kGroups = kCoarse ? 1 : kPanelBlock / kGroup;  // of a block
+  static constexpr int64_t kScaleBytes = kPanelRows *
+                                         (kScale == ScaleKind::kF16       ? 2
+                                          : kScale == ScaleKind::kF16Zero ? 3
+                                          : kScale == ScaleKind::kSuper   ? 1
+                                                                          : 4) *
+                                         (kMin ? 2 : 1);
+  static constexpr int64_t kSuperBytes = kScale == ScaleKind::kSuper ? kPanelRows * 2 * (kMin ? 2 : 1) : 0;
+  static constexpr int64_t kQuadBytes = kPanelRows * kPanelBlock * kBits / 8;  // of a block
+
+  static constexpr int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
+  static constexpr int64_t supers(int64_t cols) { return (cols + kPanelSuper - 1) / kPanelSuper; }
+  // How many scales a row has.
+  static constexpr int64_t groups(int64_t cols) { return kScale == ScaleKind::kRow ? 1 : (cols + kGroup - 1) / kGroup; }
+  static constexpr int64_t scales_at(int64_t cols) { return round_up(supers(cols) * kSuperBytes); }
+  static constexpr int64_t quads_at(int64_t cols) { return scales_at(cols) + round_up(groups(cols) * kScaleBytes); }
+  static constexpr int64_t bytes(int64_t cols) { return quads_at(cols) + cols / kPanelBlock * kQuadBytes; }
+};
+
+// The quantized kinds with their layouts: X(kind, bits, group, scales, with mins).
+#define INGOT_PANELS(X)                \
+  X(Q4, 4, 32, kF16, false)            \
+  X(Q4Min, 4, 32, kF16, true)          \
+  X(Q4SuperMin, 4, 32, kSuper, true)   \
+  X(Q4Super16, 4, 16, kSuper, false)   \
+  X(Q4Super16Min, 4, 16, kSuper, true) \
+  X(Q8, 8, 32, kF16, false)            \
+  X(Q8F32, 8, 32, kF32, false)         \
+  X(Q8Super, 8, 32, kSuper, false)     \
+  X(Q5, 5, 32, kF16, false)            \
+  X(Q5Min, 5, 32, kF16, true)          \
+  X(Q5SuperMin, 5, 32, kSuper, true)   \
+  X(Q6Super16, 6, 16, kSuper, false)   \
+  X(Int4, 4, 128, kF16, false)         \
+  X(Int4Zero, 4, 128, kF16Zero, false) \
+  X(Int8, 8, 128, kRow, false)
+
+template <PanelKind kKind>
+struct PanelLayoutOf;
+#define X(NAME, BITS, GROUP, SCALE, MIN) \
+  template <>                            \
+  struct PanelLayoutOf<PanelKind::k##NAME> : PanelLayout<BITS, GROUP, ScaleKind::SCALE, MIN> {};
+INGOT_PANELS(X)
+#undef X
+
+// A weight in panels. The memory belongs to somebody else.
+struct PackedWeight {
+  PanelKind kind = PanelKind::kNone;
+  int zero = 0;
+  int64_t rows = 0, cols = 0;
+  int64_t panel_bytes = 0;
+  const std::byte* data = nullptr;  // 64-byte aligned
+
+  explicit operator bool() const { return data != nullptr; }
+  int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  const std::byte* panel(int64_t i) const { return data + i * panel_bytes; }
+  int64_t bytes() const { return panels() * panel_bytes; }
+};
+
+}  // namespace ingot
