@@ -157,15 +157,111 @@ int rope_kv_write(Graph& graph) {
   return fired;
 }
 
+// Where two norms in a row end in a sum, the first of them goes along: x + norm(y) of Gemma.
+void fold_add_norm(Graph& graph, size_t i, const std::vector<int>& readers) {
+  InputNorm& input = std::get<Linear>(graph.nodes[i].op).input;
+  if (!input.add || i == 0 || i == graph.head_begin) return;
+  const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i - 1].op);
+  if (!norm || norm->width != norm->x.cols || readers[static_cast<size_t>(norm->out.value)] != 1) return;
+  Tensor& x = std::get<Linear>(graph.nodes[i].op).x;
+  if (same_tensor(norm->out, x)) std::swap(x, input.add);  // a + b is b + a, bit for bit
+  if (!same_tensor(norm->out, input.add)) return;
+  input.add = norm->x;
+  input.add_norm = norm->weight;
+  input.add_eps = norm->eps;
+  erase_node(graph, i - 1);
+}
+
+// The norm before a linear, inside it: one region less, and the normed row is still in the cache when it is quantized.
+int norm_prologue(Graph& graph) {
+  int fired = 0;
+  const std::vector<int> readers = count_readers(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i].op);
+    const AddRmsNorm* add = std::get_if<AddRmsNorm>(&graph.nodes[i].op);
+    if (!add && (!norm || norm->width != norm->x.cols)) continue;
+    const Tensor out = add ? add->out : norm->out;
+    if (readers[static_cast<size_t>(out.value)] != 1) continue;
+    const auto j = find_after<Linear>(graph, i, 1, [&](const Linear& l) { return same_tensor(l.x, out) && !l.input; });
+    if (!j) continue;
+    Linear& linear = std::get<Linear>(graph.nodes[*j].op);
+    linear.x = add ? add->a : norm->x;
+    linear.input = {.weight = add ? add->weight : norm->weight, .eps = add ? add->eps : norm->eps};
+    if (add) {
+      linear.input.add = add->b;
+      linear.input.sum = add->sum;
+    }
+    graph.nodes[*j].made_by = "norm_prologue";
+    erase_node(graph, i);
+    fold_add_norm(graph, i, readers);
+    ++fired;
+  }
+  return fired;
+}
+
+// The norm of the heads of `x`, if node i is that and nothing else reads x.
+const RmsNorm* heads_norm(const Graph& graph, size_t i, const Tensor& x, const std::vector<int>& readers) {
+  if (i >= graph.nodes.size() || readers[static_cast<size_t>(x.value)] != 1) return nullptr;
+  const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i].op);
+  return norm && same_tensor(norm->x, x) ? norm : nullptr;
+}
+
+// Tables of angles read no value, so they may come first: the first layer's would lie between q, k, v and their rope.
+void tables_first(Graph& graph) {
+  const auto body_end = graph.nodes.begin() + static_cast<std::ptrdiff_t>(graph.head_begin);
+  std::stable_partition(graph.nodes.begin(), body_end,
+                        [](const Node& node) { return std::holds_alternative<RopeTable>(node.op); });
+}
+
+// Norms of q's and k's heads, rope and KV write, inside the node that makes q, k and v.
+int heads_epilogue(Graph& graph) {
+  int fired = 0;
+  tables_first(graph);
+  const std::vector<int> readers = count_readers(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Linear* linear = std::get_if<Linear>(&graph.nodes[i].op);
+    if (!linear || !plain_linear(*linear) || linear->n_parts != 3) continue;
+    HeadsOutput heads;
+    Tensor q = linear->parts[0].out, k = linear->parts[1].out;
+    size_t j = i + 1;
+    if (const RmsNorm* norm = heads_norm(graph, j, q, readers)) {
+      heads.q_norm = {.weight = norm->weight, .width = norm->width, .eps = norm->eps};
+      q = norm->out;
+      ++j;
+    }
+    if (const RmsNorm* norm = heads_norm(graph, j, k, readers)) {
+      heads.k_norm = {.weight = norm->weight, .width = norm->width, .eps = norm->eps};
+      k = norm->out;
+      ++j;
+    }
+    const RopeKvWrite* rope = j < graph.nodes.size() ? std::get_if<RopeKvWrite>(&graph.nodes[j].op) : nullptr;
+    if (!rope || !same_tensor(rope->q, q) || !same_tensor(rope->k, k)) continue;
+    if (!same_tensor(rope->v, linear->parts[2].out)) continue;
+    heads.rope = *rope;
+    linear->parts[0].out = q;
+    linear->parts[1].out = k;
+    linear->heads = std::move(heads);
+    graph.nodes[i].made_by = "heads_epilogue";
+    for (; j > i; --j) erase_node(graph, j);
+    ++fired;
+  }
+  return fired;
+}
+
 struct Rule {
   std::string_view name;
   int (*apply)(Graph&);
 };
 
-// share_input comes first: glu_epilogue looks for what it makes.
+// Each looks for what those before it make.
 constexpr Rule kRules[] = {
-    {"share_input", share_input}, {"glu_epilogue", glu_epilogue},   {"residual_epilogue", residual_epilogue},
-    {"add_norm", add_norm},       {"rope_kv_write", rope_kv_write},
+    {"share_input", share_input},
+    {"glu_epilogue", glu_epilogue},
+    {"residual_epilogue", residual_epilogue},
+    {"add_norm", add_norm},
+    {"rope_kv_write", rope_kv_write},
+    {"norm_prologue", norm_prologue},
+    {"heads_epilogue", heads_epilogue},
 };
 
 }  // namespace

@@ -10,8 +10,11 @@ namespace {
 
 constexpr int kMaxHead = 1024;  // values of a head on its way to the cache, on the stack
 
-void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
+}  // namespace
+
+void run_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   const KvLayer& kv = op.kv;
+  CHECK(op.head_dim == kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim, kv.k_dim);
   const float* table = op.table.f32(t);
   for (int64_t c = 0; c < op.q.cols; c += op.head_dim) {
     float* head = op.q.f32(t) + c;
@@ -27,13 +30,9 @@ void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   }
 }
 
-}  // namespace
-
 void run(const RopeKvWrite& op, Ctx& ctx) {
-  CHECK(op.head_dim == op.kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim,
-        op.kv.k_dim);
   const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(op.kv.group)].slot;
-  ctx.pool.run(ctx.rows(op.k), [&](int64_t t, int) { write_row(op, t, slots[static_cast<size_t>(t)]); });
+  ctx.pool.run(ctx.rows(op.k), [&](int64_t t, int) { run_row(op, t, slots[static_cast<size_t>(t)]); });
 }
 
 }  // namespace ingot::cpu
