@@ -39,16 +39,27 @@ struct Bench {
   PackedStore packed;
   std::vector<Memory> memory;
   Memory scratch, shared;
+  int64_t left = 0;  // bytes of the last piece of memory that nobody has yet
   size_t next = 0;
 
   Bench(ThreadPool& p, const std::vector<int>& rows, int past);
 
+  // 64-byte aligned; small ones share huge pages.
+  std::byte* take(int64_t bytes) {
+    constexpr int64_t kHuge = 2 << 20, kPiece = 32 << 20;
+    bytes = (bytes + 63) / 64 * 64;
+    if (bytes > left) {
+      memory.push_back(Memory::huge(std::max(kPiece, (bytes + kHuge - 1) / kHuge * kHuge)));
+      left = memory.back().bytes();
+    }
+    left -= bytes;
+    return memory.back().data() + memory.back().bytes() - left - bytes;
+  }
   Tensor tensor(const Rows& kind, int64_t rows, int64_t cols) {
     Tensor t;
     t.rows = kind;
     t.cols = t.stride = cols;
-    memory.push_back(Memory::huge((rows * cols * 4 + (2 << 20) - 1) >> 21 << 21));
-    t.data = memory.back().data();
+    t.data = take(rows * cols * 4);
     Numbers numbers;
     for (int64_t i = 0; i < rows * cols; ++i) t.f32(0)[i] = numbers.next();
     return t;
@@ -89,8 +100,7 @@ Bench::Bench(ThreadPool& p, const std::vector<int>& rows, int past) : pool(p), p
 Weight Bench::weight(Format format, int64_t rows, int64_t cols) {
   Weight w{.name = "random", .format = format, .rows = rows, .cols = cols};
   w.row_bytes = format_row_bytes(format, cols);
-  memory.push_back(Memory(w.bytes()));
-  std::byte* data = memory.back().data();
+  std::byte* data = take(w.bytes());
   Numbers numbers;
   std::vector<float> values(static_cast<size_t>(cols));
   for (int64_t n = 0; n < rows; ++n) {
@@ -124,7 +134,7 @@ std::function<void()> in_turn(std::shared_ptr<Bench> b, std::vector<Op> ops) {
 }
 
 size_t copies(double bytes) {
-  return static_cast<size_t>(std::clamp(static_cast<double>(rotation_bytes()) / std::max(bytes, 1.0), 2.0, 400.0));
+  return static_cast<size_t>(std::clamp(static_cast<double>(rotation_bytes()) / std::max(bytes, 1.0), 2.0, 10000.0));
 }
 
 // An op made of tensors alone, as often as fits. `make` gives one with operands of its own.
@@ -167,9 +177,9 @@ OpCase linear_case(Format format, int rows) {
     CHECK(first != nullptr, "{} has no panels", format_name(format));
     auto weights = std::make_shared<std::vector<PackedWeight>>(copies(bytes), *first);
     for (PackedWeight& w : *weights) {
-      b->memory.push_back(Memory::huge((w.bytes() + (2 << 20) - 1) >> 21 << 21));
-      std::memcpy(b->memory.back().data(), first->data, static_cast<size_t>(first->bytes()));
-      w.data = b->memory.back().data();
+      std::byte* data = b->take(w.bytes());
+      std::memcpy(data, first->data, static_cast<size_t>(first->bytes()));
+      w.data = data;
       op.parts[0].packed = &w;
       ops.push_back(op);
     }

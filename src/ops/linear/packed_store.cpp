@@ -42,7 +42,9 @@ const PackedWeight* PackedStore::pack(const Weight& weight, ThreadPool& pool) {
   std::byte* memory = allocate(packed->bytes());
   packed->data = memory;
   const int64_t panels = packed->panels();
-  // A task is some panels: large enough to be worth taking, small enough that no thread waits long for the last.
+  // A task is some panels: large enough to be worth taking, small enough that no thread waits long for the last. The
+  // pool gives each thread the same share of the panels here as when they are read, so that their pages lie in the
+  // memory node of the thread that will read them (but for k and v beside q, which share one loop then).
   const int64_t step = std::max<int64_t>(1, (int64_t{256} << 10) / packed->panel_bytes);
   pool.run((panels + step - 1) / step, [&](int64_t task, int) {
     for (int64_t i = task * step; i < std::min(panels, (task + 1) * step); ++i)
