@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -10,8 +11,46 @@
 namespace ingot {
 namespace {
 
+// The graph while rules work on it, its nodes behind pointers: rules take out hundreds of them, and to move each node
+// behind every time was 5 ms of loading SmolLM2-135M.
+class Work {
+ public:
+  class Nodes {
+   public:
+    explicit Nodes(std::vector<Node>& from) {
+      for (Node& node : from) list_.push_back(std::make_unique<Node>(std::move(node)));
+    }
+    size_t size() const { return list_.size(); }
+    Node& operator[](size_t i) { return *list_[i]; }
+    void erase(size_t i) { list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(i)); }
+    // Those that satisfy `match` come first, of the first `end`.
+    template <class Match>
+    void partition(size_t end, const Match& match) {
+      std::stable_partition(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(end),
+                            [&](const std::unique_ptr<Node>& node) { return match(*node); });
+    }
+
+   private:
+    std::vector<std::unique_ptr<Node>> list_;
+  };
+
+  explicit Work(Graph& graph) : nodes(graph.nodes), head_begin(graph.head_begin), values(graph.values), graph_(graph) {}
+  // Gives the nodes back to the graph.
+  void finish() {
+    graph_.nodes.clear();
+    for (size_t i = 0; i < nodes.size(); ++i) graph_.nodes.push_back(std::move(nodes[i]));
+  }
+
+  Nodes nodes;
+  size_t& head_begin;
+  const std::vector<Value>& values;
+
+ private:
+  Graph& graph_;
+};
+
 // How many nodes read each value; a named output counts as one more.
-std::vector<int> count_readers(Graph& graph) {
+std::vector<int> count_readers(Work& graph) {
   struct Counter : TensorVisitor {
     std::vector<int>& n;
     explicit Counter(std::vector<int>& counts) : n(counts) {}
@@ -19,14 +58,14 @@ std::vector<int> count_readers(Graph& graph) {
     void inout(Tensor& t) { ++n[static_cast<size_t>(t.value)]; }
   };
   std::vector<int> counts(graph.values.size(), 0);
-  for (Node& node : graph.nodes) each_tensor(node.op, Counter(counts));
+  for (size_t i = 0; i < graph.nodes.size(); ++i) each_tensor(graph.nodes[i].op, Counter(counts));
   for (size_t v = 0; v < counts.size(); ++v) counts[v] += graph.values[v].keep ? 1 : 0;
   return counts;
 }
 
 // Takes nodes out of the list, keeping where the head begins.
-void erase_node(Graph& graph, size_t i) {
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+void erase_node(Work& graph, size_t i) {
+  graph.nodes.erase(i);
   if (i < graph.head_begin) --graph.head_begin;
 }
 
@@ -35,7 +74,7 @@ bool plain_linear(const Linear& op) { return !op.is_glu() && !op.residual; }
 // The next node after `i` that is an Op of type T and satisfies `match`, looking at most `reach` nodes ahead and not
 // across the border of the head.
 template <class T, class Match>
-std::optional<size_t> find_after(Graph& graph, size_t i, size_t reach, Match&& match) {
+std::optional<size_t> find_after(Work& graph, size_t i, size_t reach, Match&& match) {
   const size_t border = i < graph.head_begin ? graph.head_begin : graph.nodes.size();
   for (size_t j = i + 1; j < std::min(border, i + 1 + reach); ++j) {
     if (T* op = std::get_if<T>(&graph.nodes[j].op); op && match(*op)) return j;
@@ -44,7 +83,7 @@ std::optional<size_t> find_after(Graph& graph, size_t i, size_t reach, Match&& m
 }
 
 // Linears of one input become one node: x is read once, and one parallel region replaces two or three.
-int share_input(Graph& graph) {
+int share_input(Work& graph) {
   int fired = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Linear* first = std::get_if<Linear>(&graph.nodes[i].op);
@@ -66,7 +105,7 @@ int share_input(Graph& graph) {
 }
 
 // f(gate) · up inside the node that makes gate and up.
-int glu_epilogue(Graph& graph) {
+int glu_epilogue(Work& graph) {
   int fired = 0;
   const std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -88,7 +127,7 @@ int glu_epilogue(Graph& graph) {
 }
 
 // x + linear(y) inside the linear.
-int residual_epilogue(Graph& graph) {
+int residual_epilogue(Work& graph) {
   int fired = 0;
   const std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -110,7 +149,7 @@ int residual_epilogue(Graph& graph) {
 }
 
 // The residual sum and the norm that reads it.
-int add_norm(Graph& graph) {
+int add_norm(Work& graph) {
   int fired = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Add* add = std::get_if<Add>(&graph.nodes[i].op);
@@ -131,7 +170,7 @@ int add_norm(Graph& graph) {
 }
 
 // Rope of k on its way into the cache. k itself stays unrotated, so nobody else may read it.
-int rope_kv_write(Graph& graph) {
+int rope_kv_write(Work& graph) {
   int fired = 0;
   const std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -158,7 +197,7 @@ int rope_kv_write(Graph& graph) {
 }
 
 // Where two norms in a row end in a sum, the first of them goes along: x + norm(y) of Gemma.
-void fold_add_norm(Graph& graph, size_t i, const std::vector<int>& readers) {
+void fold_add_norm(Work& graph, size_t i, const std::vector<int>& readers) {
   InputNorm& input = std::get<Linear>(graph.nodes[i].op).input;
   if (!input.add || i == 0 || i == graph.head_begin) return;
   const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i - 1].op);
@@ -173,7 +212,7 @@ void fold_add_norm(Graph& graph, size_t i, const std::vector<int>& readers) {
 }
 
 // The norm before a linear, inside it: one region less, and the normed row is still in the cache when it is quantized.
-int norm_prologue(Graph& graph) {
+int norm_prologue(Work& graph) {
   int fired = 0;
   const std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -186,7 +225,8 @@ int norm_prologue(Graph& graph) {
     if (!j) continue;
     Linear& linear = std::get<Linear>(graph.nodes[*j].op);
     linear.x = add ? add->a : norm->x;
-    linear.input = {.weight = add ? add->weight : norm->weight, .eps = add ? add->eps : norm->eps};
+    linear.input.weight = add ? add->weight : norm->weight;
+    linear.input.eps = add ? add->eps : norm->eps;
     if (add) {
       linear.input.add = add->b;
       linear.input.sum = add->sum;
@@ -200,21 +240,19 @@ int norm_prologue(Graph& graph) {
 }
 
 // The norm of the heads of `x`, if node i is that and nothing else reads x.
-const RmsNorm* heads_norm(const Graph& graph, size_t i, const Tensor& x, const std::vector<int>& readers) {
+const RmsNorm* heads_norm(Work& graph, size_t i, const Tensor& x, const std::vector<int>& readers) {
   if (i >= graph.nodes.size() || readers[static_cast<size_t>(x.value)] != 1) return nullptr;
   const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i].op);
   return norm && same_tensor(norm->x, x) ? norm : nullptr;
 }
 
 // Tables of angles read no value, so they may come first: the first layer's would lie between q, k, v and their rope.
-void tables_first(Graph& graph) {
-  const auto body_end = graph.nodes.begin() + static_cast<std::ptrdiff_t>(graph.head_begin);
-  std::stable_partition(graph.nodes.begin(), body_end,
-                        [](const Node& node) { return std::holds_alternative<RopeTable>(node.op); });
+void tables_first(Work& graph) {
+  graph.nodes.partition(graph.head_begin, [](const Node& node) { return std::holds_alternative<RopeTable>(node.op); });
 }
 
 // Norms of q's and k's heads, rope and KV write, inside the node that makes q, k and v.
-int heads_epilogue(Graph& graph) {
+int heads_epilogue(Work& graph) {
   int fired = 0;
   tables_first(graph);
   const std::vector<int> readers = count_readers(graph);
@@ -250,7 +288,7 @@ int heads_epilogue(Graph& graph) {
 
 struct Rule {
   std::string_view name;
-  int (*apply)(Graph&);
+  int (*apply)(Work&);
 };
 
 // Each looks for what those before it make.
@@ -280,10 +318,12 @@ std::map<std::string_view, int> fuse(Graph& graph, const std::set<std::string>& 
     }
   }
   std::map<std::string_view, int> fired;
+  Work work(graph);
   for (const Rule& rule : kRules) {
     const bool skip = off.contains("all") || off.contains(std::string(rule.name));
-    fired[rule.name] = skip ? 0 : rule.apply(graph);
+    fired[rule.name] = skip ? 0 : rule.apply(work);
   }
+  work.finish();
   return fired;
 }
 

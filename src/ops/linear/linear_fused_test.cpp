@@ -56,7 +56,8 @@ void check_input(Random& random, Format format, int64_t rows, NormCase c) {
     plain.parts[0].out = want.tensor();
     fused.x = x.tensor();
     fused.parts[0].out = out.tensor();
-    fused.input = {.weight = norm.weight(), .eps = 1e-6f};
+    fused.input.weight = norm.weight();
+    fused.input.eps = 1e-6f;
     if (c.add) fused.input.add = add.tensor();
     if (c.add) fused.input.sum = got_sum.tensor();
     if (c.add_norm) fused.input.add_norm = inner.weight();
