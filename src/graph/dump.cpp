@@ -80,7 +80,7 @@ std::string dump(Graph& graph, const StepLimits& limits) {
     const Cost cost = std::visit([&](const auto& op) { return op.cost(one); }, node.op);
     text += fmt::format("{:4} {:14} {}:{} ->{}  {:.0f} B/row, {:.0f} flop/row{}\n", n, op_name(node.op), node.label,
                         texts.ins, texts.outs, cost.bytes, cost.flops,
-                        node.made_by.empty() ? "" : fmt::format("  [{}]", node.made_by));
+                        node.made_by.empty() ? "" : fmt::format("  [{}]", fmt::join(node.made_by, "] [")));
   }
   text += fmt::format("parallel regions of the layers: {}\n", fmt::join(layer_regions(graph), " "));
   for (const auto& [name, tensor] : graph.outputs)

@@ -69,6 +69,14 @@ void erase_node(Work& graph, size_t i) {
   if (i < graph.head_begin) --graph.head_begin;
 }
 
+// Node `from` becomes part of node `into`, by `rule`.
+void absorb(Work& graph, size_t into, size_t from, std::string_view rule) {
+  std::vector<std::string_view>& rules = graph.nodes[into].made_by;
+  for (const std::string_view made : graph.nodes[from].made_by) rules.push_back(made);
+  if (std::ranges::find(rules, rule) == rules.end()) rules.push_back(rule);
+  erase_node(graph, from);
+}
+
 bool plain_linear(const Linear& op) { return !op.is_glu() && !op.residual; }
 
 // The next node after `i` that is an Op of type T and satisfies `match`, looking at most `reach` nodes ahead and not
@@ -95,8 +103,7 @@ int share_input(Work& graph) {
       if (!j) break;
       first->parts[static_cast<size_t>(first->n_parts++)] = std::get<Linear>(graph.nodes[*j].op).parts[0];
       graph.nodes[i].label += " + " + graph.nodes[*j].label.substr(graph.nodes[*j].label.rfind('.') + 1);
-      graph.nodes[i].made_by = "share_input";
-      erase_node(graph, *j);
+      absorb(graph, i, *j, "share_input");
       first = &std::get<Linear>(graph.nodes[i].op);
       ++fired;
     }
@@ -119,8 +126,7 @@ int glu_epilogue(Work& graph) {
     const Glu& glu = std::get<Glu>(graph.nodes[*j].op);
     linear->glu = glu.kind;
     linear->parts[0].out = glu.out;
-    graph.nodes[i].made_by = "glu_epilogue";
-    erase_node(graph, *j);
+    absorb(graph, i, *j, "glu_epilogue");
     ++fired;
   }
   return fired;
@@ -141,8 +147,7 @@ int residual_epilogue(Work& graph) {
     const Add& add = std::get<Add>(graph.nodes[*j].op);
     linear->residual = same_tensor(add.b, out) ? add.a : add.b;
     linear->parts[0].out = add.out;
-    graph.nodes[i].made_by = "residual_epilogue";
-    erase_node(graph, *j);
+    absorb(graph, i, *j, "residual_epilogue");
     ++fired;
   }
   return fired;
@@ -162,8 +167,7 @@ int add_norm(Work& graph) {
         .a = add->a, .b = add->b, .weight = norm.weight, .sum = add->out, .out = norm.out, .eps = norm.eps};
     graph.nodes[i].label += " + " + graph.nodes[*j].label;
     graph.nodes[i].op = std::move(fused);
-    graph.nodes[i].made_by = "add_norm";
-    erase_node(graph, *j);
+    absorb(graph, i, *j, "add_norm");
     ++fired;
   }
   return fired;
@@ -189,8 +193,7 @@ int rope_kv_write(Work& graph) {
                       .head_dim = rope->head_dim,
                       .interleaved = rope->interleaved};
     graph.nodes[i].op = std::move(fused);
-    graph.nodes[i].made_by = "rope_kv_write";
-    erase_node(graph, *j);
+    absorb(graph, i, *j, "rope_kv_write");
     ++fired;
   }
   return fired;
@@ -208,7 +211,7 @@ void fold_add_norm(Work& graph, size_t i, const std::vector<int>& readers) {
   input.add = norm->x;
   input.add_norm = norm->weight;
   input.add_eps = norm->eps;
-  erase_node(graph, i - 1);
+  absorb(graph, i, i - 1, "norm_prologue");
 }
 
 // The norm before a linear, inside it: one region less, and the normed row is still in the cache when it is quantized.
@@ -231,8 +234,7 @@ int norm_prologue(Work& graph) {
       linear.input.add = add->b;
       linear.input.sum = add->sum;
     }
-    graph.nodes[*j].made_by = "norm_prologue";
-    erase_node(graph, i);
+    absorb(graph, *j, i, "norm_prologue");
     fold_add_norm(graph, i, readers);
     ++fired;
   }
@@ -279,8 +281,7 @@ int heads_epilogue(Work& graph) {
     linear->parts[0].out = q;
     linear->parts[1].out = k;
     linear->heads = std::move(heads);
-    graph.nodes[i].made_by = "heads_epilogue";
-    for (; j > i; --j) erase_node(graph, j);
+    for (; j > i; --j) absorb(graph, i, j, "heads_epilogue");
     ++fired;
   }
   return fired;

@@ -120,8 +120,9 @@ class InspectTest(support.TestCase):
 
     def test_graph_names_the_rules(self):
         text = support.run("inspect", models.checkpoint("llama"), "--graph").stdout
-        for rule in ("share_input", "glu_epilogue", "residual_epilogue", "rope_kv_write"):
+        for rule in ("share_input", "glu_epilogue", "residual_epilogue", "rope_kv_write", "norm_prologue", "heads_epilogue"):
             self.assertIn(f"[{rule}]", text)
+        self.assertIn("parallel regions of the layers: 5 5\n", text)
         plain = support.run("inspect", models.checkpoint("llama"), "--graph", "--no-fuse", "all").stdout
         self.assertNotIn("[share_input]", plain)
 

@@ -63,7 +63,8 @@ void XRows::make(int64_t t) const {
   std::byte* q_at = blocks_at + layout_.blocks;
   std::byte* wide_at = q_at + layout_.q;
   const float* values = open(t, reinterpret_cast<float*>(wide_at + layout_.wide));
-  XRow row{nullptr, nullptr, nullptr, nullptr, values};
+  XRow row{};
+  row.values = values;
   if (kinds_.bf16 && k.to_bf16 != nullptr) {
     auto* bf16 = reinterpret_cast<uint16_t*>(wide_at);
     k.to_bf16(values, op_.x.cols, bf16);
