@@ -3,20 +3,20 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "base/check.h"
 
 namespace ingot {
 namespace {
 
-// Turns of the spin before a thread sleeps: about 20 us here, longer than the gap between two
-// operators of a step and short enough that an idle engine uses no CPU.
-constexpr int kSpins = 4000;
-
-// The part of a ticket that counts what is left.
-constexpr uint64_t kCount = 0xffffffffu;
+// How long a thread spins before it sleeps: longer than what lies between two steps (0.1 ms of sampling and
+// bookkeeping with a vocabulary of 49,152), short enough that an idle engine uses no CPU.
+constexpr int64_t kSpinNs = 200'000;
 
 void pause_cpu() {
 #if defined(__aarch64__)
@@ -24,6 +24,22 @@ void pause_cpu() {
 #elif defined(__x86_64__)
   asm volatile("pause");
 #endif
+}
+
+// Spins until done() or for `ns`; says whether done().
+template <class F>
+bool spin(int64_t ns, const F& done) {
+  if (done()) return true;
+  if (ns == 0) return false;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(ns);
+  do {
+    // The clock costs as much as some pauses, which last 4 to 140 cycles.
+    for (int i = 0; i < 16; ++i) {
+      pause_cpu();
+      if (done()) return true;
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
 
 // Cores granted by a cgroup v2 quota, rounded up; 0 where there is none.
@@ -35,20 +51,58 @@ int cgroup_cores() {
   return static_cast<int>((std::strtod(quota.c_str(), nullptr) + period - 1) / period);
 }
 
+// The cores of the affinity mask; empty where the system does not tell.
+std::vector<int> mask_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<size_t>(i), &set)) cores.push_back(i);
+  }
+  return cores;
+}
+
+bool wants_pinning(Pinning pinning) {
+  if (pinning != Pinning::kAuto) return pinning == Pinning::kOn;
+  const char* text = std::getenv("INGOT_PIN");
+  return text != nullptr && std::string_view(text) == "on";
+}
+
+void pin_to(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(core), &set);
+  (void)sched_setaffinity(0, sizeof(set), &set);  // refused: the worker goes where the system puts it
+}
+
+constexpr uint64_t kLeft = 0xffffffffu;  // the part of a ticket that counts
+
 }  // namespace
 
 int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
+  int cores = static_cast<int>(mask_cores().size());
+  if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
   if (const int quota = cgroup_cores(); quota > 0) cores = std::min(cores, quota);
   return std::max(cores, 1);
 }
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads, Pinning pinning)
+    : shares_(std::make_unique<Share[]>(static_cast<size_t>(threads))) {
   CHECK(threads >= 1, "{} threads", threads);
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  // More threads than cores: whoever spins keeps another from its work.
+  spin_ns_ = threads > available_cores() ? 0 : kSpinNs;
+  const std::vector<int> cores = mask_cores();
+  // With fewer threads than cores, two processes would choose the same ones and leave others idle. The caller is not
+  // pinned: the threads that it starts later would be held to its core.
+  pinned_ = wants_pinning(pinning) && threads == static_cast<int>(cores.size()) && threads == available_cores();
+  for (int i = 1; i < threads; ++i) {
+    const int core = pinned_ ? cores[static_cast<size_t>(i)] : -1;
+    workers_.emplace_back([this, i, core] {
+      if (core >= 0) pin_to(core);
+      work(i);
+    });
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -60,60 +114,93 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run(int64_t n, const std::function<void(int64_t, int)>& body) {
-  if (workers_.empty() || n <= 1) {
-    for (int64_t i = 0; i < n; ++i) body(i, 0);
+void ThreadPool::run_loops(const Loop* loops, int count) {
+  const bool alone = workers_.empty() || std::all_of(loops, loops + count, [](const Loop& l) { return l.n <= 1; });
+  if (alone) {
+    for (const Loop* l = loops; l != loops + count; ++l) {
+      for (int64_t i = 0; i < l->n; ++i) l->call(l->object, i, 0);
+    }
     return;
   }
-  CHECK(static_cast<uint64_t>(n) <= kCount, "{} parts of one loop", n);
-  body_ = &body;
-  n_ = n;
+  ++regions_;
+  loops_ = loops;
+  end_ = loops + count;
+  finished_.store(false, std::memory_order_relaxed);
+  // The first loop is opened as if one before it had just been finished.
+  advance(0);
+  const auto finished = [&] { return finished_.load(std::memory_order_acquire); };
+  while (!finished()) {
+    // Read before looking for work: a loop that is opened after the look is then seen as a change.
+    const uint32_t number = number_.load(std::memory_order_acquire);
+    if (take_part(0)) continue;
+    const auto changed = [&] { return finished() || number_.load(std::memory_order_acquire) != number; };
+    if (!spin(spin_ns_, changed)) std::this_thread::yield();
+  }
+}
+
+// Opens the region's next loop, or finishes the region. Called by whoever finished the loop before.
+void ThreadPool::advance(int thread) {
+  while (loops_ != end_) {
+    const Loop& next = *loops_++;
+    if (next.n > 1) return open(next);
+    for (int64_t i = 0; i < next.n; ++i) next.call(next.object, i, thread);
+  }
+  finished_.store(true, std::memory_order_release);
+}
+
+void ThreadPool::open(const Loop& next) {
+  const int64_t n = next.n, threads = this->threads();
+  CHECK(n <= (int64_t{1} << 31), "{} parts of one loop", n);
+  now_ = next;
   done_.store(0, std::memory_order_relaxed);
-  const uint64_t loop = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+  const uint32_t number = number_.load(std::memory_order_relaxed) + 1;
+  for (int64_t t = 0; t < threads; ++t) {
+    const auto share = static_cast<uint64_t>(n * (t + 1) / threads - n * t / threads);
+    shares_[static_cast<size_t>(t)].ticket.store(uint64_t{number} << 32 | share, std::memory_order_release);
+  }
   // Sequentially consistent, as is the sleepers' own pair: either a worker sees the loop or we see that it sleeps.
-  ticket_.store(loop << 32 | static_cast<uint64_t>(n));
+  number_.store(number);
   if (sleepers_.load() > 0) {
     { std::lock_guard lock(mutex_); }
     wake_.notify_all();
   }
-  while (take_one(0)) {
-  }
-  for (int spin = 0; done_.load(std::memory_order_acquire) != n; ++spin) {
-    if (spin < kSpins) {
-      pause_cpu();
-    } else {
-      std::this_thread::yield();
-    }
-  }
 }
 
-bool ThreadPool::take_one(int thread) {
-  uint64_t ticket = ticket_.load(std::memory_order_acquire);
-  while ((ticket & kCount) != 0) {
-    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
-    const int64_t left = static_cast<int64_t>(ticket & kCount);
-    (*body_)(n_ - left, thread);
-    done_.fetch_add(1, std::memory_order_release);
-    return true;
+// Takes indices of the open loop while there are any, its own first. False where there were none.
+bool ThreadPool::take_part(int thread) {
+  const int threads = this->threads();
+  int64_t taken = 0;
+  for (int v = 0; v < threads; ++v) {
+    const int64_t owner = (thread + v) % threads;
+    std::atomic<uint64_t>& share = shares_[static_cast<size_t>(owner)].ticket;
+    uint64_t ticket = share.load(std::memory_order_acquire);
+    while ((ticket & kLeft) != 0) {
+      if (!share.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
+      const int64_t end = now_.n * (owner + 1) / threads;
+      now_.call(now_.object, end - static_cast<int64_t>(ticket & kLeft), thread);
+      ++taken;
+      ticket = share.load(std::memory_order_acquire);
+    }
   }
-  return false;
+  if (taken == 0) return false;
+  // The loop cannot be closed before this, so its n is still that of the indices that were taken.
+  const int64_t n = now_.n;
+  if (done_.fetch_add(taken, std::memory_order_acq_rel) + taken == n) advance(thread);
+  return true;
 }
 
 void ThreadPool::work(int thread) {
+  uint32_t seen = 0;
+  const auto changed = [&] { return number_.load() != seen || stop_.load(std::memory_order_relaxed); };
   while (!stop_) {
-    int spin = 0;
-    while (spin < kSpins && !stop_) {
-      if (take_one(thread)) {
-        spin = 0;
-      } else {
-        pause_cpu();
-        ++spin;
-      }
+    if (!spin(spin_ns_, changed)) {
+      std::unique_lock lock(mutex_);
+      ++sleepers_;
+      wake_.wait(lock, changed);
+      --sleepers_;
     }
-    std::unique_lock lock(mutex_);
-    ++sleepers_;
-    wake_.wait(lock, [&] { return stop_ || (ticket_.load() & kCount) != 0; });
-    --sleepers_;
+    seen = number_.load();
+    take_part(thread);
   }
 }
 

@@ -80,6 +80,60 @@ TEST(ThreadPool, MakingAndDroppingIsClean) {
   }
 }
 
+// Each loop reads what the one before wrote, all of it.
+TEST(ThreadPool, PhasesComeOneAfterTheOther) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 300; ++round) {
+      const int64_t n = 1 + round % 40;
+      std::vector<int64_t> first(static_cast<size_t>(n), 0), last(static_cast<size_t>(n), 0);
+      int64_t sum = 0;
+      const auto fill = [&](int64_t i, int) { first[static_cast<size_t>(i)] = i + round; };
+      const auto add = [&](int64_t, int) {
+        for (const int64_t value : first) sum += value;
+      };
+      const auto spread = [&](int64_t i, int) { last[static_cast<size_t>(i)] = sum + i; };
+      const int64_t before = pool.regions();
+      pool.run_phases(loop(n, fill), loop(1, add), loop(0, add), loop(n, spread));
+      EXPECT_EQ(pool.regions() - before, threads > 1 && n > 1 ? 1 : 0);
+      const int64_t want = n * (n - 1) / 2 + n * round;
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(last[static_cast<size_t>(i)], want + i) << round;
+    }
+  }
+}
+
+// One index takes longer than all others: whoever is free takes what the busy thread has not begun.
+TEST(ThreadPool, UnequalWorkIsShared) {
+  ThreadPool pool(2);
+  std::atomic<int> others{0};
+  pool.run(64, [&](int64_t i, int) {
+    if (i != 0) {
+      ++others;
+      return;
+    }
+    while (others < 63) std::this_thread::yield();
+  });
+  EXPECT_EQ(others, 63);
+}
+
+TEST(ThreadPool, MoreThreadsThanCores) {
+  ThreadPool pool(4 * available_cores() + 1);
+  std::atomic<int64_t> sum{0};
+  for (int round = 0; round < 200; ++round) pool.run(100, [&](int64_t i, int) { sum += i; });
+  EXPECT_EQ(sum, 200 * 4950);
+}
+
+TEST(ThreadPool, PinnedOnlyToTheWholeMask) {
+  EXPECT_FALSE(ThreadPool(available_cores() + 1, Pinning::kOn).pinned());
+  EXPECT_FALSE(ThreadPool(2, Pinning::kOff).pinned());
+  ThreadPool pool(std::max(1, available_cores() - 1), Pinning::kOn);
+  EXPECT_FALSE(available_cores() > 1 && pool.pinned());
+  ThreadPool all(available_cores(), Pinning::kOn);
+  std::atomic<int> calls{0};
+  all.run(100, [&](int64_t, int) { ++calls; });
+  EXPECT_EQ(calls, 100);
+}
+
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "cli/bench_ops.h"
 #include "cli/bench_profile.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
@@ -19,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
+  std::vector<std::string> words;  // MODEL, or ops [NAME…]
   std::string model;
   std::string shape;
   std::string format = "q8_0";
@@ -154,7 +156,23 @@ OpenEngine open(const Options& options) {
   return make_engine(std::move(model), options.common, setup);
 }
 
-JsonObject result_json(const Result& r, const Options& options, int64_t weight_bytes, double read_gbs) {
+// Seconds that the body's linears would take for one token with the multipliers always busy.
+double token_seconds_at_peak(const Graph& graph, const Ceilings& limits) {
+  double seconds = 0;
+  for (size_t n = 0; n < graph.head_begin; ++n) {
+    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
+    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
+      const Linear::Part& part = linear->parts[static_cast<size_t>(p)];
+      const bool int8 = part.packed != nullptr && is_quantized(part.packed->kind);
+      const double products = static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols);
+      seconds += 2e-9 * products / (int8 ? limits.int8_gops : limits.f32_gflops);
+    }
+  }
+  return seconds;
+}
+
+JsonObject result_json(const Result& r, const Options& options, int64_t weight_bytes, const Ceilings& limits,
+                       double token_seconds) {
   // A step of decoding reads every weight once, whatever the batch.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weight_bytes) / 1e9;
   return {{"batch", r.batch},
@@ -164,48 +182,57 @@ JsonObject result_json(const Result& r, const Options& options, int64_t weight_b
           {"decode_tps", r.decode_tps(options)},
           {"ttft_ms", r.times.first * 1e3},
           {"weight_bytes", weight_bytes},
-          {"percent_of_bandwidth", 100 * weights_gbs / read_gbs}};
+          {"percent_of_bandwidth", 100 * weights_gbs / limits.read_gbs},
+          {"percent_of_multiplier", 100 * r.prefill_tps(options) * token_seconds}};
 }
 
-int run(const Options& options) {
-  if (options.model == "ops" || options.model == "serve") {
-    throw CLI::ValidationError("bench " + options.model + " is not in this version");
-  }
+int run(Options& options) {
+  if (!options.words.empty() && options.words[0] == "ops")
+    return bench_ops({options.words.begin() + 1, options.words.end()}, options.common);
+  if (options.words.size() > 1) throw CLI::ValidationError("give one MODEL");
+  if (!options.words.empty()) options.model = options.words[0];
+  if (options.model == "serve") throw CLI::ValidationError("bench serve is not in this version");
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   OpenEngine opened = open(options);
-  double read_gbs = 0;
+  Ceilings limits;
   int threads = 0;
   opened.engine->call([&](LocalEngine& local) {
-    read_gbs = measure_read_gbs(local.runner().pool());
+    limits = measure_ceilings(local.runner().pool());
     threads = local.runner().pool().threads();
   });
+  const double read_gbs = limits.read_gbs;
+  const double token_seconds = token_seconds_at_peak(opened.model->graph, limits);
   const int64_t weight_bytes = opened.model->weights->taken_bytes();
   const InterruptGuard guard;
   JsonArray results;
   if (!options.common.json) {
-    fmt::print("{}, {} threads, reads {:.1f} GB/s; weights {:.1f} MB\n", cpu_name(), threads, read_gbs,
-               static_cast<double>(weight_bytes) / 1e6);
+    fmt::print("{}, {} threads, reads {:.1f} GB/s, int8 {:.0f} GOP/s; weights {:.1f} MB\n", cpu_name(), threads,
+               read_gbs, limits.int8_gops, static_cast<double>(weight_bytes) / 1e6);
     if (!options.profile)
-      fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12}\n", "batch", "prompt", "gen", "prefill tok/s",
-                 "decode tok/s", "first ms", "% bandwidth");
+      fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12} {:>13}\n", "batch", "prompt", "gen", "prefill tok/s",
+                 "decode tok/s", "first ms", "% bandwidth", "% multiplier");
   }
   for (const int batch : options.batch) {
     if (options.profile) {
       results.push_back(profile(*opened.engine, batch, options, read_gbs));
       continue;
     }
-    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weight_bytes, read_gbs);
+    const JsonObject json =
+        result_json(measure(*opened.engine, batch, options), options, weight_bytes, limits, token_seconds);
     if (!options.common.json) {
-      fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f}\n", batch, options.prompt, options.gen,
+      fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, options.prompt, options.gen,
                  json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
-                 json.at("percent_of_bandwidth").as_double());
+                 json.at("percent_of_bandwidth").as_double(), json.at("percent_of_multiplier").as_double());
     }
     results.push_back(json);
   }
   if (options.common.json) {
-    const JsonObject machine{
-        {"cpu", cpu_name()}, {"gpu", nullptr}, {"threads", threads}, {"measured_read_gbs", read_gbs}};
+    const JsonObject machine{{"cpu", cpu_name()},
+                             {"gpu", nullptr},
+                             {"threads", threads},
+                             {"measured_read_gbs", read_gbs},
+                             {"measured_int8_gops", limits.int8_gops}};
     fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
   }
   return 0;
@@ -213,7 +240,9 @@ int run(const Options& options) {
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name");
+  app.add_option("MODEL", options->words,
+                 "A GGUF file, a Hugging Face directory or a cached name; or: ops [NAME…], the operators alone")
+      ->type_name("");
   app.add_option("--prompt", options->prompt, "Tokens of each prompt")->check(CLI::Range(1, 1 << 24));
   app.add_option("--gen", options->gen, "Tokens to make for each")->check(CLI::Range(1, 1 << 24));
   app.add_option("--batch", options->batch, "Sequences at once, separated by commas")
@@ -234,7 +263,8 @@ CommandBody setup(CLI::App& app) {
 
 }  // namespace
 
-const Command kBenchCommand = {"bench", "Measure the engine's speed",
-                               "ingot bench --batch 1,4,16\ningot bench --shape llama-3.2-1b --format q4_0", setup};
+const Command kBenchCommand = {
+    "bench", "Measure the engine's speed",
+    "ingot bench --batch 1,4,16\ningot bench --shape llama-3.2-1b --format q4_0\ningot bench ops linear", setup};
 
 }  // namespace ingot

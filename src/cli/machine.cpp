@@ -6,11 +6,31 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <numeric>
+#include <vector>
 
 #include "ops/kernels.h"
+#include "ops/linear/multiplier.h"
 #include "tensor/memory.h"
 
 namespace ingot {
+namespace {
+
+// GOP/s of a loop of products on every thread, the best of five passes of some milliseconds.
+double measure_products(ThreadPool& pool, double (*products)(int64_t rounds)) {
+  constexpr int64_t kRounds = 200'000;
+  double best = 0;
+  for (int pass = 0; pass < 5; ++pass) {
+    std::vector<double> done(static_cast<size_t>(pool.threads()));
+    const auto start = std::chrono::steady_clock::now();
+    pool.run(pool.threads(), [&](int64_t i, int) { done[static_cast<size_t>(i)] = products(kRounds); });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, std::accumulate(done.begin(), done.end(), 0.0) / seconds / 1e9);
+  }
+  return best;
+}
+
+}  // namespace
 
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
@@ -42,6 +62,12 @@ double measure_read_gbs(ThreadPool& pool) {
     best = std::max(best, static_cast<double>(kBytes) / seconds / 1e9);
   }
   return sum.load() == 0 ? 0 : best;
+}
+
+Ceilings measure_ceilings(ThreadPool& pool) {
+  return {.read_gbs = measure_read_gbs(pool),
+          .int8_gops = measure_products(pool, cpu::multiplier().int8),
+          .f32_gflops = measure_products(pool, cpu::multiplier().f32)};
 }
 
 int64_t peak_resident_bytes() {

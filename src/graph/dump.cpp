@@ -1,5 +1,9 @@
 #include "graph/dump.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "graph/plan.h"
 #include "ops/ctx.h"
 
@@ -34,7 +38,31 @@ struct Texts : TensorVisitor {
   }
 };
 
+// The number behind the first ".N." of a label: "model.layers.3.mlp" is of layer 3. -1: of none.
+int layer_of(const std::string& label) {
+  for (size_t dot = label.find('.'); dot != std::string::npos; dot = label.find('.', dot + 1)) {
+    const size_t end = label.find_first_not_of("0123456789", dot + 1);
+    if (end != std::string::npos && end > dot + 1 && label[end] == '.') return std::stoi(label.substr(dot + 1));
+  }
+  return -1;
+}
+
+int regions_of(const Op& op) { return std::holds_alternative<GatherRows>(op) ? 0 : 1; }
+
 }  // namespace
+
+std::vector<int> layer_regions(const Graph& graph) {
+  std::vector<int> regions;
+  int layer = -1;
+  for (size_t n = 0; n < graph.head_begin; ++n) {
+    // A node without a number, such as rope, is of the layer that is being made.
+    if (const int own = layer_of(graph.nodes[n].label); own >= 0) layer = own;
+    if (layer < 0) continue;
+    regions.resize(std::max(regions.size(), static_cast<size_t>(layer) + 1));
+    regions[static_cast<size_t>(layer)] += regions_of(graph.nodes[n].op);
+  }
+  return regions;
+}
 
 std::string dump(Graph& graph, const StepLimits& limits) {
   std::string text = fmt::format("{} nodes, {} values, arena {} bytes for {} rows, {} logit rows\n", graph.nodes.size(),
@@ -52,8 +80,9 @@ std::string dump(Graph& graph, const StepLimits& limits) {
     const Cost cost = std::visit([&](const auto& op) { return op.cost(one); }, node.op);
     text += fmt::format("{:4} {:14} {}:{} ->{}  {:.0f} B/row, {:.0f} flop/row{}\n", n, op_name(node.op), node.label,
                         texts.ins, texts.outs, cost.bytes, cost.flops,
-                        node.made_by.empty() ? "" : fmt::format("  [{}]", node.made_by));
+                        node.made_by.empty() ? "" : fmt::format("  [{}]", fmt::join(node.made_by, "] [")));
   }
+  text += fmt::format("parallel regions of the layers: {}\n", fmt::join(layer_regions(graph), " "));
   for (const auto& [name, tensor] : graph.outputs)
     text += fmt::format("output {}:{}\n", name, Texts(graph).text(tensor));
   return text;

@@ -25,8 +25,8 @@ using Op = detail::VariantOf<void INGOT_OPS(X)>;
 
 struct Node {
   Op op;
-  std::string label;         // what it computes in the model: "layers.3.self_attn.q_proj"
-  std::string_view made_by;  // the fusion rule that made it; empty when the model did
+  std::string label;                      // what it computes in the model: "layers.3.self_attn.q_proj"
+  std::vector<std::string_view> made_by;  // the fusion rules that made it, in order; empty when the model did
   Device device;
 };
 

@@ -56,6 +56,9 @@ void KvStore::bind(Graph& graph) const {
     std::visit(
         [&](auto& op) {
           if constexpr (requires { op.kv; }) bind_layer(op.kv);
+          if constexpr (requires { op.heads.rope; }) {
+            if (op.heads) bind_layer(op.heads.rope.kv);
+          }
         },
         node.op);
   }

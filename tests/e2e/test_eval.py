@@ -94,7 +94,19 @@ class BenchTest(support.TestCase):
         self.assert_fails(support.run("bench", "--shape", "nonsense"), 1, "nonsense")
         self.assert_fails(support.run("bench", "--shape", "tiny", "--format", "q9"), 1, "q9")
         self.assert_fails(support.run("bench", "--batch", "0"), 2, "--batch")
-        self.assert_fails(support.run("bench", "ops"), 2, "bench ops")
+        self.assert_fails(support.run("bench", "ops", "nonsense"), 1, "nonsense")
+        self.assert_fails(support.run("bench", "serve"), 2, "bench serve")
+
+    def test_ops(self):
+        result = support.run("bench", "ops", "rope", "sample", "--threads", "2", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual({r["op"] for r in got["results"]}, {"rope", "sample"})
+        for row in got["results"]:
+            for key in ("seconds", "gbs", "percent_of_ceiling"):
+                self.assertGreater(row[key], 0, row["shape"])
+        for key in ("measured_read_gbs", "measured_int8_gops", "measured_f32_gflops"):
+            self.assertGreater(got["machine"][key], 0, key)
 
 
 class InspectTest(support.TestCase):
@@ -108,8 +120,9 @@ class InspectTest(support.TestCase):
 
     def test_graph_names_the_rules(self):
         text = support.run("inspect", models.checkpoint("llama"), "--graph").stdout
-        for rule in ("share_input", "glu_epilogue", "residual_epilogue", "rope_kv_write"):
+        for rule in ("share_input", "glu_epilogue", "residual_epilogue", "rope_kv_write", "norm_prologue", "heads_epilogue"):
             self.assertIn(f"[{rule}]", text)
+        self.assertIn("parallel regions of the layers: 5 5\n", text)
         plain = support.run("inspect", models.checkpoint("llama"), "--graph", "--no-fuse", "all").stdout
         self.assertNotIn("[share_input]", plain)
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "golden/support.h"
+#include "graph/dump.h"
 #include "graph/fuse.h"
 
 namespace ingot {
@@ -228,6 +229,34 @@ TEST(Fusion, EachRuleFiresOnItsModel) {
   EXPECT_EQ(fired("llama", "rope_kv_write"), 2);
   EXPECT_EQ(fired("smollm3", "rope_kv_write"), 1);  // the other layer has no rope
   EXPECT_EQ(fired("gpt2", "residual_epilogue"), 2 * 2);
+  for (const char* arch : {"llama", "qwen3", "olmo2", "glm4"}) EXPECT_EQ(fired(arch, "heads_epilogue"), 2) << arch;
+  EXPECT_EQ(fired("llama", "norm_prologue"), 2 * 2 + 1);  // two in each layer, and the head's
+  EXPECT_EQ(fired("gemma3", "norm_prologue"), 2 * 2 + 1);
+}
+
+// A layer is norm + q, k, v + rope + KV write | attention | o | norm + gate, up | down.
+TEST(Fusion, ALayerHasAtMostFiveParallelRegions) {
+  for (const std::string& arch : arch_names()) {
+    TestEngine test(fixture("arch/" + arch), {.threads = 3});
+    const std::vector<int> regions = layer_regions(test.model->graph);
+    ASSERT_FALSE(regions.empty()) << arch;
+    for (size_t i = 0; i < regions.size(); ++i) {
+      int most = 5;
+      // The last sum is read by the head, on other rows, so no linear takes it in.
+      if (i + 1 == regions.size() && (arch == "gemma2" || arch == "gemma3" || arch == "glm4")) most = 7;
+      if (arch == "smollm3") most = 6;                  // one layer has no rope: its KV write is a node
+      if (arch == "granite") most = 8;                  // scales what it adds
+      if (arch == "olmo2" || arch == "gpt2") most = 9;  // norms only what it adds; layer norms and a plain MLP
+      EXPECT_LE(regions[i], most) << arch << ", layer " << i;
+    }
+    // What the pool counts: nodes of few rows may do with fewer.
+    const int64_t before = test.engine->runner().pool().regions();
+    all_logits(*test.engine, some_tokens(100, 256, 3));
+    const int64_t ran = test.engine->runner().pool().regions() - before;
+    const int64_t nodes = static_cast<int64_t>(test.model->graph.nodes.size());
+    const int64_t head = nodes - static_cast<int64_t>(test.model->graph.head_begin);
+    EXPECT_LE(ran, nodes - head + 7 * head) << arch;  // the head runs in pieces of 16 rows
+  }
 }
 
 }  // namespace

@@ -1,20 +1,13 @@
-#include "ops/cpu_math.h"
 #include "ops/glu/glu.h"
+#include "ops/kernels.h"
 #include "ops/row_loop.h"
 
 namespace ingot::cpu {
 
 void run(const Glu& op, Ctx& ctx) {
   const int64_t n = op.out.cols;
-  with_activation(op.kind, [&](auto function) {
-    split_rows(ctx, ctx.rows(op.out), 8 * n, [&](int64_t first, int64_t last) {
-      for (int64_t r = first; r < last; ++r) {
-        const float* gate = op.gate.f32(r);
-        const float* up = op.up.f32(r);
-        float* out = op.out.f32(r);
-        for (int64_t i = 0; i < n; ++i) out[i] = function(gate[i]) * up[i];
-      }
-    });
+  split_rows(ctx, ctx.rows(op.out), 8 * n, [&](int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) kernels().glu(op.kind, op.gate.f32(r), op.up.f32(r), op.out.f32(r), n);
   });
 }
 

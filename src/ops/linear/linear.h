@@ -1,6 +1,9 @@
-// out = x · Wᵀ (+ bias) for one to three weights that share their input, with what follows fused in:
+// out = x · Wᵀ (+ bias) for one to three weights that share their input, with what comes before and after fused in:
+//   input     x is the norm of a row, or of the sum of two rows, which is written too;
 //   glu       two weights, gate and up: parts[0].out = f(gate) · up, and parts[1].out is not written;
-//   residual  one weight: out = residual + (x · Wᵀ + bias).
+//   residual  one weight: out = residual + (x · Wᵀ + bias);
+//   rope      three weights, q, k and v: their heads are normed, rotated, and written to the KV cache.
+// Bit for bit what the ops of those names give. On the CPU all of it is one parallel region.
 // The value of an output depends on its row of x and its row of W alone: the order of additions over K
 // is the same for every number of rows, parts, threads and whichever variant runs.
 #pragma once
@@ -9,10 +12,37 @@
 
 #include "ops/activation_kind.h"
 #include "ops/ctx.h"
+#include "ops/rope_kv_write/rope_kv_write.h"
 #include "quant/panels.h"
 #include "quant/weight.h"
 
 namespace ingot {
+
+// What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
+struct InputNorm {
+  Weight weight;  // [K] f32; none: the rows are read as they are
+  float eps = 0;
+  Tensor add;       // [T, K], or none: x + add is what is normed
+  Tensor sum;       // [T, K] that sum; may alias x or add
+  Weight add_norm;  // [K] f32, or none: add is normed first
+  float add_eps = 0;
+
+  explicit operator bool() const { return static_cast<bool>(weight); }
+};
+
+// What is done to q, k and v when all of a row are there: RmsNorm of the heads of q and of k where they have one, then
+// RopeKvWrite. The tensors are the outs of the linear's parts.
+struct HeadsOutput {
+  RopeKvWrite rope;
+  struct Norm {
+    Weight weight;  // [width] f32, or none
+    int64_t width = 0;
+    float eps = 0;
+  };
+  Norm q_norm, k_norm;
+
+  explicit operator bool() const { return rope.head_dim != 0; }
+};
 
 struct Linear {
   struct Part {
@@ -23,15 +53,18 @@ struct Linear {
   };
 
   Tensor x;  // [T, K]
+  InputNorm input;
   std::array<Part, 3> parts;
   int n_parts = 1;
   ActivationKind glu = ActivationKind::kNone;
   Tensor residual;  // [T, N], or none; parts[0].out may alias it
+  HeadsOutput heads;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>
   void each(F&& f) {
     f.in(x);
+    if (input) each_input(f);
     if (residual) f.in(residual);
     for (int i = 0; i < n_parts; ++i) {
       Part& part = parts[static_cast<size_t>(i)];
@@ -40,6 +73,7 @@ struct Linear {
       if (i == 0 || !is_glu()) f.out(part.out);
     }
     if (residual) f.alias(parts[0].out, residual);
+    if (heads) each_heads(f);
   }
   Cost cost(const Shape& s) const {
     Cost total{s.bytes(x), 0};
@@ -50,6 +84,24 @@ struct Linear {
       total.flops += 2 * rows * static_cast<double>(w.rows * w.cols);
     }
     return total;
+  }
+
+ private:
+  template <class F>
+  void each_input(F& f) {
+    f.weight(input.weight);
+    if (!input.add) return;
+    f.in(input.add);
+    if (input.add_norm) f.weight(input.add_norm);
+    f.out(input.sum);
+    f.alias(input.sum, x);
+    f.alias(input.sum, input.add);
+  }
+  template <class F>
+  void each_heads(F& f) {
+    for (HeadsOutput::Norm* norm : {&heads.q_norm, &heads.k_norm})
+      if (norm->weight) f.weight(norm->weight);
+    heads.rope.each(f);
   }
 };
 

@@ -25,20 +25,46 @@ void finish_row(const Linear& op, const LinearBlock& block, int64_t t, float* su
 
 // Weights as they are published, decoded to f32 row by row (linear_rows.cpp).
 LinearCut rows_cut(const Linear& op, int threads);
-void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, int64_t rows, std::byte* scratch);
+void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
+              std::byte* scratch);
 
 // Packed weights (linear_panels.cpp).
 LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads);
 void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
                 std::byte* scratch);
 
-// The rows of x as packed weights read them, in memory of x_rows_bytes().
-int64_t x_rows_bytes(int64_t rows, int64_t cols);
+// Which of a row's encodings some part reads.
 struct XKinds {
   bool quantized = false;  // int8 with a scale for each 32 values
   bool coarse = false;     //   for each 128
   bool bf16 = false;
 };
-const XRow* make_x_rows(const Linear& op, XKinds kinds, int64_t rows, ThreadPool& pool, std::byte* memory);
+
+// The rows of x as the weights meet them, normed where the op says so, in memory of bytes() (linear_input.cpp).
+class XRows {
+ public:
+  XRows(const Linear& op, XKinds kinds, int64_t rows, std::byte* memory);
+  static int64_t bytes(const Linear& op, XKinds kinds, int64_t rows);
+
+  // Makes row t. Rows are independent of each other.
+  void make(int64_t t) const;
+  const XRow* rows() const { return reinterpret_cast<const XRow*>(memory_); }
+
+ private:
+  struct Layout {
+    Layout(const Linear& op, XKinds kinds);
+    int64_t blocks = 0, q = 0, wide = 0, values = 0;  // bytes of each of a row
+    int64_t coarse = 0, values_at = 0;                // where the second encoding and the floats lie
+    int64_t row = 0;                                  // bytes of all
+  };
+  // The row as floats: in place, or normed into `room`.
+  const float* open(int64_t t, float* room) const;
+
+  const Linear& op_;
+  const XKinds kinds_;
+  const Layout layout_;
+  std::byte* memory_;
+  int64_t first_;  // bytes before the first row: the XRows
+};
 
 }  // namespace ingot::cpu

@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "ops/add_rms_norm/add_rms_norm.h"
 #include "ops/linear/linear.h"
+#include "ops/rms_norm/rms_norm.h"
 
 namespace ingot::ref {
 namespace {
@@ -37,14 +39,14 @@ double activated(ActivationKind kind, double x) {
 }
 
 // Row n of every part, for all rows of x. `weights` and `sums` are this thread's.
-void output_column(const Linear& op, int64_t rows, size_t p, int64_t n, std::vector<float>& weights) {
+void output_column(const Linear& op, const Tensor& x, int64_t rows, size_t p, int64_t n, std::vector<float>& weights) {
   const Linear::Part& part = op.parts[p];
   weights.resize(static_cast<size_t>(op.x.cols));
   part.weight.decode_row(n, weights.data());
   float bias = 0;
   if (part.bias) std::memcpy(&bias, part.bias.row(0) + n * 4, sizeof(bias));
   for (int64_t t = 0; t < rows; ++t) {
-    const float sum = dot(op.x.f32(t), weights.data(), op.x.cols) + bias;
+    const float sum = dot(x.f32(t), weights.data(), op.x.cols) + bias;
     float& out = op.parts[op.is_glu() ? 0 : p].out.f32(t)[n];
     if (op.is_glu() && p == 1) {
       out = static_cast<float>(activated(op.glu, static_cast<double>(out)) * static_cast<double>(sum));
@@ -56,16 +58,56 @@ void output_column(const Linear& op, int64_t rows, size_t p, int64_t n, std::vec
   }
 }
 
+// A [rows, cols] tensor over `memory`.
+Tensor over(std::vector<float>& memory, const Tensor& like, int64_t rows) {
+  memory.resize(static_cast<size_t>(rows * like.cols));
+  Tensor t = like;
+  t.data = reinterpret_cast<std::byte*>(memory.data());
+  t.stride = like.cols;
+  return t;
+}
+
+// The rows that the weights meet, by the ops that `input` stands for.
+Tensor normed(const Linear& op, Ctx& ctx, std::vector<float>& memory, std::vector<float>& added) {
+  const InputNorm& in = op.input;
+  const int64_t rows = ctx.rows(op.x), cols = op.x.cols;
+  const Tensor out = over(memory, op.x, rows);
+  if (!in.add) {
+    run(RmsNorm{.x = op.x, .weight = in.weight, .out = out, .width = cols, .eps = in.eps}, ctx);
+    return out;
+  }
+  Tensor add = in.add;
+  if (in.add_norm) {
+    add = over(added, op.x, rows);
+    run(RmsNorm{.x = in.add, .weight = in.add_norm, .out = add, .width = cols, .eps = in.add_eps}, ctx);
+  }
+  run(AddRmsNorm{.a = op.x, .b = add, .weight = in.weight, .sum = in.sum, .out = out, .eps = in.eps}, ctx);
+  return out;
+}
+
+void finish_heads(const HeadsOutput& heads, Ctx& ctx) {
+  const auto norm = [&](const HeadsOutput::Norm& n, const Tensor& x) {
+    if (n.weight) run(RmsNorm{.x = x, .weight = n.weight, .out = x, .width = n.width, .eps = n.eps}, ctx);
+  };
+  norm(heads.q_norm, heads.rope.q);
+  norm(heads.k_norm, heads.rope.k);
+  run(heads.rope, ctx);
+}
+
 }  // namespace
 
 void run(const Linear& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x);
+  std::vector<float> memory, added;
+  const Tensor x = op.input ? normed(op, ctx, memory, added) : op.x;
   std::vector<std::vector<float>> weights(static_cast<size_t>(ctx.pool.threads()));
   for (size_t p = 0; p < static_cast<size_t>(op.n_parts); ++p) {
     CHECK(op.parts[p].weight.cols == op.x.cols, "weight {}", op.parts[p].weight.name);
-    ctx.pool.run(op.parts[p].weight.rows,
-                 [&](int64_t n, int thread) { output_column(op, rows, p, n, weights[static_cast<size_t>(thread)]); });
+    ctx.pool.run(op.parts[p].weight.rows, [&](int64_t n, int thread) {
+      output_column(op, x, rows, p, n, weights[static_cast<size_t>(thread)]);
+    });
   }
+  if (op.heads) finish_heads(op.heads, ctx);
 }
 
 }  // namespace ingot::ref

@@ -65,14 +65,15 @@ LinearCut rows_cut(const Linear& op, int threads) {
   return cut;
 }
 
-void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, int64_t rows, std::byte* scratch) {
+void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
+              std::byte* scratch) {
   const Kernels& k = kernels();
   const int64_t stride = stride_of(op);
   const int64_t panel_rows = op.is_glu() ? 2 * cut.block : cut.block;
   float* panel = reinterpret_cast<float*>(scratch);
   float* sums = panel + panel_rows * stride;  // [rows of the pass, panel_rows]
   const float* weights[kMaxPanel];
-  const float* x[kMaxPass];
+  const float* values[kMaxPass];
   int64_t n = block.n;
   open_rows(op.parts[block.part].weight, block.first, block.n, panel, stride, weights);
   if (op.is_glu()) {
@@ -81,8 +82,8 @@ void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, 
   }
   for (int64_t t = 0; t < rows; t += cut.pass) {
     const int64_t pass = std::min(cut.pass, rows - t);
-    for (int64_t i = 0; i < pass; ++i) x[i] = op.x.f32(t + i);
-    k.dots(x, pass, weights, n, op.x.cols, sums, panel_rows);
+    for (int64_t i = 0; i < pass; ++i) values[i] = x[t + i].values;
+    k.dots(values, pass, weights, n, op.x.cols, sums, panel_rows);
     for (int64_t i = 0; i < pass; ++i)
       finish_row(op, block, t + i, sums + i * panel_rows, sums + i * panel_rows + block.n);
   }

@@ -33,6 +33,8 @@ void run(const RopeKvWrite& op, Ctx& ctx);
 }
 namespace cpu {
 void run(const RopeKvWrite& op, Ctx& ctx);
-}
+// Row t alone; `slot` is where it goes.
+void run_row(const RopeKvWrite& op, int64_t t, int64_t slot);
+}  // namespace cpu
 
 }  // namespace ingot

@@ -11,9 +11,12 @@ namespace {
 
 constexpr int kMaxHead = 1024;  // values of a head on its way to the cache, on the stack
 
-void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
+}  // namespace
+
+void run_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   const KvLayer& kv = op.kv;
   const AttentionKernels& kernel = *kernels().attention;
+  CHECK(op.head_dim == kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim, kv.k_dim);
   const float* table = op.table.f32(t);
   for (int64_t c = 0; c < op.q.cols; c += op.head_dim) {
     float* head = op.q.f32(t) + c;
@@ -28,13 +31,9 @@ void write_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   }
 }
 
-}  // namespace
-
 void run(const RopeKvWrite& op, Ctx& ctx) {
-  CHECK(op.head_dim == op.kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim,
-        op.kv.k_dim);
   const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(op.kv.group)].slot;
-  for_neighbours(ctx, ctx.rows(op.k), [&](int64_t t) { write_row(op, t, slots[static_cast<size_t>(t)]); });
+  for_neighbours(ctx, ctx.rows(op.k), [&](int64_t t) { run_row(op, t, slots[static_cast<size_t>(t)]); });
 }
 
 }  // namespace ingot::cpu

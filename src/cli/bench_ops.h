@@ -1,0 +1,41 @@
+// ingot bench ops: each operator's CPU version alone, against the limits of this machine measured in the same run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "ops/ctx.h"
+
+namespace ingot {
+
+// Which multiplier an operator needs.
+enum class Multiplies : uint8_t { kInt8, kF32 };
+
+// One operator at one size. It owns copies of its operands that together are larger than the caches.
+struct OpCase {
+  std::string op;     // "linear", "attention" …: what NAME selects
+  std::string shape;  // "q4_0 2048x2048, 16 rows"
+  double bytes = 0;   // that a run must read and write, weights in their published format
+  double flops = 0;
+  Multiplies by = Multiplies::kF32;
+  // Makes the operands and returns a function that runs the operator on the next copy.
+  std::function<std::function<void()>(ThreadPool&)> make = {};
+};
+
+// The cases, in the order in which they are printed. A name of `names` that no case has is an Error.
+std::vector<OpCase> op_cases(const std::vector<std::string>& names);
+
+// The steps from a plain product with Q4_0 weights to the one that runs (ops/linear/ladder).
+std::vector<OpCase> ladder_cases();
+
+// Bytes of operands to pass through between two uses of one: three times the last-level cache.
+int64_t rotation_bytes();
+
+// Runs and prints them.
+int bench_ops(const std::vector<std::string>& names, const CommonOptions& common);
+
+}  // namespace ingot

@@ -1,0 +1,92 @@
+// Rows of x on their way into a linear: the norm before it, then int8 or bf16 where the weights' panels read that.
+#include "ops/kernels.h"
+#include "ops/linear/linear_parts.h"
+#include "ops/rms_norm/rms_norm_cpu.h"
+
+namespace ingot::cpu {
+namespace {
+
+int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
+
+const float* floats(const Weight& w) { return reinterpret_cast<const float*>(w.data); }
+
+}  // namespace
+
+XRows::Layout::Layout(const Linear& op, XKinds kinds) {
+  const PanelKernels& k = *kernels().panels;
+  const int64_t cols = op.x.cols;
+  const bool bytes = kinds.quantized || kinds.coarse;
+  if (bytes) {
+    blocks = round_up(cols / kPanelBlock * static_cast<int64_t>(sizeof(XBlock)));
+    q = round_up(cols);
+  }
+  // A set wants 16-bit integers or bf16, never both.
+  if ((bytes && k.wide) || (kinds.bf16 && k.to_bf16 != nullptr)) wide = round_up(2 * cols);
+  if (op.input) values = round_up(4 * cols);
+  coarse = kinds.quantized ? blocks + q + wide : 0;
+  values_at = blocks + q + wide + (kinds.coarse ? coarse : 0);
+  row = values_at + values;
+  // An odd number of cache lines: at a multiple of 4096 bytes the rows of a tile would share one set of the cache.
+  if (row / 64 % 2 == 0) row += 64;
+}
+
+int64_t XRows::bytes(const Linear& op, XKinds kinds, int64_t rows) {
+  return round_up(rows * static_cast<int64_t>(sizeof(XRow))) + rows * Layout(op, kinds).row;
+}
+
+XRows::XRows(const Linear& op, XKinds kinds, int64_t rows, std::byte* memory)
+    : op_(op),
+      kinds_(kinds),
+      layout_(op, kinds),
+      memory_(memory),
+      first_(round_up(rows * static_cast<int64_t>(sizeof(XRow)))) {}
+
+const float* XRows::open(int64_t t, float* room) const {
+  const InputNorm& in = op_.input;
+  const int64_t n = op_.x.cols;
+  const float* x = op_.x.f32(t);
+  if (!in) return x;
+  if (in.add) {
+    const float* add = in.add.f32(t);
+    if (in.add_norm) {
+      rms_norm_row(add, floats(in.add_norm), room, n, in.add_eps);
+      add = room;
+    }
+    float* sum = in.sum.f32(t);
+    for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + add[i];
+    x = sum;
+  }
+  rms_norm_row(x, floats(in.weight), room, n, in.eps);
+  return room;
+}
+
+void XRows::make(int64_t t) const {
+  const PanelKernels& k = *kernels().panels;
+  std::byte* memory = memory_ + first_ + t * layout_.row;
+  const float* values = open(t, reinterpret_cast<float*>(memory + layout_.values_at));
+  XRow row{};
+  row.values = values;
+  // The bytes of one encoding, at `at`.
+  const auto quantize = [&](auto* encode, std::byte* at) {
+    auto* q = reinterpret_cast<int8_t*>(at + layout_.blocks);
+    auto* wide = k.wide ? reinterpret_cast<int16_t*>(at + layout_.blocks + layout_.q) : nullptr;
+    auto* blocks = reinterpret_cast<XBlock*>(at);
+    encode(values, op_.x.cols, q, wide, blocks);
+    return XCoarse{q, wide, blocks};
+  };
+  if (kinds_.bf16 && k.to_bf16 != nullptr) {
+    auto* bf16 = reinterpret_cast<uint16_t*>(memory + layout_.blocks + layout_.q);
+    k.to_bf16(values, op_.x.cols, bf16);
+    row.bf16 = bf16;
+  }
+  if (kinds_.quantized) {
+    const XCoarse fine = quantize(k.quantize, memory);
+    row.q = fine.q;
+    row.wide = fine.wide;
+    row.blocks = fine.blocks;
+  }
+  if (kinds_.coarse) row.coarse = quantize(k.quantize_coarse, memory + layout_.coarse);
+  reinterpret_cast<XRow*>(memory_)[t] = row;
+}
+
+}  // namespace ingot::cpu

@@ -1,0 +1,18 @@
+// The peak of the multipliers that the linear kernels of each instruction set use, for percentages of it: loops of
+// nothing but products in registers (multiplier_<set>.cpp, all from multiplier.inc).
+#pragma once
+
+#include <cstdint>
+
+namespace ingot::cpu {
+
+struct Multiplier {
+  // Runs for some `rounds` and gives the operations that were done, two for each product and its addition.
+  double (*int8)(int64_t rounds);  // 8-bit integers, as the set multiplies many rows
+  double (*f32)(int64_t rounds);   // float32
+};
+
+// Of the set that kernels() has chosen.
+const Multiplier& multiplier();
+
+}  // namespace ingot::cpu

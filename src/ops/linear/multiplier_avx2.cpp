@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kAvx2Multiplier
+#include "ops/linear/multiplier.inc"

@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kDotprodMultiplier
+#include "ops/linear/multiplier.inc"

@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kI8mmMultiplier
+#include "ops/linear/multiplier.inc"

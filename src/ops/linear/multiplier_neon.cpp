@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kNeonMultiplier
+#include "ops/linear/multiplier.inc"
