@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/bench_ops.h"
 #include "cli/bench_profile.h"
+#include "cli/bench_trace.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
@@ -13,6 +14,7 @@
 #include "cli/session.h"
 #include "cli/shapes.h"
 #include "files/json.h"
+#include "weights/model_files.h"
 
 namespace ingot {
 namespace {
@@ -32,6 +34,7 @@ struct Options {
   int step_rows = 512;
   std::string kv = "f32";
   bool profile = false;
+  BenchTraceOptions trace;
   CommonOptions common;
 };
 
@@ -141,12 +144,9 @@ void note_plain(Model& model, const std::string& format) {
   if (plain) fmt::print(stderr, "{} matrices are f32: their rows are no whole number of blocks of {}\n", plain, format);
 }
 
-OpenEngine open(const Options& options) {
-  const int seqs = *std::ranges::max_element(options.batch);
-  EngineSetup setup{.context = options.prompt + options.gen,
-                    .seqs = seqs,
-                    .step_rows = std::max(options.step_rows, seqs),
-                    .kv = parse_kv(options.kv)};
+OpenEngine open(const Options& options, EngineSetup setup) {
+  setup.step_rows = std::max(options.step_rows, setup.seqs);
+  setup.kv = parse_kv(options.kv);
   if (options.shape.empty()) return open_engine(resolve_model(options.model), options.common, setup);
   const Hparams hp = shape_by_name(options.shape);
   setup.context = std::min(setup.context, hp.context);
@@ -154,6 +154,17 @@ OpenEngine open(const Options& options) {
   if (!options.save.empty()) save_random(model, options.save);
   note_plain(model, options.format);
   return make_engine(std::move(model), options.common, setup);
+}
+
+// With the context that the trace needs, or what the model has.
+int replay(const Options& options) {
+  const std::string name = options.shape.empty() ? resolve_model(options.model) : options.shape + " " + options.format;
+  return bench_trace(options.trace, options.common, name, [&](EngineSetup setup) {
+    if (options.shape.empty()) {
+      setup.context = std::min(setup.context, Model::read_numbers(ModelFiles::open(name)).context);
+    }
+    return open(options, setup);
+  });
 }
 
 // Seconds that the body's linears would take for one token with the multipliers always busy.
@@ -194,7 +205,9 @@ int run(Options& options) {
   if (options.model == "serve") throw CLI::ValidationError("bench serve is not in this version");
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
-  OpenEngine opened = open(options);
+  if (!options.trace.file.empty()) return replay(options);
+  const int seqs = *std::ranges::max_element(options.batch);
+  OpenEngine opened = open(options, {.context = options.prompt + options.gen, .seqs = seqs});
   Ceilings limits;
   int threads = 0;
   opened.engine->call([&](LocalEngine& local) {
@@ -256,6 +269,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(CLI::Range(1, 1 << 16));
   app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node");
+  add_trace_options(app, options->trace);
   add_engine_options(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };
@@ -263,8 +277,10 @@ CommandBody setup(CLI::App& app) {
 
 }  // namespace
 
-const Command kBenchCommand = {
-    "bench", "Measure the engine's speed",
-    "ingot bench --batch 1,4,16\ningot bench --shape llama-3.2-1b --format q4_0\ningot bench ops linear", setup};
+const Command kBenchCommand = {"bench", "Measure the engine's speed",
+                               "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
+                               "  ingot bench ops linear\n"
+                               "  ingot bench --trace trace.csv --limit 200 --html trace.html",
+                               setup};
 
 }  // namespace ingot

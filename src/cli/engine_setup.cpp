@@ -24,6 +24,10 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
                                                        .max_seqs = setup.seqs,
                                                        .step_rows = setup.step_rows,
                                                        .chunk_rows = setup.chunk_rows,
+                                                       .page_rows = setup.page_rows,
+                                                       .kv_bytes = setup.kv_bytes,
+                                                       .gap_ms = setup.gap_ms,
+                                                       .max_waiting = setup.max_waiting,
                                                        .kernels = common.ref ? Kernels::kRef : Kernels::kFast});
   return open;
 }

@@ -16,6 +16,10 @@ struct EngineSetup {
   int seqs = 1;
   int step_rows = 256;
   int chunk_rows = 0;
+  int page_rows = 64;
+  int64_t kv_bytes = 0;  // 0: enough for `seqs` whole contexts
+  double gap_ms = 0;     // 0: no target
+  int max_waiting = 1 << 20;
   bool keep_hidden = false;
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};

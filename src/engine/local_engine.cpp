@@ -1,6 +1,7 @@
 #include "engine/local_engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "base/error.h"
@@ -27,7 +28,9 @@ std::vector<int> page_counts(const Model& model, const EngineOptions& options) {
   if (!options.pages && options.kv_bytes > 0) {
     int64_t one = 0;
     for (const KvGroupSpec& group : model.graph.kv_groups) one += kv_page_bytes(group, options.page_rows);
-    pages = static_cast<int>(std::min<int64_t>(pages, options.kv_bytes / std::max<int64_t>(one, 1)));
+    // More than max_seqs contexts need is of use too: the prefix cache keeps what was read. A slot is an int32.
+    const int64_t most = std::numeric_limits<int32_t>::max() / options.page_rows;
+    pages = static_cast<int>(std::min(most, options.kv_bytes / std::max<int64_t>(one, 1)));
     if (pages < 1) throw Error("[kv] {} bytes hold no page of the KV cache: one needs {}", options.kv_bytes, one);
   }
   return std::vector<int>(model.graph.kv_groups.size(), pages);
