@@ -74,6 +74,25 @@ void count(TraceReport& report, const TraceRecord& record) {
   }
 }
 
+// Rates of all requests are means over so long: a single step would show as a spike between zeros.
+double window_seconds(const TraceReport& r) { return std::min(1.0, r.seconds / 10); }
+
+JsonArray series_json(const TraceReport& r) {
+  JsonArray series;
+  size_t from = 0;  // the last sample that is a whole window back
+  for (const TraceSample& now : r.samples) {
+    while (from + 1 < r.samples.size() && r.samples[from + 1].at <= now.at - window_seconds(r)) ++from;
+    const TraceSample& before = r.samples[from];
+    series.push_back(JsonObject{{"seconds", now.at},
+                                {"running", now.running},
+                                {"waiting", now.waiting},
+                                {"tokens_per_second", rate(now.tokens - before.tokens, now.at - before.at)},
+                                {"held_pages", now.held_pages},
+                                {"cached_pages", now.cached_pages}});
+  }
+  return series;
+}
+
 double over_target_percent(const TraceReport& r) {
   const auto over = r.gap_ms.end() - std::ranges::upper_bound(r.gap_ms, r.setup.gap_ms);
   return percent(static_cast<double>(over), static_cast<double>(r.gap_ms.size()));
@@ -109,9 +128,11 @@ TraceReport make_trace_report(const Trace& trace, TraceRun run, const TraceSetup
     report.ideal_tokens += ideal_rows(trace.requests[i], r.prompt, setup.scale, seen);
     add_times(report, r);
   }
-  for (size_t i = 1; i < report.samples.size(); ++i) {
-    const TraceSample &a = report.samples[i - 1], &b = report.samples[i];
-    if (b.at > a.at) report.total_tps.push_back(rate(b.tokens - a.tokens, b.at - a.at));
+  TraceSample before;
+  for (const TraceSample& now : report.samples) {
+    if (now.at - before.at < window_seconds(report)) continue;
+    report.total_tps.push_back(rate(now.tokens - before.tokens, now.at - before.at));
+    before = now;
   }
   for (std::vector<double> TraceReport::*values : {&TraceReport::ttft_ms, &TraceReport::gap_ms, &TraceReport::e2e_ms,
                                                    &TraceReport::request_tps, &TraceReport::total_tps}) {
@@ -179,18 +200,7 @@ JsonObject trace_json(const TraceReport& r) {
   json["engine"] = JsonObject{{"seqs", r.seqs},           {"step_rows", r.step_rows}, {"page_rows", r.page_rows},
                               {"pages", s.pages},         {"steps", s.steps},         {"rows", s.rows},
                               {"preempted", s.preempted}, {"evicted", s.evicted},     {"failed_steps", s.failed_steps}};
-  JsonArray series;
-  for (size_t i = 0; i < r.samples.size(); ++i) {
-    const TraceSample& now = r.samples[i];
-    const TraceSample before = i ? r.samples[i - 1] : TraceSample{};
-    series.push_back(JsonObject{{"seconds", now.at},
-                                {"running", now.running},
-                                {"waiting", now.waiting},
-                                {"tokens_per_second", rate(now.tokens - before.tokens, now.at - before.at)},
-                                {"held_pages", now.held_pages},
-                                {"cached_pages", now.cached_pages}});
-  }
-  json["series"] = series;
+  json["series"] = series_json(r);
   json["machine"] = JsonObject{{"cpu", r.setup.machine}, {"gpu", nullptr}, {"threads", r.setup.threads}};
   return json;
 }

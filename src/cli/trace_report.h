@@ -19,7 +19,7 @@ struct TraceSetup {
   std::string model = {};
   std::string machine = {};
   int threads = 0;
-  TraceScale scale;
+  TraceScale scale = {};
   double gap_ms = 0;  // target; 0: none
 };
 
@@ -38,7 +38,7 @@ struct TraceReport {
   // Sorted.
   std::vector<double> ttft_ms = {}, gap_ms = {}, e2e_ms = {};
   std::vector<double> request_tps = {};  // tokens after the first over their time, of each request with two or more
-  std::vector<double> total_tps = {};    // tokens of all requests a second, between two samples
+  std::vector<double> total_tps = {};    // tokens of all requests a second, of each second
   std::vector<TraceSample> samples;
 };
 

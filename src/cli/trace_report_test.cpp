@@ -62,7 +62,7 @@ TEST(TraceReport, CountsTimesAndHits) {
   EXPECT_EQ(report.ttft_ms, (std::vector<double>{1000, 3000}));
   EXPECT_EQ(report.gap_ms, (std::vector<double>{500, 1500}));
   EXPECT_EQ(report.request_tps, std::vector<double>{1});
-  EXPECT_EQ(report.total_tps, std::vector<double>{2});
+  EXPECT_EQ(report.total_tps, (std::vector<double>{0, 2}));
   EXPECT_EQ(report.late_ms, 100);
   EXPECT_EQ(json.at("prefix").at("hit_percent").as_double(), 25);
   EXPECT_EQ(json.at("prefix").at("ideal_percent").as_double(), 25);
