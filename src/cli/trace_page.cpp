@@ -88,11 +88,11 @@ function chart(parent, title, xName, yName, series, options) {
   const place = v => log ? Math.log(Math.max(v, x0) / x0) / (Math.log(x1 / x0) || 1) : v / (x1 || 1);
   const px = v => L + (W - L - R) * place(v), py = v => H - B - (H - B - T) * v / y1;
   const svg = element(figure, "svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
-  for (const v of steps(y1, 4)) {
+  for (const v of steps(y1, 5)) {
     element(svg, "line", { class: "grid", x1: L, x2: W - R, y1: py(v), y2: py(v) });
     element(svg, "text", { x: L - 6, y: py(v) + 4, "text-anchor": "end" }, short(v));
   }
-  let ticks = steps(x1, 5);
+  let ticks = steps(x1, 6);
   if (log) {
     ticks = [];
     for (let p = 10 ** Math.floor(Math.log10(x0)); p <= x1; p *= 10)
