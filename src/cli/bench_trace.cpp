@@ -12,6 +12,7 @@
 #include "cli/trace_report.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
+#include "ops/kv_cache.h"
 
 namespace ingot {
 namespace {
@@ -33,6 +34,10 @@ int context_of(const Trace& trace, const TraceScale& scale) {
 // A range lets it through.
 std::string not_nan(const std::string& text) {
   return std::isnan(std::strtod(text.c_str(), nullptr)) ? "must be a number" : "";
+}
+
+std::string whole_key_groups(const std::string& text) {
+  return std::atoi(text.c_str()) % kKeyGroup != 0 ? fmt::format("must be a multiple of {}", kKeyGroup) : "";
 }
 
 void show_progress(size_t ended, size_t requests, const TraceSample& sample) {
@@ -61,7 +66,7 @@ void add_trace_options(CLI::App& app, BenchTraceOptions& options) {
   add("--kv-memory", "BYTES", options.kv_bytes, "Of the KV cache, such as 512M (as --seqs contexts need)")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(range(uint64_t{1}, uint64_t{1} << 50));
-  add("--page-rows", "N", options.page_rows, "Rows of a KV page (64)")->check(range(1, 4096));
+  add("--page-rows", "N", options.page_rows, "Rows of a KV page (64)")->check(range(1, 4096))->check(whole_key_groups);
   add("--html", "FILE", options.html, "Also write a page with charts");
   app.callback([&app] {
     const bool trace = app.count("--trace") > 0;

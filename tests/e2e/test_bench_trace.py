@@ -163,7 +163,8 @@ class BenchTraceTest(support.TestCase):
         self.assert_fails(self.bench(good, "--batch", "2"), 2, "--batch does not go with --trace")
         for option, value in (("--length-divisor", "0"), ("--time-divisor", "0"), ("--time-divisor", "nan"),
                               ("--limit", "0"), ("--kv-memory", "much"), ("--kv-memory", "99999999999G"),
-                              ("--seqs", "0"), ("--max-waiting", "0"), ("--gap-ms", "-1"), ("--page-rows", "0")):
+                              ("--seqs", "0"), ("--max-waiting", "0"), ("--gap-ms", "-1"), ("--page-rows", "0"),
+                              ("--page-rows", "17")):
             with self.subTest(option=option, value=value):
                 self.assert_fails(self.bench(good, option, value), 2, option)
 
