@@ -31,6 +31,10 @@ void expect_same_bits(const LogitRows& got, const LogitRows& want, const std::st
   }
 }
 
+bool windowed(const Model& model) {
+  return std::ranges::any_of(model.graph.kv_groups, [](const KvGroupSpec& group) { return group.window > 0; });
+}
+
 class Exact : public testing::TestWithParam<std::string> {
  protected:
   std::string directory() const { return fixture("arch/" + GetParam()); }
@@ -129,7 +133,8 @@ TEST_P(Exact, SampledTokensDoNotDependOnTheBatch) {
     for (size_t s = 0; s < kSeqs; ++s) EXPECT_EQ(together.at(ids[s]), alone[s]) << "seq " << s << ", pages " << pages;
     for (int g = 0; g < engine.core().pages().n_groups(); ++g)
       EXPECT_EQ(engine.core().pages().available(g), engine.core().pages().total_pages(g));
-    EXPECT_EQ(engine.core().scheduler().n_preempted() > 0, pages > 0);
+    // A window gives pages back as it moves: then they suffice.
+    if (!windowed(*model)) EXPECT_EQ(engine.core().scheduler().n_preempted() > 0, pages > 0);
   }
 }
 
@@ -204,7 +209,7 @@ TEST_P(Exact, RandomCompanyChangesNothing) {
   }
   const EngineStats stats = engine.core().stats();
   EXPECT_GT(stats.reused_tokens, 0);
-  EXPECT_GT(stats.preempted, 0);
+  if (!windowed(model)) EXPECT_GT(stats.preempted, 0);
   for (int g = 0; g < engine.core().pages().n_groups(); ++g) {
     EXPECT_EQ(engine.core().pages().available(g), engine.core().pages().total_pages(g));
   }

@@ -291,10 +291,15 @@ class Run {
     const KvPages& pages = core_->pages();
     for (int g = 0; g < pages.n_groups(); ++g) {
       std::vector<int> refs(static_cast<size_t>(pages.total_pages(g)));
+      std::vector<const std::string*> tenant(refs.size(), nullptr);
       for (const Sequence* seq : core_->scheduler().running()) {
         if (seq->pages.groups.empty()) continue;
         for (const PageId page : seq->pages.groups[static_cast<size_t>(g)]) {
-          if (page != kNoPage) ++refs[static_cast<size_t>(page)];
+          if (page == kNoPage) continue;
+          ++refs[static_cast<size_t>(page)];
+          const std::string*& owner = tenant[static_cast<size_t>(page)];
+          require(!owner || *owner == seq->request->tenant, "tenants share a page");
+          owner = &seq->request->tenant;
         }
       }
       int held = 0;
