@@ -134,7 +134,9 @@ TEST_P(Exact, SampledTokensDoNotDependOnTheBatch) {
     for (int g = 0; g < engine.core().pages().n_groups(); ++g)
       EXPECT_EQ(engine.core().pages().available(g), engine.core().pages().total_pages(g));
     // A window gives pages back as it moves: then they suffice.
-    if (!windowed(*model)) EXPECT_EQ(engine.core().scheduler().n_preempted() > 0, pages > 0);
+    if (!windowed(*model)) {
+      EXPECT_EQ(engine.core().scheduler().n_preempted() > 0, pages > 0);
+    }
   }
 }
 
@@ -209,7 +211,9 @@ TEST_P(Exact, RandomCompanyChangesNothing) {
   }
   const EngineStats stats = engine.core().stats();
   EXPECT_GT(stats.reused_tokens, 0);
-  if (!windowed(model)) EXPECT_GT(stats.preempted, 0);
+  if (!windowed(model)) {
+    EXPECT_GT(stats.preempted, 0);
+  }
   for (int g = 0; g < engine.core().pages().n_groups(); ++g) {
     EXPECT_EQ(engine.core().pages().available(g), engine.core().pages().total_pages(g));
   }

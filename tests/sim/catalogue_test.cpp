@@ -77,14 +77,14 @@ TEST(Catalogue, Row29PrefixReplay) {
   for (const TraceRequest& t : trace) {
     const int n = std::max(1, t.input / 16);
     std::vector<int32_t> prompt;
-    uint64_t path = 0;
+    uint64_t before = 0;
     for (const int block : t.blocks) {
-      path = mix(path, static_cast<uint64_t>(block));
+      before = mix(before, static_cast<uint64_t>(block));
       const int rows = std::min(kRows, n - static_cast<int>(prompt.size()));
       const bool full = rows == kRows;
       for (const int32_t token : tokens_of(static_cast<uint64_t>(block), std::max(rows, 0), 50))
         prompt.push_back(token);
-      if (full && !seen.insert(path).second) seen_tokens += kRows;
+      if (full && !seen.insert(before).second) seen_tokens += kRows;
     }
     tokens += static_cast<int64_t>(prompt.size());
     requests.push_back(request_of(std::move(prompt), std::max(1, t.output / 16)));
