@@ -113,7 +113,7 @@ Answer answer(Session& session, const Question& question, const std::function<vo
   const Clock::time_point start = Clock::now();
   Clock::time_point first = start;
   const Submission submission = engine.submit(make_request(session, question));
-  if (!submission.stream) throw Error("[request] {}", submission.refused);
+  if (!submission.stream) throw Error("[request] {}", submission.busy ? "the engine is busy" : submission.refused);
   while (!submission.stream->done()) {
     if (stop() || out.stopped()) {
       engine.cancel(submission.id);

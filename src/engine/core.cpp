@@ -187,10 +187,15 @@ void EngineCore::collect() {
 void EngineCore::collect_item(const Plan::Item& item, size_t first) {
   Sequence& seq = *item.seq;
   seq.awaited = 0;
+  seq.reported = std::max(seq.reported, item.begin + item.rows);
   int standing = 0;
   for (int i = 0; i < item.samples; ++i) {
     const int32_t token = works_[current_].results[first + static_cast<size_t>(i)].token;
-    if (token < 0) return end(seq, FinishReason::kError);  // what it has computed is not to be shared
+    if (token < 0) {
+      // Whatever made the logits no numbers may be in its pages: nobody shall find them again.
+      if (prefix_ && seq.running) prefix_->forget(seq.pages);
+      return end(seq, FinishReason::kError);
+    }
     const bool ends = !take_token(seq, std::move(works_[current_].results[first + static_cast<size_t>(i)]));
     if (ends) break;
     // A row stands as long as the guess that it was computed for came true.

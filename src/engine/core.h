@@ -62,7 +62,7 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  // Choice c gets the id `id` + c; -1: the next that is free.
+  // Choice c gets the id `id` + c, which no other has; -1: the next of the core's own, from 1 on.
   Submitted submit(Request request, SeqId id = -1);
   // Why the request can never be served; empty where it can. Any thread may ask.
   std::string refusal(const Request& request) const;

@@ -50,6 +50,7 @@ std::string EngineCore::refusal(const Request& request) const {
     return fmt::format("queue_seconds is {}, expected 0 to 1000000", request.queue_seconds);
   }
   if (request.constraint && request.choices > 1) return "a constraint serves one choice";
+  if (request.on_logits && request.choices > 1) return "logits are reported of one choice";
   if (request.drafter && request.on_logits) return "logits of guesses are not reported: no drafter with on_logits";
   return check_sampling(request.sampling, options_.vocab);
 }
@@ -83,10 +84,13 @@ Submitted EngineCore::submit(Request request, SeqId id) {
     return {.id = -1, .refused = {}, .busy = true};
   }
   const auto shared = std::make_shared<const Request>(std::move(request));
-  if (id < 0) id = next_id_;
+  if (id < 0) {
+    id = next_id_;
+    next_id_ += shared->choices;
+  }
+  for (int c = 0; c < shared->choices; ++c) CHECK(!seqs_.contains(id + c), "there is a seq {} already", id + c);
   std::vector<std::unique_ptr<Sequence>> made;
   for (int c = 0; c < shared->choices; ++c) made.push_back(make_seq(shared, id, c));
-  next_id_ = std::max(next_id_, id + shared->choices);
   Sequence& first = *made[0];
   first.followers.reserve(made.size());
   seqs_.reserve(seqs_.size() + made.size());
@@ -138,8 +142,8 @@ void EngineCore::expire() {
   const int64_t now = next_deadline_ns_ ? options_.now_ns() : 0;
   if (next_deadline_ns_ == 0 || now < next_deadline_ns_) return;
   try {
-    events_.reserve(seqs_.size());
-    ended_.reserve(seqs_.size());
+    events_.reserve(events_.capacity() + seqs_.size());
+    ended_.reserve(ended_.capacity() + seqs_.size());
   } catch (const std::bad_alloc&) {
     return;  // in the next step then
   }

@@ -10,7 +10,7 @@ namespace ingot {
 
 std::optional<Event> Stream::pop() {
   if (events_.empty() && std::exchange(lost_, false)) {
-    return Event{.request = 0, .choice = 0, .sample = {}, .finish = FinishReason::kError};
+    return Event{.request = request_, .choice = 0, .sample = {}, .finish = FinishReason::kError};
   }
   if (events_.empty()) return {};
   Event event = std::move(events_.front());
@@ -32,22 +32,24 @@ std::optional<Event> Stream::next_for(std::chrono::milliseconds time) {
 
 bool Stream::done() const {
   const std::lock_guard lock(mutex_);
-  return events_.empty() && open_ == 0;
+  return events_.empty() && open_ == 0 && !lost_;
 }
 
 void Stream::push(const Event& event) {
+  bool lost = false;
   {
     const std::lock_guard lock(mutex_);
     try {
       events_.push_back(event);
     } catch (const std::bad_alloc&) {
-      lost_ = true;
+      lost = lost_ = true;
+      request_ = event.request;
       open_ = 0;
     }
     if (event.finish != FinishReason::kNone && open_ > 0) --open_;
   }
   wake_.notify_one();
-  if (lost_) throw std::bad_alloc();  // the engine ends the request
+  if (lost) throw std::bad_alloc();  // the engine ends the request
 }
 
 namespace {
@@ -77,7 +79,11 @@ Engine::~Engine() {
 }
 
 Submitted Engine::submit(Request request, std::function<void(const Event&)> on_event) {
-  if (std::string reason = local_.core().refusal(request); !reason.empty()) return {.id = -1, .refused = reason};
+  if (std::string reason = local_.core().refusal(request); !reason.empty()) {
+    const std::lock_guard lock(mutex_);
+    ++refused_;
+    return {.id = -1, .refused = std::move(reason)};
+  }
   Post post{.id = -1, .request = std::move(request), .on_event = std::move(on_event)};
   SeqId id = -1;
   {
@@ -122,16 +128,19 @@ EngineStats Engine::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
   stats.busy = busy_;
+  stats.refused = refused_;
   stats.waiting += queued_;
   return stats;
 }
 
 void Engine::call(const std::function<void(LocalEngine&)>& body) {
   std::unique_lock lock(mutex_);
-  inbox_.push_back({.id = -1, .request = {}, .on_event = {}, .call = &body});
+  std::exception_ptr threw;
+  inbox_.push_back({.id = -1, .request = {}, .on_event = {}, .call = &body, .threw = &threw});
   const int64_t mine = ++calls_posted_;
   wake_.notify_one();
   quiet_.wait(lock, [&] { return calls_done_ >= mine; });
+  if (threw) std::rethrow_exception(threw);
 }
 
 void Engine::loop() {
@@ -139,7 +148,7 @@ void Engine::loop() {
   while (!stop_) {
     wake_.wait(lock, [this] { return stop_ || !inbox_.empty() || !local_.idle(); });
     std::vector<Post> posts = std::exchange(inbox_, {});
-    queued_ = 0;
+    stats_.waiting += std::exchange(queued_, 0);  // until the step has counted them
     lock.unlock();
     take_posts(std::move(posts));
     if (!local_.idle()) run_step();
@@ -147,7 +156,11 @@ void Engine::loop() {
     lock.lock();
     stats_ = now;
   }
+  // Who came during the last step is answered too, and what that step made is handed out.
+  std::vector<Post> posts = std::exchange(inbox_, {});
   lock.unlock();
+  take_posts(std::move(posts));
+  deliver();
   while (!channels_.empty()) finish(channels_.begin()->first, FinishReason::kCancelled);
 }
 
@@ -166,12 +179,17 @@ void Engine::run_step() {
 }
 
 void Engine::take_posts(std::vector<Post> posts) {
-  for (const SeqId id : std::exchange(gone_, {})) local_.cancel(id);
+  for (const SeqId id : gone_) local_.cancel(id);
+  gone_.clear();
   int64_t calls = 0;
   for (Post& post : posts) {
     if (post.call) {
       deliver();
-      (*post.call)(local_);
+      try {
+        (*post.call)(local_);
+      } catch (...) {
+        *post.threw = std::current_exception();
+      }
       ++calls;
     } else if (post.request) {
       admit(post);
@@ -189,6 +207,7 @@ void Engine::take_posts(std::vector<Post> posts) {
 void Engine::admit(Post& post) {
   const auto choices = static_cast<size_t>(post.request->choices);
   try {
+    gone_.reserve(channels_.size() + 1);
     channels_.emplace(post.id, Channel{std::move(post.on_event), std::vector<char>(choices, 1)});
     if (local_.core().submit(std::move(*post.request), post.id).id >= 0) return;
   } catch (const std::bad_alloc&) {
@@ -203,11 +222,11 @@ void Engine::admit(Post& post) {
 
 // The choices that have not ended do so for this reason.
 void Engine::finish(SeqId id, FinishReason reason) {
-  const auto it = channels_.find(id);
-  if (it == channels_.end()) return;
-  const std::vector<char> open = it->second.open;
-  for (size_t c = 0; c < open.size(); ++c) {
-    if (open[c]) deliver(Event{.request = id, .choice = static_cast<int>(c), .sample = {}, .finish = reason});
+  for (size_t c = 0;; ++c) {
+    const auto it = channels_.find(id);  // delivering the last one closes it
+    if (it == channels_.end() || c >= it->second.open.size()) return;
+    if (it->second.open[c])
+      deliver(Event{.request = id, .choice = static_cast<int>(c), .sample = {}, .finish = reason});
   }
 }
 

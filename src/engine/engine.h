@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -37,7 +38,8 @@ class Stream {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Event> events_;
-  int open_ = 1;       // choices that have not ended
+  int open_ = 1;  // choices that have not ended
+  SeqId request_ = 0;
   bool lost_ = false;  // there was no memory for an event: the last one says so
 };
 
@@ -69,7 +71,7 @@ class Engine {
   bool drain(std::chrono::milliseconds time);
   EngineStats stats() const;
 
-  // Runs `body` on the engine's thread between two steps, and returns when it has.
+  // Runs `body` on the engine's thread between two steps, and returns when it has; throws what it throws.
   void call(const std::function<void(LocalEngine&)>& body);
 
   const Model& model() const { return model_; }
@@ -81,6 +83,7 @@ class Engine {
     std::optional<Request> request;  // none: cancel
     std::function<void(const Event&)> on_event;
     const std::function<void(LocalEngine&)>* call = nullptr;
+    std::exception_ptr* threw = nullptr;  // by the call
   };
   struct Channel {
     std::function<void(const Event&)> on_event;
@@ -108,10 +111,10 @@ class Engine {
   int64_t calls_done_ = 0, calls_posted_ = 0;
   int live_ = 0;    // requests that have not ended
   int queued_ = 0;  // of them, those that the engine's thread has not seen yet
-  int64_t busy_ = 0;
+  int64_t busy_ = 0, refused_ = 0;
   bool draining_ = false;
   bool stop_ = false;
-  SeqId next_id_ = 1;
+  SeqId next_id_ = SeqId{1} << 40;  // apart from the core's own, which calls may use
 
   // The engine's thread alone.
   LocalEngine local_;

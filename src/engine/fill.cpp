@@ -30,6 +30,11 @@ void fill_seq(Batch& batch, int s, const Plan::Item& item, int page_rows) {
   batch.n_rows += item.rows;
 }
 
+// Whether the logits of the row at `position` are to be reported.
+bool asked_for(const Sequence& seq, int position) {
+  return seq.request->on_logits && position >= std::max(seq.request->logits_from, seq.reported);
+}
+
 bool allowed(std::span<const uint32_t> mask, int32_t token) {
   return (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
 }
@@ -87,7 +92,7 @@ void fill_tokens(Plan& plan, int vocab, StepWork& work) {
       work.batch.token[row] = tokens[static_cast<size_t>(position)];
       const int sample = i - (item.rows - item.samples);
       if (sample < 0) continue;
-      const bool asked = seq.request->on_logits && position >= seq.request->logits_from;
+      const bool asked = asked_for(seq, position);
       work.logits.push_back({static_cast<int>(row), position, asked ? &seq.request->on_logits : nullptr});
       SampleRow params = sample_row(seq, std::span(tokens).first(static_cast<size_t>(position) + 1));
       if (!seq.masks.empty()) params.mask = std::span(seq.masks).subspan(static_cast<size_t>(sample) * words, words);
@@ -97,10 +102,9 @@ void fill_tokens(Plan& plan, int vocab, StepWork& work) {
   // After the rows to sample, those whose logits alone are wanted.
   row = 0;
   for (const Plan::Item& item : plan.items) {
-    const Request& request = *item.seq->request;
     for (int i = 0; i < item.rows - item.samples; ++i) {
-      if (request.on_logits && item.begin + i >= request.logits_from) {
-        work.logits.push_back({static_cast<int>(row) + i, item.begin + i, &request.on_logits});
+      if (asked_for(*item.seq, item.begin + i)) {
+        work.logits.push_back({static_cast<int>(row) + i, item.begin + i, &item.seq->request->on_logits});
       }
     }
     row += static_cast<size_t>(item.rows);

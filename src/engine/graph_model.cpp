@@ -45,9 +45,8 @@ void GraphModel::loop() {
     std::string failed;
     try {
       run(*work_);
-    } catch (const std::exception& error) {
-      failed = error.what();
-      if (failed.empty()) failed = "unknown";
+    } catch (...) {
+      failed = "the step threw";  // short enough to need no memory
     }
     lock.lock();
     failed_ = std::move(failed);

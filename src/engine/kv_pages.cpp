@@ -90,6 +90,12 @@ void KvPages::set_address(int group, PageId page, int32_t address) {
   entry.address = address;
 }
 
+void KvPages::forget(int group, PageId page) {
+  Page& entry = at(group, page);
+  CHECK(entry.refs > 0, "page {} of group {} is not held", page, group);
+  entry.address = -1;
+}
+
 // Whether position `from` lies within a page that others see too: writing there needs a page of one's own.
 bool KvPages::shared_tail(int group, const SeqPages& seq, int from) const {
   const std::vector<PageId>& held = seq.groups[static_cast<size_t>(group)];
@@ -118,8 +124,8 @@ int KvPages::rows_that_fit(const SeqPages& seq, int from, int want) const {
 
 bool KvPages::grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies) {
   CHECK(from >= 0 && from < rows, "rows {} to {}", from, rows);
+  seq.slid.resize(pools_.size());  // before the groups: where memory runs out in between, nothing is amiss
   seq.groups.resize(pools_.size());
-  seq.slid.resize(pools_.size());
   const auto wanted = static_cast<size_t>(pages_for(rows));
   copies.reserve(copies.size() + pools_.size());
   for (int g = 0; g < n_groups(); ++g) {

@@ -54,6 +54,8 @@ class KvPages {
   // Gives a page an address: when nobody holds it any more its content stays, until the page is needed.
   // REQUIRES: it is held.
   void set_address(int group, PageId page, int32_t address);
+  // Takes the address of a page away. REQUIRES: it is held.
+  void forget(int group, PageId page);
   // Called with a page whose content is lost and the address that it had.
   std::function<void(int group, PageId page, int32_t address)> on_evict;
 

@@ -25,9 +25,16 @@ class Pace {
   void measured(int decode, int prompt, double seconds) {
     if (prompt == 0) {
       decode_seconds_ = mix(decode_seconds_, seconds);
-    } else if (decode > 0 || prompt >= least_) {
-      const double added = seconds - (decode > 0 ? std::min(decode_seconds_, seconds) : 0);
+    } else if (prompt < least_) {
+      return;  // too few to tell from noise
+    } else if (decode == 0 || decode_seconds_ <= 0 || row_seconds_ <= 0) {
+      const double added = decode == 0 ? seconds : std::max(seconds - decode_seconds_, 0.1 * seconds);
       row_seconds_ = mix(row_seconds_, added / prompt);
+    } else {
+      // Which of the two was misjudged cannot be told: both are.
+      const double ratio = seconds / (decode_seconds_ + prompt * row_seconds_);
+      decode_seconds_ = mix(decode_seconds_, decode_seconds_ * ratio);
+      row_seconds_ = mix(row_seconds_, row_seconds_ * ratio);
     }
   }
 

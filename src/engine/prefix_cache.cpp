@@ -186,6 +186,17 @@ int32_t PrefixCache::add(int32_t parent, std::span<const int32_t> tokens, const 
   return id;
 }
 
+void PrefixCache::forget(const SeqPages& seq) {
+  for (int g = 0; g < static_cast<int>(seq.groups.size()); ++g) {
+    for (const PageId page : seq.groups[static_cast<size_t>(g)]) {
+      if (page == kNoPage || pages_.address(g, page) < 0) continue;
+      const int32_t address = pages_.address(g, page);
+      pages_.forget(g, page);
+      evicted(g, address);
+    }
+  }
+}
+
 void PrefixCache::release(int32_t node) {
   CHECK(at(node).holders > 0, "node {} is not held", node);
   --at(node).holders;

@@ -52,6 +52,9 @@ class PrefixCache {
   // hold moves from `parent` to it. REQUIRES: the caller holds `parent`, and tokens fill a page.
   int32_t add(int32_t parent, std::span<const int32_t> tokens, const SeqPages& seq, int index);
 
+  // Nobody shall find the content of these pages again. REQUIRES: `seq` holds them.
+  void forget(const SeqPages& seq);
+
   void hold(int32_t node) { ++nodes_[static_cast<size_t>(node)].holders; }
   void release(int32_t node);
 

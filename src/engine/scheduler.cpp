@@ -117,7 +117,7 @@ bool Scheduler::place_decoding(Sequence& seq, Plan& plan) {
 // Rows of prompts that the plan has room for: fewer where others wait for their next token meanwhile.
 int Scheduler::prompt_room(const Plan& plan) const {
   const bool others_decode = std::ranges::any_of(running_, [](const Sequence* seq) { return seq->decoding(); });
-  const int room = limits_.rows - plan.rows;
+  const int room = limits_.rows - plan.rows - plan.kept;
   return others_decode ? std::min(room, pace_.prompt_rows() - plan.prompt_rows) : room;
 }
 
@@ -132,10 +132,14 @@ bool Scheduler::place_prompt(Sequence& seq, Plan& plan) {
   return place(seq, rows, plan);
 }
 
-// Its rows and nobody else's. Late in the order or not, it has pages when all the others have none.
+// Its rows and nobody else's. Late in the order or not, it has pages when all the others have none; while its own step
+// runs, those that its window is about to leave may be missing.
 void Scheduler::place_alone(Sequence& seq, Plan& plan) {
   seq.draft.clear();
-  while (!place(seq, std::min({seq.pending(), limits_.rows, limits_.chunk}), plan)) preempt(*running_.front(), plan);
+  while (!place(seq, std::min({seq.pending(), limits_.rows, limits_.chunk}), plan)) {
+    if (running_.front() == &seq) return;
+    preempt(*running_.front(), plan);
+  }
 }
 
 // After a failed step its seqs run one by one: only the one that fails alone is at fault.
@@ -158,17 +162,16 @@ bool Scheduler::quarantined(Plan& plan) {
 void Scheduler::extend(Plan& plan) {
   if (quarantined(plan)) return;
   // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
-  int kept = 0;
+  plan.kept = 0;
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& seq = *running_[i];
     if (seq.planned || !seq.decoding() || will_end(seq)) continue;
     if (seq.request->drafter && seq.awaited > 0) {
-      kept += 1 + limits_.draft;
+      plan.kept += 1 + limits_.draft;
     } else {
       place_decoding(seq, plan);
     }
   }
-  plan.rows += kept;
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& seq = *running_[i];
     if (!seq.planned && !seq.decoding() && seq.pending() > 0 && !will_end(seq)) place_prompt(seq, plan);
@@ -177,7 +180,6 @@ void Scheduler::extend(Plan& plan) {
     Sequence* seq = waiting_.next();
     if (!seq || !admit(*seq, plan)) break;
   }
-  plan.rows -= kept;
 }
 
 bool Scheduler::can_fork(const Sequence& seq) const {
@@ -232,6 +234,7 @@ bool Scheduler::admit(Sequence& seq, Plan& plan) {
 void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   plan.states.reserve(plan.states.size() + 2);
   const bool again = std::exchange(seq.begun, true);
+  for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
   waiting_.remove(seq);
   const auto place =
       std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });

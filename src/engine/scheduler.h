@@ -44,6 +44,7 @@ struct Plan {
   std::vector<StateOp> states;
   int rows = 0;
   int prompt_rows = 0;     // of them, rows of prompts
+  int kept = 0;            // further rows for those whose drafts are made later
   bool preempted = false;  // somebody gave way: nobody new is let in
   bool changed = false;    // since the batch was filled
 
@@ -52,7 +53,7 @@ struct Plan {
     items.clear();
     copies.clear();
     states.clear();
-    rows = prompt_rows = 0;
+    rows = prompt_rows = kept = 0;
     preempted = changed = false;
   }
 };

@@ -44,6 +44,7 @@ struct Sequence {
   bool finished = false;    // its last event was made
   int suspect = 0;          // was in a step that failed: runs alone until so many rows are in the cache
   int reused = 0;           // rows of the prompt that came from the cache
+  int reported = 0;         // positions whose logits were reported: a row computed again does not report again
 
   int n_tokens() const { return static_cast<int>(tokens.size()); }
   int n_prompt() const { return static_cast<int>(request->prompt.size()); }

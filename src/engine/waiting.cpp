@@ -1,7 +1,6 @@
 #include "engine/waiting.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 
@@ -48,22 +47,28 @@ Sequence* Waiting::suspect() const {
   return first;
 }
 
-// A tenant that comes, or comes back, begins level with the one that has had the least: time away earns nothing.
+// A tenant that comes, or comes back, begins at the level of those who stayed: time away earns nothing, and a stream of
+// new names cannot hold back one that was here before, since the level rises with every row that anyone is given.
 void Waiting::enter(const std::string& name) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const auto& [other, tenant] : tenants_) {
-    if (tenant.seqs > 0) least = std::min(least, tenant.rows);
-  }
   Tenant& tenant = tenants_[name];
   const size_t all = static_cast<size_t>(tenant.seqs) + 1;
   if (tenant.queue.capacity() < all) tenant.queue.reserve(2 * all);  // coming back never allocates
-  if (tenant.seqs++ == 0 && least != std::numeric_limits<int64_t>::max()) tenant.rows = std::max(tenant.rows, least);
+  if (tenant.seqs++ > 0) return;
+  ++active_;
+  tenant.rows = std::max(tenant.rows, level_);
+}
+
+void Waiting::served(const std::string& name, int rows) {
+  tenants_.at(name).rows += rows;
+  level_ += static_cast<double>(rows) / active_;
 }
 
 void Waiting::leave(const std::string& name) {
   const auto it = tenants_.find(name);
   CHECK(it != tenants_.end() && it->second.seqs > 0, "tenant has no seq");
-  if (--it->second.seqs == 0 && tenants_.size() > kIdleTenants) tenants_.erase(it);
+  if (--it->second.seqs > 0) return;
+  --active_;
+  if (tenants_.size() > kIdleTenants) tenants_.erase(it);
 }
 
 }  // namespace ingot

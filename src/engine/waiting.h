@@ -25,7 +25,7 @@ class Waiting {
   void enter(const std::string& tenant);
   void leave(const std::string& tenant);
   // The tenant was given rows of a step.
-  void served(const std::string& tenant, int rows) { tenants_.at(tenant).rows += rows; }
+  void served(const std::string& tenant, int rows);
 
   bool empty() const { return size_ == 0; }
   int size() const { return size_; }
@@ -39,11 +39,13 @@ class Waiting {
 
  private:
   struct Tenant {
-    int64_t rows = 0;              // given so far
+    double rows = 0;               // given so far
     int seqs = 0;                  // in the engine
     std::vector<Sequence*> queue;  // the next at the back
   };
   std::map<std::string, Tenant> tenants_;
+  int active_ = 0;    // tenants that have a seq in the engine
+  double level_ = 0;  // rows that a tenant would have been given, had it always been here
   int size_ = 0;
 };
 

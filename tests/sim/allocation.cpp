@@ -6,15 +6,25 @@
 
 namespace {
 thread_local int left = -1;
+thread_local bool paused = false;
+thread_local bool happened = false;
 
 bool fails() {
-  if (left < 0) return false;
-  return left-- == 0;
+  if (paused || left < 0) return false;
+  if (left-- > 0) return false;
+  happened = true;
+  return true;
 }
 }  // namespace
 
 namespace ingot::sim {
-void fail_allocation(int n) { left = n; }
+void fail_allocation(int n) {
+  left = n;
+  paused = happened = false;
+}
+void pause_allocation_failure() { paused = true; }
+void resume_allocation_failure() { paused = false; }
+bool allocation_failed() { return happened; }
 }  // namespace ingot::sim
 
 // Not inlined: the compiler would see malloc and delete, or new and free, as a mismatched pair.

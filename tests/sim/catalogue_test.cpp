@@ -211,11 +211,11 @@ TEST(Catalogue, Row35Cancels) {
   for (int g = 0; g < 2; ++g) EXPECT_EQ(core.pages().available(g), core.pages().total_pages(g));
 }
 
-// Row 36: whichever allocation fails, the engine lives: the request that met it is refused or ends with an error, all
-// others are answered as ever, and nothing leaks (the sanitizers' build looks).
+// Row 36: whichever allocation fails, from the first submission to the last token, the engine lives: the request that
+// met it is refused or ends with an error, all others are answered as ever, and nothing leaks (the sanitizers look).
 TEST(Catalogue, Row36NthAllocationFails) {
   Shape shape;
-  shape.groups = {{.pages = 30}};
+  shape.groups = {{.pages = 30}, {.pages = 12, .window = 5}};
   shape.slots = 3;
   std::vector<Request> requests;
   for (uint64_t i = 0; i < 4; ++i) {
@@ -227,42 +227,57 @@ TEST(Catalogue, Row36NthAllocationFails) {
     expected.emplace_back();
     for (int c = 0; c < r.choices; ++c) expected.back().push_back(expected_tokens(shape, r, c, 60));
   }
-  int failed = 0;
-  for (int n = 0; n < 5000; ++n) {
+  int tried = 0, failed = 0;
+  for (bool fired = true; fired && tried < 5000; ++tried) {
     ScriptedModel model(shape);
     int64_t now_ns = 1;
     CoreOptions options = options_of(shape, {.rows = 16, .seqs = 3, .logits = 4, .context = 60, .page_rows = 4});
     options.now_ns = [&now_ns] { return ++now_ns; };
     EngineCore core(model, options);
     // What the model itself needs is not the engine's to fail.
-    model.on_step = [&](const StepWork&) { fail_allocation(-1); };
+    model.on_step = [](const StepWork&) { pause_allocation_failure(); };
+    core.damaged = [] {
+      resume_allocation_failure();
+      return false;
+    };
     std::vector<SeqId> ids(requests.size(), -1);
-    fail_allocation(n);
+    int met = 0;
+    fail_allocation(tried);
     for (size_t i = 0; i < requests.size(); ++i) {
       try {
         Request copy = requests[i];
         ids[i] = core.submit(std::move(copy)).id;
       } catch (const std::bad_alloc&) {
-        ++failed;
+        ++met;
       }
     }
     std::map<std::pair<SeqId, int>, size_t> got;
     for (int step = 0; step < 1000 && !core.idle(); ++step) {
-      // The countdown goes on after the model's part.
-      for (const Event& event : core.step()) {
+      const std::span<Event> events = core.step();
+      pause_allocation_failure();
+      for (const Event& event : events) {
         const auto i = static_cast<size_t>(std::ranges::find(ids, event.request) - ids.begin());
         const std::vector<int32_t>& want = expected.at(i)[static_cast<size_t>(event.choice)];
+        size_t& n = got[{event.request, event.choice}];
         if (event.sample.token >= 0) {
-          ASSERT_EQ(event.sample.token, want.at(got[{event.request, event.choice}]++)) << n;
+          ASSERT_EQ(event.sample.token, want.at(n++)) << tried;
         }
-        failed += event.finish == FinishReason::kError;
+        if (event.finish == FinishReason::kError) ++met;
+        if (event.finish == FinishReason::kLength) {
+          ASSERT_EQ(n, want.size()) << tried;
+        }
       }
-      fail_allocation(step < 3 ? n % (37 + step) : -1);
+      resume_allocation_failure();
     }
+    fired = allocation_failed();
     fail_allocation(-1);
-    ASSERT_TRUE(core.idle()) << n;
-    ASSERT_EQ(core.pages().available(0), 30) << n;
+    ASSERT_TRUE(core.idle()) << tried;
+    ASSERT_LE(met, 1) << tried << ": one allocation failed and so many requests";
+    for (int g = 0; g < 2; ++g) ASSERT_EQ(core.pages().available(g), core.pages().total_pages(g)) << tried;
+    failed += met;
   }
+  std::printf("%d allocations failed one by one, %d requests ended\n", tried - 1, failed);
+  EXPECT_GT(tried, 100);
   EXPECT_GT(failed, 0);
 }
 

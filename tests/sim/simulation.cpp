@@ -84,12 +84,11 @@ class Run {
     fail_soon();
     const int64_t launched = model_->launched;
     const std::span<Event> events = core_->step();
+    const bool no_memory = allocation_failed();
     fail_allocation(-1);
     for (const Event& event : events) take(event);
-    if (!core_->idle() && events.empty() && model_->launched == launched)
-      ++stuck_;
-    else
-      stuck_ = 0;
+    const bool idle = events.empty() && model_->launched == launched && !no_memory;
+    stuck_ = idle && !core_->idle() ? stuck_ + 1 : 0;
     require(stuck_ < 3, "nothing runs and nothing ends");
     check_pages();
   }
@@ -136,6 +135,10 @@ class Run {
     const int more = pick(0, 3);
     if (more == 1) shape_.groups.push_back({.pages = pages, .window = pick(2, 20)});
     if (more == 2) shape_.groups[0].window = pick(2, 20);
+    for (PageGroup& group : shape_.groups) {
+      // A window may have as few as one seq needs.
+      if (group.window > 0 && pick(2) == 0) group.pages = (group.window + shape_.page_rows - 1) / shape_.page_rows + 2;
+    }
     shape_.has_state = more == 3;
     options_.limits = {
         .rows = pick(4, 40), .seqs = pick(1, 6), .logits = 4, .context = context, .page_rows = shape_.page_rows};
@@ -178,7 +181,7 @@ class Run {
     if (pick(3) == 0) r.end_tokens = {pick(0, shape_.vocab - 1), pick(0, shape_.vocab - 1)};
     if (pick(6) == 0) r.min_tokens = pick(1, 8);
     if (pick(6) == 0) r.choices = pick(2, 4);
-    r.tenant = pick(2) == 0 ? "a" : "b";
+    r.tenant = pick(2) == 0 ? "a" : fmt::format("b{}", pick(3));
     r.priority = pick(4) == 0 ? pick(-2, 2) : 0;
     if (pick(8) == 0) r.queue_seconds = 0.05;
     r.reuse_prefix = pick(8) != 0;

@@ -22,5 +22,10 @@ const std::vector<std::string>& required_branches();
 
 // From now on the `n`th allocation of this thread fails; -1: none does. (The program's operator new asks this.)
 void fail_allocation(int n);
+// Allocations between the two neither fail nor count.
+void pause_allocation_failure();
+void resume_allocation_failure();
+// Whether the one that was to fail has come.
+bool allocation_failed();
 
 }  // namespace ingot::sim

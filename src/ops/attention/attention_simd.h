@@ -57,7 +57,8 @@ inline Vec load_int8(const int8_t* p) {
 #endif
 }
 
-// The same as f32_to_f16() without branches.
+// The same as f32_to_f16() without branches, but that finite values beyond the largest become the largest: an infinity
+// in the cache would make every later score no number.
 inline uint32_t f16_of_f32(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -65,9 +66,17 @@ inline uint32_t f16_of_f32(float value) {
   const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;  // float addition rounds at 2^-24
   const uint32_t small = __builtin_bit_cast(uint32_t, shifted) - 0x3f000000u;
   uint32_t half = magnitude < 0x38800000u ? small : rounded;
-  half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+  half = magnitude >= 0x477ff000u ? 0x7bffu : half;
+  half = magnitude >= 0x7f800000u ? 0x7c00u : half;
   half = magnitude > 0x7f800000u ? 0x7e00u : half;
   return half | ((bits >> 16) & 0x8000u);
+}
+
+// Scale `i` of those behind a value in q8_0: at an odd address where the head's size is odd.
+inline float scale_at(const std::byte* scales, int64_t i) {
+  uint16_t half;
+  __builtin_memcpy(&half, scales + 2 * i, 2);
+  return f32_of_f16(half);
 }
 
 inline uint32_t bf16_of_f32(float value) {

@@ -7,6 +7,9 @@
 namespace ingot::ref {
 namespace {
 
+// Finite values beyond the largest of f16 become the largest.
+float finite_f16(float x) { return std::isfinite(x) ? std::clamp(x, -65504.0f, 65504.0f) : x; }
+
 // Elements lie `step` apart from element `first` on, of `count` in all; scales likewise behind them (q8_0).
 struct Place {
   std::byte* base;
@@ -18,7 +21,7 @@ void store_q8_0(const Place& to, const float* x, int n) {
     const int end = std::min(n, begin + kQ8Block);
     float largest = 0;
     for (int i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const uint16_t half = f32_to_f16(largest / 127.0f);
+    const uint16_t half = f32_to_f16(finite_f16(largest / 127.0f));
     const float inverse = f16_to_f32(half) > 0 ? 1.0f / f16_to_f32(half) : 0.0f;
     std::memcpy(to.base + to.count + (begin / kQ8Block * to.step + to.first) * 2, &half, 2);
     for (int i = begin; i < end; ++i)
@@ -34,7 +37,7 @@ void store(const Place& to, DType dtype, const float* x, int n) {
     if (dtype == DType::kF32) {
       std::memcpy(to.base + at * 4, x + i, 4);
     } else {
-      const uint16_t half = dtype == DType::kF16 ? f32_to_f16(x[i]) : f32_to_bf16(x[i]);
+      const uint16_t half = dtype == DType::kF16 ? f32_to_f16(finite_f16(x[i])) : f32_to_bf16(x[i]);
       std::memcpy(to.base + at * 2, &half, 2);
     }
   }

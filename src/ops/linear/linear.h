@@ -64,8 +64,8 @@ struct Linear {
   template <class F>
   void each(F&& f) {
     f.in(x);
+    if (residual) f.in(residual);  // before the input's sum, which may lie where x does
     if (input) each_input(f);
-    if (residual) f.in(residual);
     for (int i = 0; i < n_parts; ++i) {
       Part& part = parts[static_cast<size_t>(i)];
       f.weight(part.weight);

@@ -23,16 +23,22 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads) {
   const PanelKernels& k = *kernels().panels;
   const int64_t parts = op.is_glu() ? 2 : 1;
+  // Gate and up are cut alike, though their formats may differ: room for the larger of both.
+  const auto largest = [&](int64_t n) {
+    int64_t bytes = expanded_bytes(*part.packed, n);
+    if (op.is_glu()) bytes = std::max(expanded_bytes(*op.parts[0].packed, n), expanded_bytes(*op.parts[1].packed, n));
+    return bytes;
+  };
   LinearCut cut{};
   // Four tasks or more for each thread, so that none waits long for the last one.
   int64_t panels = std::max<int64_t>(1, part.packed->panels() / (4 * threads));
   const bool many = rows > k.direct_rows;
-  const int64_t expanded = std::max<int64_t>(1, expanded_bytes(*part.packed, 1));
+  const int64_t expanded = std::max<int64_t>(1, largest(1));
   panels = std::min(panels, std::max<int64_t>(1, kExpandedBytes / expanded / parts));
   cut.block = panels * kPanelRows;
   cut.pass = many ? std::max(k.tile_rows, kSumBytes / (4 * parts * cut.block) / k.tile_rows * k.tile_rows)
                   : std::min(rows, kDirectPass);
-  cut.scratch = (many ? parts * round_up(expanded_bytes(*part.packed, panels), 64) : 0) +
+  cut.scratch = (many ? parts * round_up(largest(panels), 64) : 0) +
                 parts * cut.block * cut.pass * static_cast<int64_t>(sizeof(float));
   return cut;
 }

@@ -319,6 +319,33 @@ TEST_P(LinearGlu, IsGluOfTwoLinears) {
   });
 }
 
+// Gate and up of different formats, either being the one that takes more memory when it is expanded.
+TEST(Linear, GluOfTwoFormats) {
+  Random random(17);
+  const int64_t rows = 70, n = 160, k = 1024;
+  const std::vector<Format> formats = {Format::kQ4_0, Format::kBF16, Format::kQ4_K, Format::kQ8_0, Format::kQ2_K};
+  for (const Format first : formats) {
+    for (const Format second : formats) {
+      SCOPED_TRACE(std::string(format_name(first)) + " and " + std::string(format_name(second)));
+      const TestWeight gate(random, first, n, k, 0.05f), up(random, second, n, k, 0.05f);
+      Buffer x(rows, k), g(rows, n), u(rows, n), out(rows, n), unfused(rows, n);
+      x.fill_outliers(random);
+      Linear op = linear(x, gate, out);
+      op.n_parts = 2;
+      op.glu = ActivationKind::kSilu;
+      op.parts[1].weight = up.weight();
+      Linear gate_op = linear(x, gate, g), up_op = linear(x, up, u);
+      const Batch batch = test::rows_batch(static_cast<int>(rows));
+      test::for_each_kernels([&] {
+        cpu_values(gate_op, g);
+        cpu_values(up_op, u);
+        test::run_cpu(Glu{.gate = g.tensor(), .up = u.tensor(), .out = unfused.tensor(), .kind = op.glu}, batch);
+        test::expect_same_bits(cpu_values(op, out, 3), unfused.values(), "fused");
+      });
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, LinearGlu,
                          testing::Values(ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh,
                                          ActivationKind::kRelu),
