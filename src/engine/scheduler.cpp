@@ -200,8 +200,23 @@ PrefixHit Scheduler::find(const Sequence& seq) const {
   return prefix_->find(seq.prefix_root, seq.tokens, rows / pages_.page_rows());
 }
 
-// Whether there are pages for its tokens so far, with one to spare for each running seq: a seq that is let in and soon
-// preempted has cost its prompt twice.
+// Running seqs that will want another page of the group before they end.
+int Scheduler::still_growing(int group) const {
+  int growing = 0;
+  for (const Sequence* seq : running_) {
+    const int max = seq->request->max_tokens;
+    const int longest = max < 0 ? limits_.context : std::min(limits_.context, seq->n_prompt() + max);
+    const SeqPages& pages = seq->pages;
+    const int held = pages.groups.empty() ? 0
+                                          : static_cast<int>(pages.groups[static_cast<size_t>(group)].size()) -
+                                                pages.slid[static_cast<size_t>(group)];
+    growing += held < pages_.most_pages(group, longest);
+  }
+  return growing;
+}
+
+// Whether there are pages for its tokens so far, with one to spare for each running seq that grows: a seq that is let
+// in and soon preempted has cost its prompt twice.
 bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
   if (running_.empty()) return true;
   if (n_running() >= limits_.seqs) return false;
@@ -214,7 +229,7 @@ bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
       need -= hit.pages - pages_.first_page(g, hit.pages * pages_.page_rows());
       spare -= prefix_->idle_pages(hit, g);
     }
-    if (need + n_running() > spare) return false;
+    if (need + still_growing(g) > spare) return false;
   }
   return true;
 }

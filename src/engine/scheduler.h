@@ -96,6 +96,7 @@ class Scheduler {
   bool admit(Sequence& seq, Plan& plan);
   PrefixHit find(const Sequence& seq) const;
   bool has_room(const Sequence& seq, const PrefixHit& hit) const;
+  int still_growing(int group) const;
   void begin(Sequence& seq, const PrefixHit& hit, Plan& plan);
   void fork(Sequence& seq);
   bool can_fork(const Sequence& seq) const;

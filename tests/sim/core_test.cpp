@@ -119,6 +119,19 @@ TEST(Core, ChoicesShareThePromptAndDiffer) {
   EXPECT_EQ(f.core->stats().rows, 30 + 3 + 4 * 7);
 }
 
+// A cache for exactly so many whole seqs serves so many at once.
+TEST(Core, AllSeqsRunWhereAllFit) {
+  Fixture f([](Fixture& x) { x.shape.groups = {{.pages = 4 * 12}}; });
+  for (int i = 0; i < 4; ++i) f.submit(f.request(tokens_of(i, 24), 24));
+  int most = 0;
+  while (!f.core->idle()) {
+    f.step();
+    most = std::max(most, f.core->stats().running);
+  }
+  EXPECT_EQ(most, 4);
+  EXPECT_EQ(f.core->stats().preempted, 0);
+}
+
 class Odd : public TokenConstraint {
  public:
   void mask(std::span<uint32_t> words) override {
