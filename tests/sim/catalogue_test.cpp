@@ -211,17 +211,23 @@ TEST(Catalogue, Row35Cancels) {
   for (int g = 0; g < 2; ++g) EXPECT_EQ(core.pages().available(g), core.pages().total_pages(g));
 }
 
+// Two beginnings, and one request of three choices.
+std::vector<Request> few_requests() {
+  std::vector<Request> requests;
+  for (uint64_t i = 0; i < 4; ++i) {
+    requests.push_back(request_of(tokens_of(i % 2, 12 + 3 * static_cast<int>(i), 50), 8));
+    requests.back().choices = i == 3 ? 3 : 1;
+  }
+  return requests;
+}
+
 // Row 36: whichever allocation fails, from the first submission to the last token, the engine lives: the request that
 // met it is refused or ends with an error, all others are answered as ever, and nothing leaks (the sanitizers look).
 TEST(Catalogue, Row36NthAllocationFails) {
   Shape shape;
   shape.groups = {{.pages = 30}, {.pages = 12, .window = 5}};
   shape.slots = 3;
-  std::vector<Request> requests;
-  for (uint64_t i = 0; i < 4; ++i) {
-    requests.push_back(request_of(tokens_of(i % 2, 12 + 3 * static_cast<int>(i), 50), 8));
-    requests.back().choices = i == 3 ? 3 : 1;
-  }
+  const std::vector<Request> requests = few_requests();
   std::vector<std::vector<std::vector<int32_t>>> expected;
   for (const Request& r : requests) {
     expected.emplace_back();
