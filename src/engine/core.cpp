@@ -114,9 +114,7 @@ void EngineCore::make_plan() {
 void EngineCore::propose() {
   for (Sequence* seq : scheduler_.running()) {
     if (!seq->request->drafter || seq->planned || !seq->decoding()) continue;
-    const int made_left =
-        seq->request->max_tokens < 0 ? options_.limits.context : seq->request->max_tokens - seq->n_made();
-    const int most = std::min({options_.max_draft, made_left - 1, options_.limits.context - seq->n_tokens() - 1});
+    const int most = std::min(options_.max_draft, seq->longest(options_.limits.context) - seq->n_tokens() - 1);
     guard(*seq, [&] {
       seq->draft.clear();
       if (most > 0) seq->request->drafter->propose(seq->tokens, most, seq->draft);
@@ -255,24 +253,15 @@ bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
       (request.constraint && request.constraint->complete())) {
     finish = FinishReason::kStop;
-  } else if (seq.n_tokens() >= options_.limits.context ||
-             (request.max_tokens >= 0 && seq.n_made() >= request.max_tokens)) {
+  } else if (seq.n_tokens() >= seq.longest(options_.limits.context)) {
     finish = FinishReason::kLength;
   }
   if (seq.n_made() == 1) {
     stats_.prompt_tokens += seq.n_prompt();
     stats_.reused_tokens += seq.reused;
   }
-  events_.push_back({.request = seq.id - (seq.choice - request.first_choice),
-                     .choice = seq.choice - request.first_choice,
-                     .sample = std::move(result),
-                     .finish = finish,
-                     .reused = seq.n_made() == 1 ? seq.reused : 0});
-  if (finish != FinishReason::kNone) {
-    ++stats_.finished;
-    ended_.push_back(&seq);
-    seq.finished = true;
-  }
+  stats_.finished += finish != FinishReason::kNone;
+  tell(seq, std::move(result), finish);
   return finish == FinishReason::kNone;
 }
 

@@ -97,6 +97,8 @@ class EngineCore {
   void keep_state(Sequence& seq);
   void fail();
   void end(Sequence& seq, FinishReason finish);
+  void tell(Sequence& seq, SampleResult result, FinishReason finish);
+  void await_deadline(int64_t ns);
   void sweep(Plan& planned);
   void erase(Sequence& seq, Plan& planned);
   void leave_choices(Sequence& seq);

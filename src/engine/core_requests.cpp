@@ -31,10 +31,8 @@ std::string EngineCore::refusal(const Request& request) const {
   }
   if (request.max_tokens < -1) return fmt::format("max_tokens is {}", request.max_tokens);
   if (request.min_tokens < 0) return fmt::format("min_tokens is {}", request.min_tokens);
-  const int64_t longest = request.max_tokens < 0 ? context : prompt + request.max_tokens;
-  if (!pages_.can_ever_fit(static_cast<int>(std::min<int64_t>(longest, context)))) {
-    return fmt::format("{} tokens need more pages than the KV cache has", std::min<int64_t>(longest, context));
-  }
+  const int longest = longest_of(request, context);
+  if (!pages_.can_ever_fit(longest)) return fmt::format("{} tokens need more pages than the KV cache has", longest);
   for (const int32_t token : request.prompt) {
     if (token < 0 || token >= options_.vocab) {
       return fmt::format("token {} is outside the vocabulary of {}", token, options_.vocab);
@@ -61,14 +59,13 @@ std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Reque
   seq->choice = request->first_choice + choice;
   seq->request = request;
   // Most answers fit: growing a list of tokens is then no work of a step.
-  const int64_t longest = std::min<int64_t>(options_.limits.context, seq->n_prompt() + int64_t{4096});
-  const int64_t asked = request->max_tokens < 0 ? longest : int64_t{seq->n_prompt()} + request->max_tokens;
-  seq->tokens.reserve(static_cast<size_t>(std::min(longest, asked)) + 1);
+  const int most = std::min(seq->longest(options_.limits.context), seq->n_prompt() + 4096);
+  seq->tokens.reserve(static_cast<size_t>(most) + 1);
   seq->tokens = request->prompt;
-  seq->arrived_ns = options_.now_ns();
-  seq->rank = seq->arrived_ns - static_cast<int64_t>(request->priority * Scheduler::kPrioritySeconds * 1e9);
+  const int64_t now = options_.now_ns();
+  seq->rank = now - static_cast<int64_t>(request->priority * Scheduler::kPrioritySeconds * 1e9);
   if (request->queue_seconds > 0) {
-    seq->deadline_ns = seq->arrived_ns + static_cast<int64_t>(request->queue_seconds * 1e9);
+    seq->deadline_ns = now + static_cast<int64_t>(request->queue_seconds * 1e9);
   }
   seq->held_back = choice > 0;
   return seq;
@@ -110,9 +107,7 @@ Submitted EngineCore::submit(Request request, SeqId id) {
     cancel(id);
     throw;
   }
-  if (first.deadline_ns > 0) {
-    next_deadline_ns_ = next_deadline_ns_ == 0 ? first.deadline_ns : std::min(next_deadline_ns_, first.deadline_ns);
-  }
+  if (first.deadline_ns > 0) await_deadline(first.deadline_ns);
   ++stats_.submitted;
   return {.id = id, .refused = {}};
 }
@@ -127,7 +122,7 @@ bool EngineCore::cancel(SeqId request) {
     const auto choice = seqs_.find(request + c);
     if (choice == seqs_.end()) continue;
     Sequence& seq = *choice->second;
-    if (seq.choice - seq.request->first_choice != c || (of && seq.request.get() != of)) break;
+    if (seq.choice_of_request() != c || (of && seq.request.get() != of)) break;
     of = seq.request.get();
     choices = of->choices;
     erase(seq, plan());
@@ -135,6 +130,10 @@ bool EngineCore::cancel(SeqId request) {
   }
   stats_.cancelled += found;
   return found;
+}
+
+void EngineCore::await_deadline(int64_t ns) {
+  next_deadline_ns_ = next_deadline_ns_ == 0 ? ns : std::min(next_deadline_ns_, ns);
 }
 
 // Those that have waited longer than they were willing to.
@@ -154,7 +153,7 @@ void EngineCore::expire() {
       end(*seq, FinishReason::kDeadline);
       ++stats_.expired;
     } else {
-      next_deadline_ns_ = next_deadline_ns_ == 0 ? seq->deadline_ns : std::min(next_deadline_ns_, seq->deadline_ns);
+      await_deadline(seq->deadline_ns);
     }
   }
   sweep(plan());
@@ -162,12 +161,20 @@ void EngineCore::expire() {
 
 void EngineCore::end(Sequence& seq, FinishReason finish) {
   if (seq.finished) return;
-  seq.finished = true;
   stats_.errors += finish == FinishReason::kError;
-  events_.push_back({.request = seq.id - (seq.choice - seq.request->first_choice),
-                     .choice = seq.choice - seq.request->first_choice,
-                     .sample = {},
-                     .finish = finish});
+  tell(seq, {}, finish);
+}
+
+// An event of the seq; one that ends it is its last.
+void EngineCore::tell(Sequence& seq, SampleResult result, FinishReason finish) {
+  const bool first_token = result.token >= 0 && seq.n_made() == 1;
+  events_.push_back({.request = seq.id - seq.choice_of_request(),
+                     .choice = seq.choice_of_request(),
+                     .sample = std::move(result),
+                     .finish = finish,
+                     .reused = first_token ? seq.reused : 0});
+  if (finish == FinishReason::kNone) return;
+  seq.finished = true;
   ended_.push_back(&seq);
 }
 

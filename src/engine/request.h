@@ -1,6 +1,7 @@
 // What callers give the engine and what they get back. Token ids only: text never enters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,6 +73,12 @@ struct Request {
   std::function<void(int position, std::span<const float> logits)> on_logits;
   int logits_from = 0;
 };
+
+// Tokens of the longest answer with its prompt.
+inline int longest_of(const Request& request, int context) {
+  const int64_t asked = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
+  return request.max_tokens < 0 ? context : static_cast<int>(std::min<int64_t>(asked, context));
+}
 
 // Either an id, or why there is none.
 struct Submitted {

@@ -84,9 +84,7 @@ void Scheduler::clear_suspicion(Sequence& seq) {
 
 // The running step makes its last token.
 bool Scheduler::will_end(const Sequence& seq) const {
-  const int max = seq.request->max_tokens;
-  return seq.awaited > 0 &&
-         ((max >= 0 && seq.n_made() + seq.awaited >= max) || seq.n_tokens() + seq.awaited >= limits_.context);
+  return seq.awaited > 0 && seq.n_tokens() + seq.awaited >= seq.longest(limits_.context);
 }
 
 // As many of the rows as there are pages for, taken from later seqs where there is none at all.
@@ -204,13 +202,11 @@ PrefixHit Scheduler::find(const Sequence& seq) const {
 int Scheduler::still_growing(int group) const {
   int growing = 0;
   for (const Sequence* seq : running_) {
-    const int max = seq->request->max_tokens;
-    const int longest = max < 0 ? limits_.context : std::min(limits_.context, seq->n_prompt() + max);
     const SeqPages& pages = seq->pages;
     const int held = pages.groups.empty() ? 0
                                           : static_cast<int>(pages.groups[static_cast<size_t>(group)].size()) -
                                                 pages.slid[static_cast<size_t>(group)];
-    growing += held < pages_.most_pages(group, longest);
+    growing += held < pages_.most_pages(group, seq->longest(limits_.context));
   }
   return growing;
 }

@@ -34,7 +34,6 @@ struct Sequence {
   std::vector<Sequence*> followers;  // of the first choice: the others, while they live
   bool held_back = false;            // waits for the first choice to read the prompt
 
-  int64_t arrived_ns = 0;
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // 0: none
   bool running = false;     // has a slot
@@ -49,6 +48,9 @@ struct Sequence {
   int n_tokens() const { return static_cast<int>(tokens.size()); }
   int n_prompt() const { return static_cast<int>(request->prompt.size()); }
   int n_made() const { return n_tokens() - n_prompt(); }
+  // Tokens, the prompt's among them, with which it ends at the latest.
+  int longest(int context) const { return longest_of(*request, context); }
+  int choice_of_request() const { return choice - request->first_choice; }
   // Rows to compute before the next token, once the running step has ended.
   int pending() const { return n_tokens() + awaited - kv_len; }
   // Its prompt is in the cache: each step gives it a token.
