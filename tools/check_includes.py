@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "graph": ("ops", "weights"),
     "models": ("graph", "weights"),
     "engine": ("models", "graph", "comm"),
-    "serve": ("engine", "text"),
+    "serve": ("engine", "text", "files"),
 }
 FOR_ALL = ("base", "tensor")
 NOT_FOR_ALL = {"base": ("tensor",)}  # base knows nothing of tensors
@@ -32,7 +32,7 @@ TOP = "cli"
 # A header that is the interface between two folders that do not otherwise meet, and who may include it.
 SHARED_HEADERS = {
     "ops/batch.h": ("engine",),  # the flat arrays of one step: the engine fills them, ops read them
-    "ops/sample/sample.h": ("engine",),  # a launch of its own after the head: the engine fills its parameters
+    "ops/sample/sample.h": ("engine", "serve"),  # a launch of its own after the head: the engine fills its parameters
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.
@@ -42,7 +42,8 @@ LIBRARIES = {
     "histedit.h": ("cli/",),
     "pcre2.h": ("text/regex_pcre2.cpp",),
     "editline/": ("cli/",),
-    "boost/": ("files/json",),
+    "boost/": ("files/json", "serve/http"),
+    "openssl/": ("serve/http",),
     "gtest/": ("test",),
     "gmock/": ("test",),
 }

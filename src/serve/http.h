@@ -1,0 +1,133 @@
+// HTTP/1.1 for the rest of serve/: whole requests in, answers out. All that touches sockets is behind this header.
+//
+// One thread of the server's own does all input and output and calls the handlers; it never waits for anything else.
+// A handler that has work to do hands it to other threads and keeps the Responder, which any thread may use.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ingot {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;  // names in lower case
+
+// A request's first line and headers.
+struct HttpHead {
+  std::string method;  // "GET"
+  std::string path;    // of the target, as sent, without the query; begins with '/'
+  std::string query;   // what follows '?'
+  HttpHeaders headers;
+  std::string id;  // made by the server, unique in this process: "req-…"
+
+  // The first header of this name (lower case), or empty.
+  std::string_view header(std::string_view name) const;
+};
+
+struct HttpRequest {
+  HttpHead head;
+  std::string body;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  HttpHeaders headers = {};  // further ones
+  bool close = false;        // the connection ends after it
+};
+
+// Where the answer of one request goes: either send(), or start(), any number of write() and then finish() or abort().
+// Any thread; calls in order of one caller arrive in order. Once the client is gone, calls do nothing.
+class Responder {
+ public:
+  virtual ~Responder() = default;
+  virtual void send(HttpResponse response) = 0;
+  // Begins an answer whose end is not known yet; its body is the first part.
+  virtual void start(HttpResponse head) = 0;
+  virtual void write(std::string bytes) = 0;
+  virtual void finish() = 0;
+  // Cuts the connection, so that the reader sees that the answer is not whole.
+  virtual void abort() = 0;
+  // The client has gone.
+  virtual bool closed() const = 0;
+  // Bytes given and not yet taken by the kernel: what a slow reader costs.
+  virtual size_t unsent() const = 0;
+  // Called once, by the io thread, when the client goes before the answer is complete (at once where it has gone).
+  // Not called after finish(), send() or abort() were carried out.
+  virtual void on_close(std::function<void()> callback) = 0;
+};
+
+struct HttpLimits {
+  size_t header_bytes = 16 << 10;  // first line and headers: 431 (414 for a long target)
+  size_t headers = 100;
+  size_t target_bytes = 4 << 10;
+  size_t body_bytes = 4 << 20;    // 413
+  int connections = 1024;         // beyond: 503 and closed
+  double header_seconds = 10;     // 408
+  double body_seconds = 30;       // 408
+  double idle_seconds = 75;       // keep-alive
+  double write_seconds = 30;      // without progress of a write: closed
+  size_t unsent_bytes = 1 << 20;  // more than this not taken by the reader: closed
+};
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;                // 0: any free one
+  std::string unix_socket;        // a path: listens there instead
+  std::string tls_cert, tls_key;  // PEM files: TLS where both are given
+  HttpLimits limits;
+};
+
+struct HttpCallbacks {
+  // Before the body is read: an answer that ends the matter (wrong route, no key, foreign Host), or nothing.
+  std::function<std::optional<HttpResponse>(const HttpHead&)> check;
+  // The whole request. Exactly one answer must be given through the Responder.
+  std::function<void(HttpRequest, std::shared_ptr<Responder>)> handle;
+  // What the HTTP layer itself refuses (400, 408, 413, 414, 431, 501, 503 …): the body of the answer.
+  std::function<HttpResponse(int status, std::string_view why)> refusal;
+};
+
+struct HttpCounters {
+  int64_t accepted = 0, refused = 0;       // connections
+  int64_t open = 0;                        // now
+  int64_t requests = 0, bad_requests = 0;  // the latter: refused by this layer
+  int64_t timeouts = 0, stalled = 0;       // headers or body too slow; readers too slow
+  int64_t bytes_in = 0, bytes_out = 0;
+};
+
+class HttpServer {
+ public:
+  // Binds, so that address() is known; accepts nothing yet. Throws Error with the address and the reason.
+  HttpServer(const HttpOptions& options, HttpCallbacks callbacks);
+  // Closes everything at once.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // "http://127.0.0.1:8080", "https://…" or "unix:/path".
+  std::string address() const;
+  int port() const;
+
+  // Accepts and serves until stop(); the calling thread becomes the io thread.
+  void run();
+  // Any thread, and signal-safe is not required: run() returns soon; open connections are closed.
+  void stop();
+  // Any thread: no new connections are taken; those that are open end after the answers under way, idle ones at once.
+  void close_listener();
+  // Runs `body` on the io thread, after `seconds`. Any thread. Dropped when the server ends first.
+  void post(std::function<void()> body, double seconds = 0);
+
+  HttpCounters counters() const;  // any thread
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ingot

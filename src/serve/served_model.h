@@ -1,0 +1,37 @@
+// The model as the server's handlers use it: names, tokenizer, template, limits. Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "text/chat_template.h"
+#include "text/prompt.h"
+#include "text/tokenizer.h"
+
+namespace ingot {
+
+struct ServedModel {
+  std::string name;                  // as /v1/models says it; requests may leave it out or give any of `aliases`
+  std::vector<std::string> aliases;  // further names that requests may use
+  int64_t created = 0;               // unix time
+
+  Engine* engine = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  TemplateSource source;
+  std::shared_ptr<const ChatTemplate> chat;       // none: the model has no template
+  std::shared_ptr<const ChatTemplate> tool_chat;  // for requests with tools; may equal `chat`
+  SamplingParams sampling;                        // the model's own defaults
+  std::vector<Token> end_tokens;
+  int context = 0;     // positions of the prompt and the answer together
+  int vocab = 0;       // logits of the head
+  int hidden = 0;      // size of an embedding
+  std::string format;  // of the weights, for people
+
+  bool answers_to(std::string_view asked) const;
+};
+
+}  // namespace ingot
