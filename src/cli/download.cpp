@@ -147,7 +147,7 @@ class Fetcher {
 
   void fetch_rest() {
     if (what_.size >= 0 && part_.size() > static_cast<uint64_t>(what_.size)) restart();
-    HttpRequest request{.url = what_.url, .offset = part_.size()};
+    HttpGet request{.url = what_.url, .offset = part_.size()};
     bool first = true;
     request.sink = [&](const HttpReply& reply, std::string_view piece) {
       if (first) begin(reply, request.offset);

@@ -86,7 +86,7 @@ std::string url_encode(std::string_view text, bool keep_slash) {
 // What the callbacks of one hop share. Callbacks are called from C: they must not throw.
 struct HttpClient::Transfer {
   CURL* curl;
-  const HttpRequest& request;
+  const HttpGet& request;
   const HttpReply& earlier;  // the hop before
   HttpReply reply = {};
   size_t header_bytes = 0;
@@ -161,7 +161,7 @@ void HttpClient::check_redirect(const std::string& from, const std::string& to) 
 }
 
 // Fills `reply` with the answer of one address. False when there is none: `problem` and `outcome` say why.
-bool HttpClient::one_hop(const HttpRequest& request, const std::string& url, HttpReply& reply, std::string& problem,
+bool HttpClient::one_hop(const HttpGet& request, const std::string& url, HttpReply& reply, std::string& problem,
                          Outcome& outcome) {
   CURL* curl = curl_;
   curl_easy_reset(curl);  // keeps the open connections
@@ -209,7 +209,7 @@ bool HttpClient::one_hop(const HttpRequest& request, const std::string& url, Htt
 }
 
 // One try of the request with all its redirects.
-HttpReply HttpClient::follow(const HttpRequest& request, std::string& problem, Outcome& outcome) {
+HttpReply HttpClient::follow(const HttpGet& request, std::string& problem, Outcome& outcome) {
   HttpReply reply;
   std::string url = request.url;
   for (int hop = 0; hop <= kMaxRedirects; ++hop) {
@@ -230,7 +230,7 @@ HttpReply HttpClient::follow(const HttpRequest& request, std::string& problem, O
   throw Error("[pull] {} redirects more than {} times", request.url, kMaxRedirects);
 }
 
-HttpReply HttpClient::get(const HttpRequest& request) {
+HttpReply HttpClient::get(const HttpGet& request) {
   for (int attempt = 0;; ++attempt) {
     std::string problem;
     Outcome outcome = Outcome::kDone;

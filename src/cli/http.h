@@ -20,7 +20,7 @@ struct HttpReply {
   std::string header(const std::string& name) const;
 };
 
-struct HttpRequest {
+struct HttpGet {
   std::string url;
   uint64_t offset = 0;         // > 0: asks for the bytes from there on
   size_t max_body = 16 << 20;  // of `body`; more throws Error
@@ -41,7 +41,7 @@ class HttpClient {
   // One GET. Waits and tries again on 408, 429 and 5xx (Retry-After is honoured up to five minutes) and when
   // the connection breaks before the body began. Any other status is returned. Throws Error when no
   // answer can be had, Broken when the body broke off, Interrupted on Ctrl-C.
-  HttpReply get(const HttpRequest& request);
+  HttpReply get(const HttpGet& request);
 
   // The body broke off after it had begun, for the reason given: a caller with a sink may ask for the rest.
   struct Broken {
@@ -57,8 +57,8 @@ class HttpClient {
   struct Transfer;
   enum class Outcome { kDone, kRetry, kRefused };
 
-  HttpReply follow(const HttpRequest& request, std::string& problem, Outcome& outcome);
-  bool one_hop(const HttpRequest& request, const std::string& url, HttpReply& reply, std::string& problem,
+  HttpReply follow(const HttpGet& request, std::string& problem, Outcome& outcome);
+  bool one_hop(const HttpGet& request, const std::string& url, HttpReply& reply, std::string& problem,
                Outcome& outcome);
   void check_redirect(const std::string& from, const std::string& to) const;
 
