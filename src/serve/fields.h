@@ -1,0 +1,109 @@
+// The one table of every field of every endpoint: type, range, limit, default and what becomes of it. Requests are
+// checked against it, /v1/limits and /openapi.json are written from it, and the tests walk it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "files/json.h"
+#include "serve/api_error.h"
+
+namespace ingot {
+
+// What a value may be: several bits where a field takes several kinds.
+enum FieldKind : unsigned {
+  kBool = 1,
+  kInteger = 2,
+  kNumber = 4,
+  kString = 8,
+  kArray = 16,
+  kObject = 32,
+};
+
+enum class FieldEffect : uint8_t {
+  kHonoured,
+  kRefused,  // 400 by name, but where the value is null, false or empty: what clients send for "not wanted"
+  kIgnored,  // accepted without effect
+};
+
+struct FieldTable;
+
+// One member of a request's object, or of an object within it.
+struct Field {
+  const char* name;
+  unsigned kinds;  // FieldKind bits; null is always taken as absent, but where `required` is set
+  const char* text;
+  FieldEffect effect = FieldEffect::kHonoured;
+  bool required = false;
+  double low = 0, high = 0;        // of kInteger and kNumber, both included
+  size_t max_length = 0;           // bytes of a string, items of an array, members of an object; 0: the body's limit
+  size_t min_length = 0;           // likewise
+  const char* values = nullptr;    // of a string: the words it may be, "auto|default"; none: any text
+  const char* fallback = nullptr;  // as JSON; none: absent means not used, or as `text` says
+  unsigned items = 0;              // of an array: kinds of its items; 0: any, the reader checks them
+  size_t item_max_length = 0;      // bytes of a string among them, items of an array
+  const FieldTable* members = nullptr;  // of an object, and of the objects among an array's items; none: any, the
+                                        // reader checks them
+};
+
+struct FieldTable {
+  const char* name;  // "ChatRequest": the schema's name in /openapi.json
+  std::span<const Field> fields;
+  bool open = false;  // members that are not listed are passed over; otherwise each is refused by its name
+};
+
+// What takes a JSON body.
+struct Endpoint {
+  const char* path;
+  const char* summary;
+  const FieldTable* body;
+};
+std::span<const Endpoint> endpoints();
+
+extern const FieldTable kChatFields, kCompletionFields, kMessagesFields, kCountTokensFields, kEmbeddingFields,
+    kTokenizeFields, kDetokenizeFields;
+
+// Limits that belong to no single field.
+inline constexpr size_t kMaxBodyDepth = 64;
+inline constexpr size_t kMaxBodyValues = 1 << 18;
+inline constexpr int kMaxChoices = 128;  // prompts × n
+
+// The body of a request as an object whose members the table allows. Throws ApiError 400 with the path of the field.
+Json read_body(std::string_view body, const FieldTable& table);
+// The second half of it. `path` is what stands before the members' names: "messages[0].".
+void check_fields(const JsonObject& object, const FieldTable& table, const std::string& path = {});
+
+// The members of an object that check_fields let through. Null is absent. REQUIRES: names are in the table and asked
+// for as a kind that it has.
+class Fields {
+ public:
+  Fields(const JsonObject& object, const FieldTable& table, std::string path = {})
+      : object_(object), table_(table), path_(std::move(path)) {}
+
+  const Json* value(const char* name) const;  // none: absent or null
+  std::optional<bool> boolean(const char* name) const;
+  std::optional<int64_t> integer(const char* name) const;
+  std::optional<double> number(const char* name) const;
+  std::optional<std::string> string(const char* name) const;
+  const JsonArray* array(const char* name) const;
+  const JsonObject* object(const char* name) const;
+
+  // "messages[0].content", for errors.
+  std::string path(std::string_view name) const { return path_ + std::string(name); }
+
+ private:
+  const JsonObject& object_;
+  const FieldTable& table_;
+  std::string path_;
+};
+
+// An integer, however JSON has it (4 or 4.0); empty where it is none or beyond 64 bits.
+std::optional<int64_t> exact_integer(const Json& value);
+
+// Of /v1/limits: each endpoint's fields with type, range, limits, default and effect.
+JsonObject field_limits();
+
+}  // namespace ingot
