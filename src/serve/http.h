@@ -23,7 +23,8 @@ struct HttpHead {
   std::string path;    // of the target, as sent, without the query; begins with '/'
   std::string query;   // what follows '?'
   HttpHeaders headers;
-  std::string id;  // made by the server, unique in this process: "req-…"
+  std::string id;      // made by the server, unique in this process: "req-…"
+  std::string tenant;  // the name of its key, set before a handler sees it; empty where the server has no keys
 
   // The first header of this name (lower case), or empty.
   std::string_view header(std::string_view name) const;

@@ -1,0 +1,38 @@
+// What the handlers of all routes share. Made once by the server; outlives every request.
+#pragma once
+
+#include <atomic>
+
+#include "serve/api_error.h"
+#include "serve/http.h"
+#include "serve/keys.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/served_model.h"
+#include "serve/workers.h"
+
+namespace ingot {
+
+// Handlers run on a worker's thread and answer through the Responder, then or later. A handler may throw ApiError (the
+// answer), or anything else (500) before it has started an answer.
+//
+// The server wraps the Responder: it counts statuses and request_seconds, writes the log's line, gives the key's place
+// back when the answer ends, and ends answers that outlast the drain (on_close is called then too, so that the engine
+// stops). Handlers record all else in `metrics`, set Request::tenant to head.tenant, and charge the tokens.
+struct ServeContext {
+  const ServedModel& model;
+  Workers& workers;
+  Metrics& metrics;
+  Keys& keys;
+  Log& log;
+  HttpLimits http_limits = {};
+  std::atomic<bool> draining{false};  // no new request is taken any more
+
+  Engine& engine() const { return *model.engine; }
+  // The request's tokens, for the limit of its key.
+  void charge(const HttpHead& head, int64_t tokens) {
+    if (!head.tenant.empty()) keys.charge(head.tenant, tokens);
+  }
+};
+
+}  // namespace ingot
