@@ -1,0 +1,93 @@
+// What a model writes, taken apart while it comes: its reasoning, the text for the reader, and calls of tools.
+//
+// However the text is cut into pushes, the parts are the same once neighbours of one kind are joined. No text is lost:
+// what looked like a call and is none comes out as text, letter by letter. Only white space around reasoning and calls
+// is dropped, and the marks that enclose them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace ingot {
+
+// How a model writes calls of tools.
+enum class ToolForm : uint8_t {
+  kNone,     // its template has no place for tools
+  kHermes,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>: Hermes, Qwen, Granite 4
+  kLlama3,   // {"name": …, "parameters": {…}} as the whole answer, or after <|python_tag|>
+  kMistral,  // [TOOL_CALLS] [{"name": …, "arguments": {…}}, …], or [TOOL_CALLS]name[ARGS]{…}
+  kOther,    // it has tools in a form that is not read here: requests with tools are refused
+};
+
+// As its chat template tells.
+ToolForm tool_form(std::string_view template_source);
+// "hermes", …, for people.
+std::string_view tool_form_name(ToolForm form);
+// The template has the model reason between <think> and </think>.
+bool has_reasoning(std::string_view template_source);
+
+// What is searched for in one answer.
+struct AnswerForm {
+  ToolForm tools = ToolForm::kNone;     // kNone and kOther: calls are not searched for
+  std::vector<std::string> tool_names;  // of the request; what is not marked as a call is one only if it names one
+  bool reasoning = false;
+  bool opened = false;    // the prompt ends with <think>: the answer begins inside
+  bool one_call = false;  // complete() after the first
+};
+
+// The rendered prompt ends with <think>.
+bool opens_reasoning(std::string_view prompt);
+
+// Control tokens whose text the parser must see, as far as the model has them: a decoder that hides control tokens
+// must write these. Empty where nothing is searched for.
+struct MarkToken {
+  Token id;
+  std::string text;  // "[TOOL_CALLS]"
+};
+std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm& form);
+
+struct AnswerPart {
+  enum class Kind : uint8_t {
+    kText,
+    kReasoning,
+    kCallBegin,      // `text` is the tool's name
+    kCallArguments,  // `text` is the next piece of the arguments' JSON; a call may have none, one or many
+    kCallEnd,        // its arguments are whole
+  };
+  Kind kind = Kind::kText;
+  std::string text;
+  int index = -1;  // of calls: 0, 1, …
+  std::string id;  // of kCallBegin: "call_…", or nine letters and digits where the model's template wants such
+
+  bool operator==(const AnswerPart&) const = default;
+};
+
+// One choice's answer. One thread at a time.
+class AnswerParser {
+ public:
+  // Ids of calls are made from `id_seed`, which should differ between answers.
+  AnswerParser(AnswerForm form, uint64_t id_seed);
+  ~AnswerParser();
+  AnswerParser(AnswerParser&&) noexcept;
+  AnswerParser& operator=(AnswerParser&&) noexcept;
+
+  // The next text, whole characters. Parts are never empty but for kCallEnd.
+  std::vector<AnswerPart> push(std::string_view text);
+  // No more text comes: what was held back. A call that is not whole stays without kCallEnd.
+  std::vector<AnswerPart> finish();
+
+  int n_calls() const;
+  // One call was asked for and is whole: the rest of the answer is not wanted.
+  bool complete() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ingot
