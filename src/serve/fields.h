@@ -38,13 +38,15 @@ struct Field {
   const char* text;
   FieldEffect effect = FieldEffect::kHonoured;
   bool required = false;
-  double low = 0, high = 0;        // of kInteger and kNumber, both included
-  size_t max_length = 0;           // bytes of a string, items of an array, members of an object; 0: the body's limit
-  size_t min_length = 0;           // likewise
-  const char* values = nullptr;    // of a string: the words it may be, "auto|default"; none: any text
-  const char* fallback = nullptr;  // as JSON; none: absent means not used, or as `text` says
-  unsigned items = 0;              // of an array: kinds of its items; 0: any, the reader checks them
-  size_t item_max_length = 0;      // bytes of a string among them, items of an array
+  double low = 0, high = 0;             // of kInteger and kNumber, both included
+  size_t max_length = 0;                // characters of a string; 0: as many as the body may have
+  size_t min_length = 0;                // likewise
+  size_t max_items = 0;                 // items of an array, members of an object; 0: as many as the body may have
+  size_t min_items = 0;                 // of an array
+  const char* values = nullptr;         // of a string: the words it may be, "auto|default"; none: any text
+  const char* fallback = nullptr;       // as JSON; none: absent means not used, or as `text` says
+  unsigned items = 0;                   // of an array: kinds of its items; 0: any, the reader checks them
+  size_t item_max_length = 0;           // characters of a string among them
   const FieldTable* members = nullptr;  // of an object, and of the objects among an array's items; none: any, the
                                         // reader checks them
 };
