@@ -25,9 +25,9 @@ struct KeyLimits {
 };
 
 struct KeyOptions {
-  std::string file;               // lines `NAME KEY [concurrency=N] [tpm=N]`, # begins a comment; empty: none
-  std::vector<std::string> keys;  // further ones, of the environment or the command line; named "default"
-  std::function<double()> now;    // seconds, for tests; the steady clock where empty
+  std::string file = {};               // lines `NAME KEY [concurrency=N] [tpm=N]`, # begins a comment; empty: none
+  std::vector<std::string> keys = {};  // further ones, of the environment or the command line; named "default"
+  std::function<double()> now = {};    // seconds, for tests; the steady clock where empty
 };
 
 // Any thread. A key is kept as a salted digest and compared in constant time; keys of the same name share its limits,

@@ -16,7 +16,7 @@
 namespace ingot {
 
 struct LogOptions {
-  std::string path;                        // "": stderr; "off": nowhere; else a file that is appended to
+  std::string path = {};                   // "": stderr; "off": nowhere; else a file that is appended to
   bool json = false;                       // lines of JSON
   int64_t max_bytes = int64_t{256} << 20;  // of the file: beyond it lines are dropped and counted; 0: no limit
 };
@@ -28,7 +28,7 @@ class Log {
  public:
   // Opens the file. Throws Error.
   explicit Log(const LogOptions& options = {.path = "off"});
-  // Writes what waits, for at most a second.
+  // Writes what waits; what a stuck reader of stderr does not take is dropped after a second.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -49,12 +49,14 @@ class Log {
 
   std::string line(LogLevel level, std::string_view event, const JsonObject& fields) const;
   void loop();
-  bool put(std::string_view lines);
+  bool put(std::string_view text);
+  bool writable();
 
   const LogOptions options_;
   int fd_ = -1;
   int64_t bytes_ = 0;  // of the file
   bool is_file_ = false;
+  bool stuck_ = false;  // the reader of stderr takes nothing
   std::mutex mutex_;
   std::condition_variable wake_, written_;
   std::deque<std::string> lines_;

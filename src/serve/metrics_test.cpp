@@ -1,0 +1,91 @@
+#include "serve/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace ingot {
+namespace {
+
+std::map<std::string, double> series(const std::string& text) {
+  std::map<std::string, double> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const size_t space = line.rfind(' ');
+    EXPECT_TRUE(found.emplace(line.substr(0, space), std::stod(line.substr(space + 1))).second) << line;
+  }
+  return found;
+}
+
+TEST(Metrics, HistogramsAreCumulativeAndTheirBoundsInclusive) {
+  Metrics metrics;
+  for (const double value : {0.005, 0.0051, 3.0, 1e9}) metrics.queue_seconds.observe(value);
+  const auto found = series(metrics.text({}));
+  EXPECT_EQ(found.at("ingot_queue_seconds_bucket{le=\"0.005\"}"), 1);
+  EXPECT_EQ(found.at("ingot_queue_seconds_bucket{le=\"0.01\"}"), 2);
+  EXPECT_EQ(found.at("ingot_queue_seconds_bucket{le=\"2.5\"}"), 2);
+  EXPECT_EQ(found.at("ingot_queue_seconds_bucket{le=\"5\"}"), 3);
+  EXPECT_EQ(found.at("ingot_queue_seconds_bucket{le=\"+Inf\"}"), 4);
+  EXPECT_EQ(found.at("ingot_queue_seconds_count"), 4);
+  EXPECT_NEAR(found.at("ingot_queue_seconds_sum"), 1e9 + 3.0101, 1e-3);
+}
+
+TEST(Metrics, NothingAClientSendsMakesASeries) {
+  Metrics metrics({"/a", "/b"});
+  const size_t before = series(metrics.text({})).size();
+  for (int i = 0; i < 1000; ++i) metrics.answered("/x" + std::to_string(i), 404);
+  metrics.answered("/b", 200);
+  metrics.answered("/b", 999);
+  const auto found = series(metrics.text({}));
+  EXPECT_EQ(found.size(), before);
+  EXPECT_LE(found.size(), 500u);
+  EXPECT_EQ(found.at("ingot_answers_total{route=\"other\",status=\"4xx\"}"), 1000);
+  EXPECT_EQ(found.at("ingot_answers_total{route=\"/b\",status=\"2xx\"}"), 1);
+  EXPECT_EQ(found.at("ingot_answers_total{route=\"/b\",status=\"5xx\"}"), 1);
+}
+
+TEST(Metrics, CountsReasons) {
+  Metrics metrics;
+  metrics.rejected(Rejected::kInternalError);
+  metrics.finished(FinishReason::kDeadline);
+  metrics.finished(FinishReason::kStop);
+  const auto found = series(metrics.text({}));
+  EXPECT_EQ(found.at("ingot_rejected_total{reason=\"internal_error\"}"), 1);
+  EXPECT_EQ(found.at("ingot_finished_total{reason=\"deadline\"}"), 1);
+  EXPECT_EQ(found.at("ingot_finished_total{reason=\"stop\"}"), 1);
+  EXPECT_EQ(found.at("ingot_finished_total{reason=\"length\"}"), 0);
+}
+
+TEST(Metrics, EverySeriesHasHelpAndAType) {
+  const std::string text = Metrics().text({});
+  std::set<std::string> declared;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# TYPE ")) {
+      const std::string name = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(declared.insert(name).second) << name;
+      EXPECT_EQ(line.ends_with(" counter"), name.ends_with("_total")) << line;
+    }
+  }
+  for (const auto& [name, value] : series(text)) {
+    std::string base = name.substr(0, name.find('{'));
+    for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
+      if (base.ends_with(suffix) && !declared.contains(base)) base.resize(base.size() - suffix.size());
+    }
+    EXPECT_TRUE(declared.contains(base)) << name;
+  }
+}
+
+TEST(Metrics, TellsOfTheProcess) {
+  const auto found = series(Metrics().text({}));
+  EXPECT_GT(found.at("process_resident_memory_bytes"), 1 << 20);
+  EXPECT_GE(found.at("process_threads"), 1);
+  EXPECT_GE(found.at("process_open_fds"), 1);
+  EXPECT_GT(found.at("process_start_time_seconds"), 1.6e9);
+}
+
+}  // namespace
+}  // namespace ingot

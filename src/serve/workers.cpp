@@ -1,0 +1,106 @@
+#include "serve/workers.h"
+
+#include <utility>
+
+namespace ingot {
+
+Workers::Workers(int threads, size_t max_jobs) : max_jobs_(max_jobs) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool Workers::post(std::function<void()> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.size() >= max_jobs_) return false;
+    jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void Workers::post_first(std::function<void()> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    urgent_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+size_t Workers::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return jobs_.size() + urgent_.size();
+}
+
+void Workers::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stop_ || !urgent_.empty() || !jobs_.empty(); });
+    if (stop_) return;
+    std::deque<std::function<void()>>& queue = urgent_.empty() ? jobs_ : urgent_;
+    std::function<void()> job = std::move(queue.front());
+    queue.pop_front();
+    lock.unlock();
+    try {
+      job();
+    } catch (...) {
+      ++failed_;
+    }
+    job = nullptr;  // what it holds may take the lock when it goes
+    lock.lock();
+  }
+}
+
+struct Strand::State {
+  explicit State(Workers& w) : workers(w) {}
+  Workers& workers;
+  std::mutex mutex;
+  std::deque<std::function<void()>> jobs;
+  bool scheduled = false;  // a worker has it, or will
+};
+
+Strand::Strand(Workers& workers) : state_(std::make_shared<State>(workers)) {}
+
+void Strand::post(std::function<void()> job) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->jobs.push_back(std::move(job));
+    if (std::exchange(state_->scheduled, true)) return;
+  }
+  state_->workers.post_first([state = state_] { drain(state); });
+}
+
+void Strand::drain(const std::shared_ptr<State>& state) {
+  // What came up to now, and no more, so that a busy request shares the workers with the others.
+  std::deque<std::function<void()>> jobs;
+  {
+    const std::lock_guard lock(state->mutex);
+    jobs.swap(state->jobs);
+  }
+  for (std::function<void()>& job : jobs) {
+    try {
+      job();
+    } catch (...) {
+      ++state->workers.failed_;
+    }
+    job = nullptr;
+  }
+  {
+    const std::lock_guard lock(state->mutex);
+    if (state->jobs.empty()) {
+      state->scheduled = false;
+      return;
+    }
+  }
+  state->workers.post_first([state] { drain(state); });
+}
+
+}  // namespace ingot
