@@ -44,7 +44,8 @@ struct HttpResponse {
 };
 
 // Where the answer of one request goes: either send(), or start(), any number of write() and then finish() or abort().
-// Any thread; calls in order of one caller arrive in order. Once the client is gone, calls do nothing.
+// Any thread, also after the server has ended; calls in order of one caller arrive in order. Once the client is gone or
+// the answer is complete, calls do nothing. One that is dropped without an answer is answered for with 500, or cut off.
 class Responder {
  public:
   virtual ~Responder() = default;
@@ -53,14 +54,14 @@ class Responder {
   virtual void start(HttpResponse head) = 0;
   virtual void write(std::string bytes) = 0;
   virtual void finish() = 0;
-  // Cuts the connection, so that the reader sees that the answer is not whole.
+  // Cuts the connection after what was written, so that the reader sees that the answer is not whole.
   virtual void abort() = 0;
   // The client has gone.
   virtual bool closed() const = 0;
   // Bytes given and not yet taken by the kernel: what a slow reader costs.
   virtual size_t unsent() const = 0;
-  // Called once, by the io thread, when the client goes before the answer is complete (at once where it has gone).
-  // Not called after finish(), send() or abort() were carried out.
+  // Called once, by the io thread, when the client goes before the answer is complete (soon where it has gone; by the
+  // caller where the server has ended). Not called after finish(), send() or abort(). Several may be given.
   virtual void on_close(std::function<void()> callback) = 0;
 };
 
@@ -68,13 +69,14 @@ struct HttpLimits {
   size_t header_bytes = 16 << 10;  // first line and headers: 431 (414 for a long target)
   size_t headers = 100;
   size_t target_bytes = 4 << 10;
-  size_t body_bytes = 4 << 20;    // 413
-  int connections = 1024;         // beyond: 503 and closed
-  double header_seconds = 10;     // 408
-  double body_seconds = 30;       // 408
-  double idle_seconds = 75;       // keep-alive
-  double write_seconds = 30;      // without progress of a write: closed
-  size_t unsent_bytes = 1 << 20;  // more than this not taken by the reader: closed
+  size_t body_bytes = 4 << 20;      // 413
+  size_t bodies_bytes = 128 << 20;  // of all bodies being read, together: 503
+  int connections = 1024;           // beyond: 503 and closed
+  double header_seconds = 10;       // 408
+  double body_seconds = 30;         // 408
+  double idle_seconds = 75;         // before the first byte of a request
+  double write_seconds = 30;        // without progress of a write: closed
+  size_t unsent_bytes = 1 << 20;    // more than this not taken by the reader: closed
 };
 
 struct HttpOptions {
@@ -104,9 +106,10 @@ struct HttpCounters {
 
 class HttpServer {
  public:
-  // Binds, so that address() is known; accepts nothing yet. Throws Error with the address and the reason.
+  // Binds and listens, so that address() is known; accepts nothing yet: who connects waits. Throws Error with the
+  // address and the reason.
   HttpServer(const HttpOptions& options, HttpCallbacks callbacks);
-  // Closes everything at once.
+  // Closes everything at once. REQUIRES: run() has returned or was not called.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -115,7 +118,8 @@ class HttpServer {
   std::string address() const;
   int port() const;
 
-  // Accepts and serves until stop(); the calling thread becomes the io thread.
+  // Accepts and serves until stop(); the calling thread becomes the io thread. Once in a server's life. When it returns
+  // all connections are closed and whoever answered has been told.
   void run();
   // Any thread, and signal-safe is not required: run() returns soon; open connections are closed.
   void stop();
