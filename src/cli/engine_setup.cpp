@@ -9,8 +9,11 @@
 namespace ingot {
 
 ModelOptions model_options(const CommonOptions& common, const EngineSetup& setup) {
-  ModelOptions options{
-      .context = setup.context, .keep_hidden = setup.keep_hidden, .kv = setup.kv, .fuse_off = setup.fuse_off};
+  ModelOptions options{.context = setup.context,
+                       .keep_hidden = setup.keep_hidden,
+                       .keep_last = setup.keep_last,
+                       .kv = setup.kv,
+                       .fuse_off = setup.fuse_off};
   if (common.ref) options.fuse_off = {"all"};
   return options;
 }
@@ -28,7 +31,8 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
                                                        .kv_bytes = setup.kv_bytes,
                                                        .gap_ms = setup.gap_ms,
                                                        .max_waiting = setup.max_waiting,
-                                                       .kernels = common.ref ? Kernels::kRef : Kernels::kFast});
+                                                       .kernels = common.ref ? Kernels::kRef : Kernels::kFast,
+                                                       .on_step = setup.on_step});
   return open;
 }
 

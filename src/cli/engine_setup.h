@@ -1,6 +1,7 @@
 // A model and the engine that runs it, opened the same way by every command.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,7 +21,9 @@ struct EngineSetup {
   int64_t kv_bytes = 0;  // 0: enough for `seqs` whole contexts
   double gap_ms = 0;     // 0: no target
   int max_waiting = 1 << 20;
-  bool keep_hidden = false;
+  std::function<void(const StepFacts&)> on_step = {};
+  bool keep_hidden = false;  // of every layer
+  bool keep_last = false;    // of the last one alone: requests may ask for it (Request::on_hidden)
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};
 };

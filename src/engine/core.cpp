@@ -87,9 +87,14 @@ std::span<Event> EngineCore::step() {
     fail();
   }
   ++stats_.steps;
+  last_step_ = {.seconds = 1e-9 * static_cast<double>(ended - launched),
+                .rows = plan().rows,
+                .prompt_rows = plan().prompt_rows,
+                .seqs = static_cast<int>(plan().items.size())};
   plan().clear();
   current_ = 1 - current_;
-  stats_.step_seconds = 1e-9 * static_cast<double>(ended - launched);
+  stats_.step_seconds = last_step_.seconds;
+  stats_.busy_seconds += last_step_.seconds;
   stats_.own_seconds = 1e-9 * static_cast<double>(launched - begun + options_.now_ns() - ended);
   return events_;
 }
@@ -135,8 +140,10 @@ bool EngineCore::launch() {
   } catch (const std::bad_alloc&) {
     return false;
   }
+  const int64_t now = options_.now_ns();
   for (Plan::Item& item : plan().items) {
     Sequence& seq = *item.seq;
+    if (seq.began_ns == 0) seq.began_ns = now;
     seq.kv_len += item.rows;
     seq.awaited = item.samples > 0 ? 1 : 0;
     seq.planned = false;
@@ -174,10 +181,15 @@ void EngineCore::collect() {
     result += static_cast<size_t>(item.samples);
   }
   const StepWork& work = works_[current_];
-  for (size_t i = 0; i < work.logits.size(); ++i) {
-    if (!work.threw[i]) continue;
-    const int s = work.batch.seq[static_cast<size_t>(work.logits[i].row)];
+  const auto end_owner = [&](int row) {
+    const int s = work.batch.seq[static_cast<size_t>(row)];
     end(*plan().items[static_cast<size_t>(s)].seq, FinishReason::kError);
+  };
+  for (size_t i = 0; i < work.logits.size(); ++i) {
+    if (work.threw[i]) end_owner(work.logits[i].row);
+  }
+  for (const HiddenRow& row : work.hidden) {
+    if (row.threw) end_owner(row.row);
   }
   sweep(next_plan());
 }

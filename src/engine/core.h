@@ -33,8 +33,17 @@ struct CoreOptions {
   uint64_t hash_key = 0;
   int hash_bits = 64;
   bool has_state = false;           // the model has recurrent state
+  bool has_hidden = false;          // the model keeps its last hidden state
   int snapshots = 0;                // states that the prefix cache may keep
   std::function<int64_t()> now_ns;  // the clock; the steady clock where empty
+};
+
+// One step that ran.
+struct StepFacts {
+  double seconds = 0;  // of the model
+  int rows = 0;
+  int prompt_rows = 0;  // of them, rows of prompts
+  int seqs = 0;
 };
 
 // Counted since the start, but for the last group.
@@ -48,11 +57,14 @@ struct EngineStats {
   int64_t preempted = 0, evicted = 0;
   int64_t submitted = 0, refused = 0, busy = 0;
   int64_t finished = 0, cancelled = 0, errors = 0, expired = 0;
+  int64_t stopped = 0;      // single choices that their caller had enough of
+  double busy_seconds = 0;  // of all steps
   double step_seconds = 0;  // of the last step
   double own_seconds = 0;   // of it, when the model did not run
 
   int running = 0, waiting = 0;
   int64_t pages = 0, free_pages = 0, cached_pages = 0;
+  int64_t kv_bytes = 0;  // of the KV cache; 0 in the stats of a core, which knows pages alone
 };
 
 class EngineCore {
@@ -62,12 +74,15 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  // Choice c gets the id `id` + c, which no other has; -1: the next of the core's own, from 1 on.
-  Submitted submit(Request request, SeqId id = -1);
+  // Choice c gets the id `id` + c, which no other has; -1: the next of the core's own, from 1 on. It waits since
+  // `came_ns` of the core's clock; 0: since now.
+  Submitted submit(Request request, SeqId id = -1, int64_t came_ns = 0);
   // Why the request can never be served; empty where it can. Any thread may ask.
   std::string refusal(const Request& request) const;
   // The request ends at once; no event is made. False where there is none of this id.
   bool cancel(SeqId request);
+  // The same for one choice of it.
+  bool cancel(SeqId request, int choice);
 
   // One step of all seqs that the scheduler picks. The events are valid until the next step.
   std::span<Event> step();
@@ -78,13 +93,16 @@ class EngineCore {
 
   bool idle() const { return seqs_.empty(); }
   EngineStats stats() const;
+  int64_t n_steps() const { return stats_.steps; }
+  const StepFacts& last_step() const { return last_step_; }  // REQUIRES: n_steps() > 0
   const CoreOptions& options() const { return options_; }
   const Scheduler& scheduler() const { return scheduler_; }
   const KvPages& pages() const { return pages_; }
   const PrefixCache* prefix() const { return prefix_.get(); }
 
  private:
-  std::unique_ptr<Sequence> make_seq(const std::shared_ptr<const Request>& request, SeqId id, int choice);
+  std::unique_ptr<Sequence> make_seq(const std::shared_ptr<const Request>& request, SeqId id, int choice,
+                                     int64_t came_ns);
   void expire();
   void propose();
   void make_plan();
@@ -128,6 +146,7 @@ class EngineCore {
   std::vector<Event> events_;
   std::vector<Sequence*> ended_;  // to be erased by sweep()
   EngineStats stats_;
+  StepFacts last_step_;
   int64_t next_deadline_ns_ = 0;
   SeqId next_id_ = 1;
 };

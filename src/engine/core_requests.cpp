@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "engine/core.h"
@@ -50,10 +51,15 @@ std::string EngineCore::refusal(const Request& request) const {
   if (request.constraint && request.choices > 1) return "a constraint serves one choice";
   if (request.on_logits && request.choices > 1) return "logits are reported of one choice";
   if (request.drafter && request.on_logits) return "logits of guesses are not reported: no drafter with on_logits";
+  if (request.on_hidden && !options_.has_hidden) return "the model does not keep its hidden state";
+  if (request.on_hidden && request.choices > 1) return "hidden states are reported of one choice";
+  if (request.on_hidden && request.drafter)
+    return "hidden states of guesses are not reported: no drafter with on_hidden";
   return check_sampling(request.sampling, options_.vocab);
 }
 
-std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Request>& request, SeqId id, int choice) {
+std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Request>& request, SeqId id, int choice,
+                                               int64_t came_ns) {
   auto seq = std::make_unique<Sequence>();
   seq->id = id + choice;
   seq->choice = request->first_choice + choice;
@@ -62,16 +68,16 @@ std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Reque
   const int most = std::min(seq->longest(options_.limits.context), seq->n_prompt() + 4096);
   seq->tokens.reserve(static_cast<size_t>(most) + 1);
   seq->tokens = request->prompt;
-  const int64_t now = options_.now_ns();
-  seq->rank = now - static_cast<int64_t>(request->priority * Scheduler::kPrioritySeconds * 1e9);
+  seq->came_ns = came_ns;
+  seq->rank = came_ns - static_cast<int64_t>(request->priority * Scheduler::kPrioritySeconds * 1e9);
   if (request->queue_seconds > 0) {
-    seq->deadline_ns = now + static_cast<int64_t>(request->queue_seconds * 1e9);
+    seq->deadline_ns = came_ns + static_cast<int64_t>(request->queue_seconds * 1e9);
   }
   seq->held_back = choice > 0;
   return seq;
 }
 
-Submitted EngineCore::submit(Request request, SeqId id) {
+Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
   if (std::string reason = refusal(request); !reason.empty()) {
     ++stats_.refused;
     return {.id = -1, .refused = std::move(reason)};
@@ -87,7 +93,8 @@ Submitted EngineCore::submit(Request request, SeqId id) {
   }
   for (int c = 0; c < shared->choices; ++c) CHECK(!seqs_.contains(id + c), "there is a seq {} already", id + c);
   std::vector<std::unique_ptr<Sequence>> made;
-  for (int c = 0; c < shared->choices; ++c) made.push_back(make_seq(shared, id, c));
+  if (came_ns == 0) came_ns = options_.now_ns();
+  for (int c = 0; c < shared->choices; ++c) made.push_back(make_seq(shared, id, c, came_ns));
   Sequence& first = *made[0];
   first.followers.reserve(made.size());
   seqs_.reserve(seqs_.size() + made.size());
@@ -132,6 +139,14 @@ bool EngineCore::cancel(SeqId request) {
   return found;
 }
 
+bool EngineCore::cancel(SeqId request, int choice) {
+  const auto it = seqs_.find(request + choice);
+  if (it == seqs_.end() || it->second->choice_of_request() != choice) return false;
+  erase(*it->second, plan());
+  ++stats_.stopped;
+  return true;
+}
+
 void EngineCore::await_deadline(int64_t ns) {
   next_deadline_ns_ = next_deadline_ns_ == 0 ? ns : std::min(next_deadline_ns_, ns);
 }
@@ -168,11 +183,14 @@ void EngineCore::end(Sequence& seq, FinishReason finish) {
 // An event of the seq; one that ends it is its last.
 void EngineCore::tell(Sequence& seq, SampleResult result, FinishReason finish) {
   const bool first_token = result.token >= 0 && seq.n_made() == 1;
+  const bool first = !std::exchange(seq.told, true);
+  const int64_t began = seq.began_ns ? seq.began_ns : options_.now_ns();
   events_.push_back({.request = seq.id - seq.choice_of_request(),
                      .choice = seq.choice_of_request(),
                      .sample = std::move(result),
                      .finish = finish,
-                     .reused = first_token ? seq.reused : 0});
+                     .reused = first_token ? seq.reused : 0,
+                     .queued_seconds = first ? 1e-9 * static_cast<double>(began - seq.came_ns) : 0});
   if (finish == FinishReason::kNone) return;
   seq.finished = true;
   ended_.push_back(&seq);

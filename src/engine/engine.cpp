@@ -65,6 +65,7 @@ EngineOptions without_limit(EngineOptions options) {
 Engine::Engine(Model& model, const EngineOptions& options)
     : model_(model), options_(options), local_(model, without_limit(options)) {
   stats_ = local_.core().stats();
+  stats_.kv_bytes = local_.graph().kv_bytes();
   local_.core().while_running = [this] { deliver(); };
   thread_ = std::thread([this] { loop(); });
 }
@@ -84,7 +85,8 @@ Submitted Engine::submit(Request request, std::function<void(const Event&)> on_e
     ++refused_;
     return {.id = -1, .refused = std::move(reason)};
   }
-  Post post{.id = -1, .request = std::move(request), .on_event = std::move(on_event)};
+  const int64_t now = now_ns();
+  Post post{.id = -1, .came_ns = now, .request = std::move(request), .on_event = std::move(on_event)};
   SeqId id = -1;
   {
     const std::lock_guard lock(mutex_);
@@ -95,6 +97,7 @@ Submitted Engine::submit(Request request, std::function<void(const Event&)> on_e
     id = post.id = next_id_;
     inbox_.push_back(std::move(post));
     next_id_ += inbox_.back().request->choices;
+    if (live_ == 0) progress_ns_ = now;
     ++live_;
     ++queued_;
   }
@@ -110,10 +113,12 @@ Submission Engine::submit(Request request) {
   return {.id = submitted.id, .stream = std::move(stream), .refused = {}};
 }
 
-void Engine::cancel(SeqId id) {
+void Engine::cancel(SeqId id) { cancel(id, -1); }
+
+void Engine::cancel(SeqId id, int choice) {
   {
     const std::lock_guard lock(mutex_);
-    inbox_.push_back({.id = id, .request = {}, .on_event = {}});
+    inbox_.push_back({.id = id, .choice = choice, .request = {}, .on_event = {}});
   }
   wake_.notify_one();
 }
@@ -131,6 +136,11 @@ EngineStats Engine::stats() const {
   stats.refused = refused_;
   stats.waiting += queued_;
   return stats;
+}
+
+double Engine::stalled_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return live_ == 0 ? 0 : std::max(0.0, 1e-9 * static_cast<double>(now_ns() - progress_ns_));
 }
 
 void Engine::call(const std::function<void(LocalEngine&)>& body) {
@@ -152,8 +162,10 @@ void Engine::loop() {
     lock.unlock();
     take_posts(std::move(posts));
     if (!local_.idle()) run_step();
-    const EngineStats now = local_.core().stats();
+    EngineStats now = local_.core().stats();
     lock.lock();
+    now.kv_bytes = stats_.kv_bytes;
+    if (now.steps != stats_.steps) progress_ns_ = now_ns();
     stats_ = now;
   }
   // Who came during the last step is answered too, and what that step made is handed out.
@@ -165,7 +177,9 @@ void Engine::loop() {
 }
 
 void Engine::run_step() {
+  const int64_t before = local_.core().n_steps();
   const std::span<Event> events = local_.step();
+  if (options_.on_step && local_.core().n_steps() != before) options_.on_step(local_.core().last_step());
   deliver();  // of the step before, where there was nothing to launch
   try {
     undelivered_.reserve(events.size());
@@ -193,6 +207,8 @@ void Engine::take_posts(std::vector<Post> posts) {
       ++calls;
     } else if (post.request) {
       admit(post);
+    } else if (post.choice >= 0) {
+      cancel_choice(post.id, post.choice);
     } else if (local_.cancel(post.id)) {
       deliver();  // what was made before comes first
       finish(post.id, FinishReason::kCancelled);
@@ -209,7 +225,7 @@ void Engine::admit(Post& post) {
   try {
     gone_.reserve(channels_.size() + 1);
     channels_.emplace(post.id, Channel{std::move(post.on_event), std::vector<char>(choices, 1)});
-    if (local_.core().submit(std::move(*post.request), post.id).id >= 0) return;
+    if (local_.core().submit(std::move(*post.request), post.id, post.came_ns).id >= 0) return;
   } catch (const std::bad_alloc&) {
     // Ended below: there is no memory for it.
   }
@@ -228,6 +244,14 @@ void Engine::finish(SeqId id, FinishReason reason) {
     if (it->second.open[c])
       deliver(Event{.request = id, .choice = static_cast<int>(c), .sample = {}, .finish = reason});
   }
+}
+
+void Engine::cancel_choice(SeqId id, int choice) {
+  if (!local_.cancel(id, choice)) return;
+  deliver();  // what was made before comes first
+  const auto it = channels_.find(id);
+  if (it == channels_.end() || !it->second.open[static_cast<size_t>(choice)]) return;
+  deliver(Event{.request = id, .choice = choice, .sample = {}, .finish = FinishReason::kCancelled});
 }
 
 void Engine::deliver() {

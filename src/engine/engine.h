@@ -66,10 +66,14 @@ class Engine {
   Submitted submit(Request request, std::function<void(const Event&)> on_event);
   // The request's choices end with kCancelled; nothing where it has ended.
   void cancel(SeqId id);
+  // One choice ends with kCancelled, the others go on: its reader has enough.
+  void cancel(SeqId id, int choice);
 
   // From now on every submission is told that the engine is busy. Returns whether all requests had ended in time.
   bool drain(std::chrono::milliseconds time);
   EngineStats stats() const;
+  // How long there have been requests without a step: 0 where there are none. A watchdog's question.
+  double stalled_seconds() const;
 
   // Runs `body` on the engine's thread between two steps, and returns when it has; throws what it throws.
   void call(const std::function<void(LocalEngine&)>& body);
@@ -80,6 +84,8 @@ class Engine {
  private:
   struct Post {
     SeqId id = -1;
+    int choice = -1;  // of a cancel: this one alone; -1: all
+    int64_t came_ns = 0;
     std::optional<Request> request;  // none: cancel
     std::function<void(const Event&)> on_event;
     const std::function<void(LocalEngine&)>* call = nullptr;
@@ -95,6 +101,8 @@ class Engine {
   void take_posts(std::vector<Post> posts);
   void admit(Post& post);
   void finish(SeqId id, FinishReason reason);
+  void cancel_choice(SeqId id, int choice);
+  int64_t now_ns() const { return local_.core().options().now_ns(); }
   void deliver();
   void deliver(const Event& event);
   void close(SeqId id);
@@ -109,8 +117,9 @@ class Engine {
   std::vector<Post> inbox_;
   EngineStats stats_;
   int64_t calls_done_ = 0, calls_posted_ = 0;
-  int live_ = 0;    // requests that have not ended
-  int queued_ = 0;  // of them, those that the engine's thread has not seen yet
+  int live_ = 0;             // requests that have not ended
+  int queued_ = 0;           // of them, those that the engine's thread has not seen yet
+  int64_t progress_ns_ = 0;  // when the last step ended, or the first request came since
   int64_t busy_ = 0, refused_ = 0;
   bool draining_ = false;
   bool stop_ = false;

@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <ctime>
+#include <future>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "engine/sampler.h"
@@ -187,6 +189,117 @@ TEST(Engine, TheLastOneCancelsWhatIsLeft) {
   while (std::optional<Event> event = stream->next()) last = event;
   ASSERT_TRUE(last);
   EXPECT_EQ(last->finish, FinishReason::kCancelled);
+}
+
+TEST(Engine, OneChoiceEndsAndTheOthersAreWhatTheyWere) {
+  Fixture f;
+  Request r = f.request({1, 2, 3}, 20);
+  r.sampling.temperature = 1;
+  r.sampling.seed = 5;
+  r.choices = 3;
+  std::map<int, std::vector<int32_t>> whole, cut;
+  for (const Event& event : f.all(f.engine.submit(r))) whole[event.choice].push_back(event.sample.token);
+  const Submission s = f.engine.submit(r);
+  FinishReason second = FinishReason::kNone;
+  while (const std::optional<Event> event = s.stream->next()) {
+    if (event->sample.token >= 0) cut[event->choice].push_back(event->sample.token);
+    if (event->choice == 1 && cut[1].size() == 2) f.engine.cancel(s.id, 1);
+    if (event->choice == 1 && event->finish != FinishReason::kNone) second = event->finish;
+  }
+  EXPECT_EQ(cut[0], whole[0]);
+  EXPECT_EQ(cut[2], whole[2]);
+  ASSERT_GE(cut[1].size(), 2u);
+  EXPECT_TRUE(std::equal(cut[1].begin(), cut[1].end(), whole[1].begin()));
+  // The engine may have been faster than the reader.
+  EXPECT_EQ(second, cut[1].size() < 20 ? FinishReason::kCancelled : FinishReason::kLength);
+  f.engine.cancel(s.id, 1);
+  f.engine.cancel(s.id, 99);
+  f.expect_all_free();
+}
+
+// What embeddings are made of: the same numbers that the model's own last hidden state has, whatever the cache holds.
+TEST(Engine, HiddenStatesAreThoseOfTheModel) {
+  const char* path = INGOT_SOURCE_DIR "/tests/data/arch/llama";
+  Model plain = Model::load(path, {.context = 64, .keep_hidden = true});
+  Model kept = Model::load(path, {.context = 64, .keep_last = true});
+  Model bare = Model::load(path, {.context = 64});
+  const EngineOptions options{.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16};
+  const Request prompt = Fixture::request({5, 9, 11, 200, 7, 5, 9, 11, 200, 7, 5, 9, 11, 200, 7, 5, 9, 11, 200, 7}, 0);
+  std::vector<std::vector<float>> expected, got;
+  {
+    Engine engine(plain, options);
+    const std::string last = "hidden." + std::to_string(plain.hp.layers);
+    engine.call([&](LocalEngine& local) {
+      local.graph().on_body = [&](const Batch& batch, const Runner& runner) {
+        const Tensor& rows = runner.output(last);
+        for (int r = 0; r < batch.n_rows; ++r) expected.emplace_back(rows.f32(r), rows.f32(r) + rows.cols);
+      };
+    });
+    const Submission read = engine.submit(prompt);
+    while (read.stream->next()) {
+    }
+  }
+  ASSERT_EQ(expected.size(), prompt.prompt.size());
+  Engine engine(kept, options);
+  for (int i = 0; i < 2; ++i) {  // the second time all of it is in the cache
+    Request r = prompt;
+    got.clear();
+    r.on_hidden = [&](int position, std::span<const float> row) {
+      EXPECT_EQ(position, static_cast<int>(got.size()));
+      got.emplace_back(row.begin(), row.end());
+    };
+    const Submission s = engine.submit(r);
+    ASSERT_EQ(s.refused, "");
+    while (s.stream->next()) {
+    }
+    EXPECT_EQ(got, expected);
+  }
+  Engine other(bare, options);
+  EXPECT_EQ(other
+                .submit([&] {
+                  Request r = prompt;
+                  r.on_hidden = [](int, std::span<const float>) {};
+                  return r;
+                }())
+                .refused,
+            "the model does not keep its hidden state");
+}
+
+TEST(Engine, TellsOfItsSteps) {
+  std::atomic<int64_t> steps = 0, rows = 0, prompt_rows = 0;
+  std::atomic<bool> wrong = false;
+  Fixture f({.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16, .on_step = [&](const StepFacts& step) {
+               ++steps;
+               rows += step.rows;
+               prompt_rows += step.prompt_rows;
+               if (step.seqs < 1 || step.seqs > 3 || step.rows < step.seqs || step.seconds < 0) wrong = true;
+             }});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f.tokens(f.engine.submit(f.request({1, 2, 3, i}, 6))).size(), 6u);
+  f.expect_all_free();  // and the last step has been told
+  const EngineStats stats = f.engine.stats();
+  EXPECT_FALSE(wrong);
+  EXPECT_EQ(steps, stats.steps);
+  EXPECT_EQ(rows, stats.rows);
+  EXPECT_EQ(prompt_rows, 12);
+  EXPECT_GT(stats.busy_seconds, 0);
+  EXPECT_GT(stats.kv_bytes, 0);
+}
+
+// Row 46 at the border: while nothing moves, the time since the last step grows; it is nothing when nobody waits.
+TEST(Engine, KnowsHowLongItHasMadeNoStep) {
+  Fixture f;
+  EXPECT_EQ(f.engine.stalled_seconds(), 0);
+  std::promise<void> go;
+  std::shared_future<void> may_go = go.get_future().share();
+  f.engine.submit(f.request({1, 2, 3}, 4), [may_go](const Event&) { may_go.wait(); });
+  const auto start = std::chrono::steady_clock::now();
+  while (f.engine.stalled_seconds() < 0.05 && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_GE(f.engine.stalled_seconds(), 0.05);
+  go.set_value();
+  EXPECT_TRUE(f.engine.drain(milliseconds(60'000)));
+  EXPECT_EQ(f.engine.stalled_seconds(), 0);
 }
 
 TEST(Engine, IdleUsesNoCpu) {

@@ -35,6 +35,20 @@ bool asked_for(const Sequence& seq, int position) {
   return seq.request->on_logits && position >= std::max(seq.request->logits_from, seq.reported);
 }
 
+// The rows whose hidden state is to be reported.
+void fill_hidden(const Plan& plan, StepWork& work) {
+  work.hidden.clear();
+  int row = 0;
+  for (const Plan::Item& item : plan.items) {
+    const Request& request = *item.seq->request;
+    const int from = std::max({item.begin, request.hidden_from, item.seq->reported});
+    for (int position = from; request.on_hidden && position < item.begin + item.rows; ++position) {
+      work.hidden.push_back({row + position - item.begin, position, &request.on_hidden});
+    }
+    row += item.rows;
+  }
+}
+
 bool allowed(std::span<const uint32_t> mask, int32_t token) {
   return (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
 }
@@ -109,6 +123,7 @@ void fill_tokens(Plan& plan, int vocab, StepWork& work) {
     }
     row += static_cast<size_t>(item.rows);
   }
+  fill_hidden(plan, work);
   work.results.assign(work.samples.size(), {});
   work.threw.assign(work.logits.size(), 0);
   work.copies = plan.copies;

@@ -60,8 +60,21 @@ void GraphModel::run(StepWork& work) {
   for (const PageCopy& copy : work.copies) kv_.copy_page(copy.group, copy.from, copy.to);
   runner_.run_body(work.batch);
   if (on_body) on_body(work.batch, runner_);
+  report_hidden(work);
   const auto most = static_cast<size_t>(options_.limits.logits);
   for (size_t i = 0; i < work.logits.size(); i += most) run_head(work, i, std::min(most, work.logits.size() - i));
+}
+
+void GraphModel::report_hidden(StepWork& work) {
+  if (work.hidden.empty()) return;
+  const Tensor& hidden = runner_.output(kLastHidden);
+  for (HiddenRow& row : work.hidden) {
+    try {
+      (*row.on_hidden)(row.position, std::span(hidden.f32(row.row), static_cast<size_t>(hidden.cols)));
+    } catch (...) {
+      row.threw = true;  // its own request ends
+    }
+  }
 }
 
 void GraphModel::run_head(StepWork& work, size_t first, size_t count) {

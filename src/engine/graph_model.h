@@ -34,6 +34,7 @@ class GraphModel : public StepModel {
  private:
   void loop();
   void run(StepWork& work);
+  void report_hidden(StepWork& work);
   void run_head(StepWork& work, size_t first, size_t count);
   void sample(StepWork& work, size_t first, size_t count);
 

@@ -45,6 +45,7 @@ CoreOptions core_options(const Model& model, const EngineOptions& options) {
   core.max_waiting = options.max_waiting;
   core.max_draft = options.max_draft;
   core.prefix_cache = options.prefix_cache;
+  core.has_hidden = model.graph.outputs.contains(kLastHidden);
   const std::vector<int> pages = page_counts(model, options);
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];

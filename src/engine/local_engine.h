@@ -1,6 +1,7 @@
 // The engine's core on a real model, for one thread: what Engine puts a thread around, and what tests step by hand.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/core.h"
@@ -21,6 +22,8 @@ struct EngineOptions {
   int max_draft = 0;
   bool prefix_cache = true;
   Kernels kernels = Kernels::kFast;
+  // Of Engine: called after each step by its thread; must not wait, nor throw.
+  std::function<void(const StepFacts&)> on_step = {};
 };
 
 class LocalEngine {
@@ -29,6 +32,7 @@ class LocalEngine {
 
   Submitted submit(Request request) { return core_.submit(std::move(request)); }
   bool cancel(SeqId id) { return core_.cancel(id); }
+  bool cancel(SeqId id, int choice) { return core_.cancel(id, choice); }
   std::span<Event> step() { return core_.step(); }
   bool idle() const { return core_.idle(); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -72,6 +73,18 @@ struct Request {
   // valid during the call.
   std::function<void(int position, std::span<const float> logits)> on_logits;
   int logits_from = 0;
+  // Likewise with the last hidden state, after the final norm, of every row from position `hidden_from` on.
+  // REQUIRES: the model keeps it (ModelOptions::keep_last).
+  std::function<void(int position, std::span<const float> hidden)> on_hidden;
+  int hidden_from = 0;
+
+  // Rows from this position on are computed even where the cache has them: something of them is reported.
+  int computed_from() const {
+    int from = std::numeric_limits<int>::max();
+    if (on_logits) from = std::min(from, logits_from);
+    if (on_hidden) from = std::min(from, hidden_from);
+    return from;
+  }
 };
 
 // Tokens of the longest answer with its prompt.
@@ -93,7 +106,8 @@ struct Event {
   int choice = 0;
   SampleResult sample;  // sample.token is -1 where the step made none
   FinishReason finish = FinishReason::kNone;
-  int reused = 0;  // with the first token: rows of the prompt that were in the cache already
+  int reused = 0;             // with the first token: rows of the prompt that were in the cache already
+  double queued_seconds = 0;  // with the choice's first event: how long it waited for its first step
 };
 
 }  // namespace ingot

@@ -187,14 +187,14 @@ bool Scheduler::can_fork(const Sequence& seq) const {
   for (int g = 0; g < pages_.n_groups(); ++g) {
     if (first->pages.slid[static_cast<size_t>(g)] > pages_.first_page(g, rows)) return false;
   }
-  return !seq.request->on_logits;
+  return !seq.request->on_logits && !seq.request->on_hidden;
 }
 
 PrefixHit Scheduler::find(const Sequence& seq) const {
   if (seq.prefix_root < 0) return {};
   // The last row is always computed: its logits are wanted.
   int rows = seq.n_tokens() - 1;
-  if (seq.request->on_logits) rows = std::min(rows, seq.request->logits_from);
+  rows = std::min(rows, seq.request->computed_from());
   return prefix_->find(seq.prefix_root, seq.tokens, rows / pages_.page_rows());
 }
 

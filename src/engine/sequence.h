@@ -36,10 +36,13 @@ struct Sequence {
 
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // 0: none
+  int64_t came_ns = 0;      // when its caller gave it to the engine
+  int64_t began_ns = 0;     // when its first step was launched; 0: not yet
   bool running = false;     // has a slot
   bool planned = false;     // is in the plan of the next step
   bool begun = false;       // has run before
   bool entered = false;     // the scheduler knows it
+  bool told = false;        // its first event was made
   bool finished = false;    // its last event was made
   int suspect = 0;          // was in a step that failed: runs alone until so many rows are in the cache
   int reused = 0;           // rows of the prompt that came from the cache

@@ -21,6 +21,14 @@ struct LogitRow {
   const std::function<void(int position, std::span<const float> logits)>* on_logits = nullptr;
 };
 
+// A row whose last hidden state is wanted.
+struct HiddenRow {
+  int row = 0;
+  int position = 0;
+  const std::function<void(int position, std::span<const float> hidden)>* on_hidden = nullptr;
+  bool threw = false;  // set by the model: its on_hidden did
+};
+
 // One step: all that the model reads, and its answer. Each of two buffers is filled while the other's step runs.
 struct StepWork {
   Batch batch;
@@ -31,6 +39,7 @@ struct StepWork {
   std::vector<SampleRow> samples;
   std::vector<SampleResult> results;  // token -1 where the logits are not numbers
   std::vector<char> threw;            // [logits] its on_logits threw
+  std::vector<HiddenRow> hidden;      // reported before any logits
 };
 
 class StepModel {

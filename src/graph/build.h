@@ -14,8 +14,12 @@ namespace ingot {
 struct BuildOptions {
   int context = 0;           // of the engine: the length-dependent kinds of rope are chosen from it
   bool keep_hidden = false;  // name and keep the hidden state after the embedding and after each layer
+  bool keep_last = false;    // the last of them alone, after the final norm, as kLastHidden
   DType kv = DType::kF32;    // of the KV cache
 };
+
+// The output that holds the hidden state of every row after the final norm.
+inline constexpr const char* kLastHidden = "hidden";
 
 // A path of weight names: w["self_attn.q_proj"] is "model.layers.3.self_attn.q_proj".
 class Names {

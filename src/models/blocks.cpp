@@ -72,9 +72,10 @@ void decoder(Build& b, const Hparams& hp, Tensor (*layer)(Build& b, Tensor x, co
 void head(Build& b, Tensor x, const Hparams& hp, const Names& embedding,
           Tensor (*final_norm)(Build& b, const Tensor& x, const Hparams& hp)) {
   // The norm works row by row: all rows when the last hidden state is wanted, the logit rows alone otherwise.
-  if (b.options().keep_hidden) {
+  if (b.options().keep_hidden || b.options().keep_last) {
     x = final_norm(b, x, hp);
     b.hidden(hp.layers, x);
+    b.output(kLastHidden, x);
     x = b.gather_logit_rows(x);
   } else {
     x = final_norm(b, b.gather_logit_rows(x), hp);

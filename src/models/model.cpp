@@ -32,8 +32,9 @@ Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> 
   model.hp = std::move(hp);
   model.context = choose_context(model.hp, options);
   model.weights = std::make_unique<Weights>(std::move(source));
-  Build b(model.graph, *model.weights,
-          {.context = model.context, .keep_hidden = options.keep_hidden, .kv = options.kv});
+  Build b(
+      model.graph, *model.weights,
+      {.context = model.context, .keep_hidden = options.keep_hidden, .keep_last = options.keep_last, .kv = options.kv});
   arch.build(b, model.hp);
   model.weights->finish();
   model.fused = fuse(model.graph, options.fuse_off);

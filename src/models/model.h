@@ -35,8 +35,9 @@ const std::vector<const Architecture*>& architectures();
 const Architecture& find_architecture(const Config& config);
 
 struct ModelOptions {
-  int context = 0;  // 0: what the model was made for
-  bool keep_hidden = false;
+  int context = 0;           // 0: what the model was made for
+  bool keep_hidden = false;  // of every layer
+  bool keep_last = false;    // of the last one alone, which is what embeddings are made of
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};  // rules that stay off; "all"
 };

@@ -5,71 +5,11 @@
 
 #include <map>
 
-#include "sim/scripted_model.h"
+#include "sim/core_fixture.h"
 #include "sim/simulation.h"
 
 namespace ingot::sim {
 namespace {
-
-std::vector<int32_t> tokens_of(int first, int n) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < n; ++i) tokens.push_back((first + i * 7) % 50);
-  return tokens;
-}
-
-struct Fixture {
-  Shape shape;
-  CoreOptions options;
-  std::unique_ptr<ScriptedModel> model;
-  std::unique_ptr<EngineCore> core;
-  int64_t now_ns = 1;
-  std::map<SeqId, std::map<int, std::vector<int32_t>>> made;  // [request][choice]
-  std::map<SeqId, FinishReason> finish;                       // of the request's last choice
-  std::map<SeqId, int> reused;
-
-  explicit Fixture(const std::function<void(Fixture&)>& change = {}) {
-    shape.groups = {{.pages = 200}};
-    options.limits = {.rows = 32, .seqs = 4, .logits = 4, .context = 200, .page_rows = 4};
-    options.now_ns = [this] { return now_ns; };
-    if (change) change(*this);
-    options.vocab = shape.vocab;
-    options.groups = shape.groups;
-    options.has_state = shape.has_state;
-    shape.slots = options.limits.seqs + options.snapshots;
-    model = std::make_unique<ScriptedModel>(shape);
-    core = std::make_unique<EngineCore>(*model, options);
-  }
-  Request request(std::vector<int32_t> prompt, int max_tokens) const {
-    Request r;
-    r.prompt = std::move(prompt);
-    r.max_tokens = max_tokens;
-    return r;
-  }
-  SeqId submit(const Request& r) {
-    const Submitted submitted = core->submit(r);
-    EXPECT_EQ(submitted.refused, "");
-    EXPECT_GE(submitted.id, 0);
-    return submitted.id;
-  }
-  void step() {
-    for (const Event& event : core->step()) {
-      if (event.sample.token >= 0) made[event.request][event.choice].push_back(event.sample.token);
-      if (event.finish != FinishReason::kNone) finish[event.request] = event.finish;
-      if (event.reused > 0) reused[event.request] += event.reused;
-    }
-    now_ns += 1'000'000;
-  }
-  void run() {
-    for (int i = 0; i < 100'000 && !core->idle(); ++i) step();
-    ASSERT_TRUE(core->idle());
-    for (int g = 0; g < core->pages().n_groups(); ++g) {
-      EXPECT_EQ(core->pages().available(g), core->pages().total_pages(g));
-    }
-  }
-  std::vector<int32_t> expected(const Request& r, int choice = 0) const {
-    return expected_tokens(shape, r, choice, options.limits.context);
-  }
-};
 
 TEST(Core, TokensAreThoseOfTheModelAlone) {
   Fixture f;
@@ -243,8 +183,11 @@ TEST(Core, OnlyTheOneWhosePartThrowsEnds) {
   struct BadDrafter : Drafter {
     void propose(std::span<const int32_t>, int, std::vector<int32_t>&) override { throw 1; }
   };
-  for (const int where : {0, 1, 2, 3}) {
-    Fixture f([](Fixture& x) { x.options.max_draft = 2; });
+  for (const int where : {0, 1, 2, 3, 4}) {
+    Fixture f([](Fixture& x) {
+      x.options.max_draft = 2;
+      x.options.has_hidden = true;
+    });
     Request bad = f.request(tokens_of(1, 10), 20);
     const Request good = f.request(tokens_of(2, 10), 20);
     if (where < 2) {
@@ -254,7 +197,7 @@ TEST(Core, OnlyTheOneWhosePartThrowsEnds) {
     } else if (where == 2) {
       bad.drafter = std::make_shared<BadDrafter>();
     } else {
-      bad.on_logits = [](int position, std::span<const float>) {
+      (where == 3 ? bad.on_logits : bad.on_hidden) = [](int position, std::span<const float>) {
         if (position == 11) throw std::runtime_error("callback");
       };
     }
@@ -321,7 +264,9 @@ TEST(Core, RefusesAtOnceWhatCanNeverBeServed) {
   EXPECT_EQ(refused([](Request& r) { r.priority = 101; }), "priority is 101, expected -100 to 100");
   EXPECT_NE(refused([](Request& r) { r.queue_seconds = -1; }), "");
   EXPECT_NE(refused([](Request& r) { r.min_tokens = -1; }), "");
-  EXPECT_EQ(f.core->stats().refused, 5);
+  EXPECT_EQ(refused([](Request& r) { r.on_hidden = [](int, std::span<const float>) {}; }),
+            "the model does not keep its hidden state");
+  EXPECT_EQ(f.core->stats().refused, 6);
 }
 
 TEST(Core, EndTokensWaitForMinTokens) {

@@ -126,6 +126,13 @@ class ScriptedModel : public StepModel {
  private:
   void report(StepWork& work) const {
     const std::vector<float> logits(1);
+    for (HiddenRow& row : work.hidden) {
+      try {
+        (*row.on_hidden)(row.position, logits);
+      } catch (...) {
+        row.threw = true;
+      }
+    }
     for (size_t i = 0; i < work.logits.size(); ++i) {
       if (!work.logits[i].on_logits) continue;
       try {
