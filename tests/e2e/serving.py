@@ -1,0 +1,174 @@
+"""`ingot serve` for the tests: started on a free port, asked over HTTP, stopped at the end."""
+import http.client
+import json
+import os
+import pathlib
+import queue
+import signal
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+
+import models
+import support
+
+# Generous: machines that are shared, and builds with sanitizers.
+START_SECONDS = 120
+ANSWER_SECONDS = 120
+
+
+class Answer:
+    """What came back: status, headers (lower case) and body."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def events(self):
+        """The data of each event of a stream, parsed; "[DONE]" as text."""
+        found = []
+        for block in self.body.decode().split("\n\n"):
+            for line in block.split("\n"):
+                if line.startswith("data: "):
+                    data = line[6:]
+                    found.append(data if data == "[DONE]" else json.loads(data))
+        return found
+
+
+class Server:
+    """A context manager. `model` is a path; further arguments are those of the command."""
+
+    def __init__(self, model, *args, env=None, **popen):
+        self.log = tempfile.TemporaryFile(mode="w+")
+        self.process = support.start("serve", model, "--port", "0", *args, env=env, **{"stderr": self.log, **popen})
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.url = self._wait_until_ready()
+        parts = urllib.parse.urlsplit(self.url)
+        self.host, self.port = parts.hostname, parts.port
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _wait_until_ready(self):
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.1, deadline - time.monotonic()))
+            except queue.Empty:
+                self.stop()
+                raise AssertionError(f"not ready after {START_SECONDS} s: {self.errors()}") from None
+            if line is None:
+                self.process.wait()
+                raise AssertionError(f"ended with {self.process.returncode} before it was ready: {self.errors()}")
+            if "listening on " in line:
+                return line.split("listening on ", 1)[1].strip()
+
+    def errors(self):
+        """What it wrote to stderr."""
+        self.log.flush()
+        self.log.seek(0)
+        return self.log.read()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def memory(self):
+        """Resident bytes."""
+        with open(f"/proc/{self.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def connect(self, timeout=ANSWER_SECONDS):
+        return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+
+    def request(self, method, path, body=None, headers=None, timeout=ANSWER_SECONDS):
+        """One request on a connection of its own. A body that is no bytes or text is sent as JSON."""
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+        connection = self.connect(timeout)
+        try:
+            connection.request(method, path, body, {"content-type": "application/json", **(headers or {})})
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def post(self, path, body, **more):
+        return self.request("POST", path, body, **more)
+
+    def stop(self, sign=signal.SIGTERM, timeout=ANSWER_SECONDS):
+        """Asks it to end and returns its status; kills what does not end."""
+        if self.alive():
+            self.process.send_signal(sign)
+        try:
+            return self.process.wait(timeout)
+        except Exception:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        if self.alive():
+            self.process.kill()
+        self.process.wait()
+        self.reader.join(10)
+        self.process.stdout.close()
+        self.log.close()
+
+
+class ToyCase(support.TestCase):
+    """A server on the tiny model, one for all tests of the class. `ARGS` are its options."""
+
+    ARGS = ()
+    CONFIG = {}
+    server = None
+
+    @classmethod
+    def setUpClass(cls):
+        if not support.BINARY.exists():
+            raise unittest.SkipTest(f"{support.BINARY.name} is not built (INGOT_BIN)")
+        cls.directory = tempfile.TemporaryDirectory(prefix="ingot-e2e-")
+        cls.addClassCleanup(cls.directory.cleanup)
+        cls.model = cls.make_model(pathlib.Path(cls.directory.name) / "tiny")
+        cls.server = Server(cls.model, *cls.ARGS)
+        cls.addClassCleanup(cls.server.close)
+
+    @classmethod
+    def make_model(cls, path):
+        return models.make_tiny(path, **cls.CONFIG)
+
+    def post(self, path, body, status=200, **more):
+        """A JSON answer with this status."""
+        answer = self.server.post(path, body, **more)
+        self.assertEqual(answer.status, status, answer.body[:2000])
+        return answer.json()
+
+    def chat(self, status=200, content="hello", **fields):
+        body = {"messages": [{"role": "user", "content": content}], "max_tokens": 16, "seed": 1, **fields}
+        return self.post("/v1/chat/completions", body, status)
+
+    def complete(self, status=200, prompt="once upon", **fields):
+        return self.post("/v1/completions", {"prompt": prompt, "seed": 1, **fields}, status)
+
+    def assert_alive(self):
+        self.assertTrue(self.server.alive(), self.server.errors() if not self.server.alive() else "")
