@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/bench_ops.h"
 #include "cli/bench_profile.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_trace.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
@@ -202,7 +203,6 @@ int run(Options& options) {
     return bench_ops({options.words.begin() + 1, options.words.end()}, options.common);
   if (options.words.size() > 1) throw CLI::ValidationError("give one MODEL");
   if (!options.words.empty()) options.model = options.words[0];
-  if (options.model == "serve") throw CLI::ValidationError("bench serve is not in this version");
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   if (!options.trace.file.empty()) return replay(options);
@@ -272,7 +272,8 @@ CommandBody setup(CLI::App& app) {
   add_trace_options(app, options->trace);
   add_engine_options(app, options->common);
   add_json_option(app, options->common);
-  return [options] { return run(*options); };
+  CLI::App* serve = app.add_subcommand("serve", "Load on a server that speaks OpenAI's API");
+  return [options, serve, load = setup_bench_serve(*serve)] { return serve->parsed() ? load() : run(*options); };
 }
 
 }  // namespace
@@ -280,6 +281,7 @@ CommandBody setup(CLI::App& app) {
 const Command kBenchCommand = {"bench", "Measure the engine's speed",
                                "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
                                "  ingot bench ops linear\n"
+                               "  ingot bench serve http://127.0.0.1:8080 --concurrency 16\n"
                                "  ingot bench --trace trace.csv --limit 200 --html trace.html",
                                setup};
 

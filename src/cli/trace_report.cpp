@@ -1,43 +1,13 @@
 #include "cli/trace_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <unordered_set>
 
+#include "cli/spread.h"
+
 namespace ingot {
 namespace {
-
-struct Percentile {
-  const char* name;
-  double q;
-};
-constexpr Percentile kPercentiles[] = {{"p1", 0.01},  {"p10", 0.10}, {"p50", 0.50},
-                                       {"p90", 0.90}, {"p95", 0.95}, {"p99", 0.99}};
-
-double mean(std::span<const double> values) {
-  double sum = 0;
-  for (const double v : values) sum += v;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
-double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
-double rate(int64_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
-
-JsonObject spread_json(std::span<const double> sorted) {
-  JsonObject json{{"count", sorted.size()}, {"mean", mean(sorted)}};
-  for (const Percentile& p : kPercentiles) json[p.name] = quantile(sorted, p.q);
-  json["max"] = quantile(sorted, 1);
-  return json;
-}
-
-std::string spread_line(const char* name, std::span<const double> sorted) {
-  if (sorted.empty()) return {};
-  std::string line = fmt::format("{:24} {:9.1f}", name, mean(sorted));
-  for (const Percentile& p : kPercentiles) line += fmt::format(" {:9.1f}", quantile(sorted, p.q));
-  return line + fmt::format(" {:9.1f}\n", quantile(sorted, 1));
-}
 
 void add_times(TraceReport& report, const TraceRecord& r) {
   report.ttft_ms.push_back(1e3 * (r.first - r.due));
@@ -100,12 +70,6 @@ double over_target_percent(const TraceReport& r) {
 
 }  // namespace
 
-double quantile(std::span<const double> sorted, double q) {
-  if (sorted.empty()) return 0;
-  const double rank = std::ceil(q * static_cast<double>(sorted.size())) - 1;
-  return sorted[static_cast<size_t>(std::clamp(rank, 0.0, static_cast<double>(sorted.size() - 1)))];
-}
-
 TraceReport make_trace_report(const Trace& trace, TraceRun run, const TraceSetup& setup, const EngineOptions& engine) {
   TraceReport report{.setup = setup,
                      .kind = trace.kind,
@@ -149,9 +113,7 @@ std::string trace_table(const TraceReport& r) {
       r.setup.threads, r.seqs, s.pages, r.page_rows);
   text += fmt::format("{} finished, {} busy, {} refused, {} failed in {:.1f} s{}\n\n", r.finished, r.busy, r.refused,
                       r.failed, r.seconds, r.first_refusal.empty() ? "" : fmt::format(" ({})", r.first_refusal));
-  text += fmt::format("{:24} {:>9}", "", "mean");
-  for (const Percentile& p : kPercentiles) text += fmt::format(" {:>9}", p.name);
-  text += fmt::format(" {:>9}\n", "max");
+  text += spread_header();
   text += spread_line("first token ms", r.ttft_ms);
   text += spread_line("gap between tokens ms", r.gap_ms);
   text += spread_line("whole answer ms", r.e2e_ms);

@@ -1,7 +1,6 @@
 // What a replay of a trace has shown: percentiles and rates, as a table, as JSON and as a page with charts.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -9,9 +8,6 @@
 #include "files/json.h"
 
 namespace ingot {
-
-// The smallest of `sorted` that at least the share `q` of all are not above; 0 where there are none.
-double quantile(std::span<const double> sorted, double q);
 
 // How the replay was run.
 struct TraceSetup {

@@ -29,15 +29,6 @@ TEST(TracePrompt, OthersShareNothing) {
   EXPECT_EQ(trace_prompt({.prompt = 3, .output = 0}, 0, {}, 10).size(), 1u);
 }
 
-TEST(TraceReport, Quantiles) {
-  EXPECT_EQ(quantile({}, 0.5), 0);
-  const std::vector<double> values = {1, 2, 3, 4};
-  EXPECT_EQ(quantile(values, 0), 1);
-  EXPECT_EQ(quantile(values, 0.5), 2);
-  EXPECT_EQ(quantile(values, 0.51), 3);
-  EXPECT_EQ(quantile(values, 1), 4);
-}
-
 TEST(TraceReport, CountsTimesAndHits) {
   using State = TraceRecord::State;
   Trace trace{.kind = "mooncake", .requests = {}};
