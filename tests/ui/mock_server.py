@@ -11,6 +11,7 @@ import math
 import mimetypes
 import pathlib
 import random
+import socket
 import threading
 import time
 
@@ -93,12 +94,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     mock = None  # set by Mock in a subclass
 
+    def setup(self):
+        super().setup()
+        self.mock.connections.add(self.connection)
+
+    def finish(self):
+        self.mock.connections.discard(self.connection)
+        try:
+            super().finish()
+        except OSError:
+            pass  # the reader has gone
+
     def log_message(self, *args):
         pass
 
     def do_GET(self):
         path = self.path.split("?")[0]
         if path == "/v1/engine":
+            self.mock.asked += 1
             if self.allowed():
                 self.answer(200, self.mock.engine.facts())
             return
@@ -176,7 +189,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         finally:
             self.mock.engine.run(-1)
         if said == "cut":
-            self.connection.shutdown(2)
+            self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
             return
         self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
@@ -193,6 +206,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n" % len(data) + data + b"\r\n")
 
 
+class QuietServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        pass  # readers that leave are part of the tests
+
+
 class Mock:
     """The server on a free port of 127.0.0.1, in threads of its own, until stop()."""
 
@@ -200,16 +220,22 @@ class Mock:
         self.key, self.pace = key, pace  # the key it wants; seconds between two tokens
         self.requests = []  # bodies of chat completions, as they came
         self.gone = threading.Event()  # a reader left in the middle
+        self.asked = 0  # how often /v1/engine was
+        self.connections = set()
         self.engine = Engine(busy)
         handler = type("BoundHandler", (Handler,), {"mock": self})
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-        self.server.daemon_threads = True
+        self.server = QuietServer(("127.0.0.1", port), handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def stop(self):
         self.server.shutdown()
         self.server.server_close()
+        for connection in list(self.connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # closed already
 
 
 def main():

@@ -89,7 +89,7 @@ function describe(error) {
 export function statsText(stats) {
   if (!stats || !stats.tokens) return "";
   const parts = [`${stats.tokens.toLocaleString("en")} token${stats.tokens === 1 ? "" : "s"}`];
-  if (stats.tokens > 1 && stats.rest_ms > 0) parts.push(`${(((stats.tokens - 1) * 1000) / stats.rest_ms).toFixed(1)} tokens/s`);
+  if (stats.tokens >= 8 && stats.rest_ms > 0) parts.push(`${(((stats.tokens - 1) * 1000) / stats.rest_ms).toFixed(1)} tokens/s`);
   parts.push(`first after ${(stats.first_ms / 1000).toFixed(2)} s`);
   return parts.join(" · ");
 }

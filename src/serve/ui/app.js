@@ -244,7 +244,7 @@ class App {
 
   showChip() {
     const system = this.current.system.trim();
-    byId("system-chip-text").textContent = system || "Add a system prompt";
+    byId("system-chip-text").textContent = system || "System prompt";
     byId("system-chip").classList.toggle("set", system !== "");
   }
 

@@ -19,7 +19,7 @@ export class Chart {
     this.samples = [];
     this.scale = top || least;
     this.hover = null;
-    this.canvas = el("canvas", { role: "img" });
+    this.canvas = el("canvas", { role: "img", "aria-label": title });
     this.value = el("span", { class: "chart-value" });
     this.parts = series.map(() => el("b", {}, "–"));
     const legend = series.length < 2 ? null : el("div", { class: "legend" }, ...series.map((one, i) => el("span", { class: `key ${one.color}` }, one.label, this.parts[i])));
