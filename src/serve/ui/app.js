@@ -3,7 +3,7 @@ import { setApiKey } from "./api.js";
 import { Answers } from "./answers.js";
 import { Composer } from "./composer.js";
 import { addMessage, createConversation, lastId, path, switchBranch } from "./conversation.js";
-import { announce, askKey, dialogIsOpen, showKeys, toast } from "./dialogs.js";
+import { announce, askKey, dialogIsOpen, kModifier, showKeys, toast } from "./dialogs.js";
 import { byId } from "./dom.js";
 import { EngineFeed, EnginePanel } from "./engine.js";
 import { Messages } from "./messages.js";
@@ -76,6 +76,7 @@ class App {
 
   bindKeys() {
     byId("new-chat").addEventListener("click", () => this.newChat());
+    byId("new-chat").querySelector("kbd").textContent = `${kModifier} K`;
     byId("show-keys").addEventListener("click", () => showKeys());
     byId("system-chip").addEventListener("click", () => {
       this.panel.show("settings");

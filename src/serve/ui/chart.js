@@ -48,7 +48,7 @@ export class Chart {
 
   fitScale(from) {
     if (this.top) {
-      this.scale = this.top;
+      this.goal = this.scale = this.top;
       return;
     }
     let most = this.least;
@@ -56,9 +56,9 @@ export class Chart {
       if (sample.t < from) continue;
       for (const span of this.spans(sample)) if (span) most = Math.max(most, span[1]);
     }
-    const wanted = niceTop(most);
-    this.scale += (wanted - this.scale) * 0.3;
-    if (Math.abs(wanted - this.scale) < wanted * 0.01) this.scale = wanted;
+    this.goal = niceTop(most);
+    this.scale += (this.goal - this.scale) * 0.3;
+    if (Math.abs(this.goal - this.scale) < this.goal * 0.01) this.scale = this.goal;
   }
 
   draw(now) {
@@ -95,7 +95,7 @@ export class Chart {
       context.lineTo(width, Math.min(y, height - 0.5));
       context.stroke();
     }
-    context.fillText(this.format(this.scale), 1, this.y(this.scale) - 1);
+    context.fillText(this.format(this.goal), 1, this.y(this.scale) - 1);
   }
 
   // The stretches of samples without a break, as lists of [x, from, to].

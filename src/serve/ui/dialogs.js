@@ -84,17 +84,20 @@ export function askKey(wasWrong) {
   return keyAsked;
 }
 
+// On a Mac the command key does what Ctrl does elsewhere; the page listens to both.
+export const kModifier = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
+
 const kKeys = [
   ["Send the message", ["Enter"]],
   ["New line", ["Shift", "Enter"]],
   ["Stop the answer", ["Esc"]],
   ["Edit the last message (in an empty box)", ["↑"]],
-  ["New chat", ["Ctrl", "K"]],
-  ["Conversations", ["Ctrl", "B"]],
-  ["Parameters", ["Ctrl", "."]],
-  ["Engine", ["Ctrl", "E"]],
+  ["New chat", [kModifier, "K"]],
+  ["Conversations", [kModifier, "B"]],
+  ["Parameters", [kModifier, "."]],
+  ["Engine", [kModifier, "E"]],
   ["Go to the message box", ["/"]],
-  ["This list", ["Ctrl", "/"]],
+  ["This list", [kModifier, "/"]],
 ];
 
 export function showKeys() {

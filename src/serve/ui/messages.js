@@ -40,6 +40,7 @@ export class Messages {
   }
 
   follow() {
+    if (this.root.classList.contains("welcome")) return;
     if (this.stick) this.scroller.scrollTop = this.scroller.scrollHeight;
     else this.onScroll();
   }
@@ -60,6 +61,7 @@ export class Messages {
     if (nodes.length === 0) this.root.replaceChildren(this.welcome());
     else this.root.replaceChildren(...nodes.map((node) => this.article(node)));
     if (toEnd) this.scrollToEnd();
+    if (nodes.length === 0) this.scroller.scrollTop = 0;
   }
 
   // A message has grown or changed: drawn at the next frame, so that many tokens cost one drawing.
@@ -147,7 +149,7 @@ export class Messages {
     }
     parts.actions.append(iconButton("refresh", node.state === "failed" ? "Try again" : "Regenerate", () => this.actions.regenerate(node)));
     const note = this.note(node);
-    if (note) parts.actions.append(el("span", { class: "stats" }, note));
+    if (note) parts.actions.append(el("span", { class: "stats", title: note }, note));
   }
 
   note(node) {
