@@ -92,7 +92,8 @@ struct HttpCallbacks {
   std::function<std::optional<HttpResponse>(const HttpHead&)> check;
   // The whole request. Exactly one answer must be given through the Responder.
   std::function<void(HttpRequest, std::shared_ptr<Responder>)> handle;
-  // What the HTTP layer itself refuses (400, 408, 413, 414, 431, 501, 503 …): the body of the answer.
+  // What the HTTP layer itself refuses (400, 408, 413, 414, 415, 417, 431, 503; 500 for a handler that threw): the body
+  // of the answer.
   std::function<HttpResponse(int status, std::string_view why)> refusal;
 };
 

@@ -61,6 +61,7 @@ void HttpExchange::write(std::string bytes) {
   if (before > 0 && before + bytes.size() > unsent_limit_) {
     unsent_.fetch_sub(bytes.size());
     overflowed_ = true;
+    woken_ = false;  // the connection was told of earlier bytes and waits for the reader: this is other news
   } else if (output_.bytes.empty()) {
     output_.bytes = std::move(bytes);
   } else {

@@ -64,7 +64,7 @@ class HeadParser : public beast::http::basic_parser<true> {
 
 HttpProblem problem_of(const beast::error_code& code) {
   using beast::http::error;
-  if (code == error::bad_version) return {505, "only HTTP/1.1 and HTTP/1.0 are spoken"};
+  if (code == error::bad_version) return {400, "only HTTP/1.1 and HTTP/1.0 are spoken"};
   if (code == error::bad_content_length) return {400, "bad Content-Length"};
   if (code == error::multiple_content_length) return {400, "more than one Content-Length"};
   if (code == error::bad_transfer_encoding) return {400, "bad Transfer-Encoding"};
@@ -136,8 +136,9 @@ bool HttpReader::skip_empty_lines() {
 // the client stops sending.
 HttpReader::Progress HttpReader::find_head_end() {
   if (scan_ == begin_) {
-    if (!skip_empty_lines()) return Progress::kMore;
+    const bool begun = skip_empty_lines();
     scan_ = line_begin_ = begin_;
+    if (!begun) return Progress::kMore;
     if (!is_token(static_cast<unsigned char>(in_[begin_]))) return refuse(400, "not HTTP");
   }
   for (; scan_ < in_.size(); ++scan_) {
@@ -184,7 +185,7 @@ HttpReader::Progress HttpReader::parse_head() {
     return Progress::kRefused;
   }
   if (!parser.is_header_done()) return refuse(400, "bad header");
-  if (parser.version() != 10 && parser.version() != 11) return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken");
+  if (parser.version() != 10 && parser.version() != 11) return refuse(400, "only HTTP/1.1 and HTTP/1.0 are spoken");
   minor_ = parser.version() - 10;
   keep_alive_ = parser.keep_alive();
   begin_ = scan_;
@@ -252,7 +253,7 @@ HttpReader::Progress HttpReader::examine_lengths() {
   if (lengths > 0 && codings > 0) return refuse(400, "both Content-Length and Transfer-Encoding");
   if (codings > 0) {
     if (minor_ == 0) return refuse(400, "Transfer-Encoding in HTTP/1.0");
-    if (lower(head_.header("transfer-encoding")) != "chunked") return refuse(501, "only chunked bodies are read");
+    if (lower(head_.header("transfer-encoding")) != "chunked") return refuse(400, "only chunked bodies are read");
     chunked_ = true;
   }
   if (lengths > 0) {

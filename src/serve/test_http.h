@@ -54,6 +54,7 @@ class RawClient {
   RawClient& operator=(const RawClient&) = delete;
 
   bool connected() const { return connected_; }
+  int fd() const { return fd_; }
 
   // False where the other side does not take it.
   bool send(std::string_view bytes) {
