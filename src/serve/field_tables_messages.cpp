@@ -29,7 +29,7 @@ constexpr std::array kBlockFields = {
     Field{.name = "signature", .kinds = kString, .text = "Of thinking", .effect = kIgnored},
     Field{.name = "data", .kinds = kString, .text = "Of redacted thinking", .effect = kIgnored},
     Field{.name = "id", .kinds = kString, .text = "Of tool_use", .max_length = 256},
-    Field{.name = "name", .kinds = kString, .text = "Of tool_use", .max_length = kMaxName},
+    Field{.name = "name", .kinds = kString, .text = "Of tool_use", .max_length = kMaxToolName},
     Field{.name = "input", .kinds = kObject, .text = "Of tool_use"},
     Field{.name = "caller", .kinds = kObject, .text = "Of tool_use", .effect = kIgnored},
     Field{.name = "tool_use_id", .kinds = kString, .text = "Of tool_result", .max_length = 256},
@@ -62,7 +62,7 @@ constexpr std::array kToolFields = {
           .kinds = kString,
           .text = "Letters, digits, _ - and .",
           .required = true,
-          .max_length = kMaxName,
+          .max_length = kMaxToolName,
           .min_length = 1},
     Field{.name = "description", .kinds = kString, .text = "What it does"},
     Field{.name = "input_schema", .kinds = kObject, .text = "JSON Schema of its arguments", .required = true},
@@ -82,7 +82,7 @@ constexpr std::array kToolChoiceFields = {
           .text = "auto or none; a forced call is refused",
           .required = true,
           .values = "auto|any|tool|none"},
-    Field{.name = "name", .kinds = kString, .text = "Of a forced call", .max_length = kMaxName},
+    Field{.name = "name", .kinds = kString, .text = "Of a forced call", .max_length = kMaxToolName},
     Field{.name = "disable_parallel_tool_use", .kinds = kBool, .text = "One call at most", .fallback = "false"},
 };
 constexpr FieldTable kToolChoice{"ToolChoice", kToolChoiceFields};
@@ -98,7 +98,7 @@ constexpr std::array kThinkingFields = {
           .text = "Tokens of thought",
           .effect = kIgnored,
           .low = 0,
-          .high = kMaxTokens},
+          .high = kMaxAnswerTokens},
     Field{.name = "display", .kinds = kString, .text = "How thoughts are shown", .effect = kIgnored},
 };
 constexpr FieldTable kThinking{"Thinking", kThinkingFields};
@@ -147,7 +147,7 @@ constexpr std::array kRequestFields = {
           .text = "Tokens to make at most",
           .required = true,
           .low = 1,
-          .high = kMaxTokens},
+          .high = kMaxAnswerTokens},
     Field{.name = "stream", .kinds = kBool, .text = "Server-sent events", .fallback = "false"},
     Field{.name = "stop_sequences",
           .kinds = kArray,

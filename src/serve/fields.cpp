@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "base/utf8.h"
 
@@ -180,38 +179,37 @@ Json read_body(std::string_view body, const FieldTable& table) {
   return json;
 }
 
-const Json* Fields::value(const char* name) const {
-  if (!find_field(table_, name)) throw std::logic_error(fmt::format("{} has no field {}", table_.name, name));
+const Json* Fields::value(std::string_view name) const {
   const Json* found = find(object_, name);
   return found && !found->is_null() ? found : nullptr;
 }
 
-std::optional<bool> Fields::boolean(const char* name) const {
+std::optional<bool> Fields::boolean(std::string_view name) const {
   const Json* found = value(name);
   return found && found->is_bool() ? std::optional(found->get_bool()) : std::nullopt;
 }
 
-std::optional<int64_t> Fields::integer(const char* name) const {
+std::optional<int64_t> Fields::integer(std::string_view name) const {
   const Json* found = value(name);
   return found ? exact_integer(*found) : std::nullopt;
 }
 
-std::optional<double> Fields::number(const char* name) const {
+std::optional<double> Fields::number(std::string_view name) const {
   const Json* found = value(name);
   return found && found->is_number() ? std::optional(found->to_number<double>()) : std::nullopt;
 }
 
-std::optional<std::string> Fields::string(const char* name) const {
+std::optional<std::string> Fields::string(std::string_view name) const {
   const Json* found = value(name);
   return found && found->is_string() ? std::optional(std::string(view(*found))) : std::nullopt;
 }
 
-const JsonArray* Fields::array(const char* name) const {
+const JsonArray* Fields::array(std::string_view name) const {
   const Json* found = value(name);
   return found && found->is_array() ? &found->get_array() : nullptr;
 }
 
-const JsonObject* Fields::object(const char* name) const {
+const JsonObject* Fields::object(std::string_view name) const {
   const Json* found = value(name);
   return found && found->is_object() ? &found->get_object() : nullptr;
 }

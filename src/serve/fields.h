@@ -78,27 +78,26 @@ Json read_body(std::string_view body, const FieldTable& table);
 // The second half of it. `path` is what stands before the members' names: "messages[0].".
 void check_fields(const JsonObject& object, const FieldTable& table, const std::string& path = {});
 
-// The members of an object that check_fields let through. Null is absent. REQUIRES: names are in the table and asked
-// for as a kind that it has.
+// The members of an object that check_fields let through, by name. Null is absent, and so is a value of another kind
+// than is asked for, which the table has then let through for a reader of its own.
 class Fields {
  public:
-  Fields(const JsonObject& object, const FieldTable& table, std::string path = {})
-      : object_(object), table_(table), path_(std::move(path)) {}
+  // `object` must outlive it.
+  explicit Fields(const JsonObject& object, std::string path = {}) : object_(object), path_(std::move(path)) {}
 
-  const Json* value(const char* name) const;  // none: absent or null
-  std::optional<bool> boolean(const char* name) const;
-  std::optional<int64_t> integer(const char* name) const;
-  std::optional<double> number(const char* name) const;
-  std::optional<std::string> string(const char* name) const;
-  const JsonArray* array(const char* name) const;
-  const JsonObject* object(const char* name) const;
+  const Json* value(std::string_view name) const;  // none: absent or null
+  std::optional<bool> boolean(std::string_view name) const;
+  std::optional<int64_t> integer(std::string_view name) const;
+  std::optional<double> number(std::string_view name) const;
+  std::optional<std::string> string(std::string_view name) const;
+  const JsonArray* array(std::string_view name) const;
+  const JsonObject* object(std::string_view name) const;
 
   // "messages[0].content", for errors.
   std::string path(std::string_view name) const { return path_ + std::string(name); }
 
  private:
   const JsonObject& object_;
-  const FieldTable& table_;
   std::string path_;
 };
 

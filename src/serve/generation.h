@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "serve/answer_parser.h"
 #include "serve/fields.h"
 #include "serve/served_model.h"
+#include "serve/tools_request.h"
 
 namespace ingot {
 
@@ -28,11 +30,7 @@ struct Generation {
   bool echo = false;           // the prompt before the answer
   bool continues = false;      // the answer goes on with the prompt's text: a leading space belongs to it
 
-  // Conversations: what the text is searched for.
-  bool reasoning = false;
-  bool tools = false;
-  bool parallel_calls = true;
-  std::string system_text;  // of the rendered prompt's end: whether the template opened <think> itself
+  AnswerForm form;  // what the text is searched for
 
   int64_t prompt_tokens() const;
   int total_choices() const { return static_cast<int>(prompts.size()) * choices; }
@@ -55,13 +53,30 @@ Generation read_messages(const JsonObject& body, const ServedModel& model);
 // The tokens of a conversation that is not answered: /v1/messages/count_tokens.
 int64_t count_message_tokens(const JsonObject& body, const ServedModel& model);
 
-// Text or ids, one or a list: "prompt" and "input". Texts get the model's BOS; `texts` receives what was given.
-std::vector<std::vector<Token>> read_prompts(const Json& value, const std::string& param, const ServedModel& model,
-                                             std::vector<std::string>* texts);
+// Text or ids, one or a list: "prompt" and "input". Texts get the model's BOS.
+struct Prompts {
+  std::vector<std::vector<Token>> tokens;
+  std::vector<std::string> texts;  // as given; ids are decoded
+};
+// `keep_end`: EOS behind a text stays where the model's tokenizer adds it: embeddings are taken there.
+Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end);
 
-// A conversation through the model's template. `messages` in the template's shape; `tools` may be null. Throws
-// ApiError 400 where there is no template or it refuses the conversation.
-std::vector<Token> render_conversation(const ServedModel& model, JsonArray messages, Json tools, JsonObject variables,
-                                       Generation& generation);
+// A conversation in the shape that templates expect.
+struct Conversation {
+  JsonArray messages;
+  ToolsOfRequest tools;
+  JsonObject variables;  // further ones
+};
+// Renders and tokenizes it. Throws ApiError 400 where the model has no template or its template refuses.
+void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation);
+// The form of calls that the model's template tells of.
+ToolForm tool_form_of(const ServedModel& model);
+// Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
+std::string content_text(const Json& content, const std::string& path);
+
+// A number that no one can guess, for requests that give no seed.
+uint64_t random_seed();
+// Unique in this process, and hardly ever met in another: "chatcmpl-5f0c…".
+std::string unique_id(std::string_view prefix);
 
 }  // namespace ingot

@@ -1,6 +1,8 @@
 // The description of the API for programs, written from the table of fields.
 #pragma once
 
+#include <string>
+
 #include "files/json.h"
 
 namespace ingot {
