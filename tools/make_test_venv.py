@@ -7,10 +7,12 @@ system's Python and find the packages through tests/e2e, so that only what needs
 import pathlib
 import subprocess
 import sys
+import time
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("anthropic==2.8.0", "openai==3.49.0", "schemathesis==4.32.5", "selenium==4.51.0")
+WAITS = (0, 5, 20)  # seconds before each try
 
 
 def main():
@@ -19,16 +21,30 @@ def main():
     wanted = "\n".join(PACKAGES) + "\n"
     if stamp.exists() and stamp.read_text() == wanted:
         return 0
+    why = ""
+    for seconds in WAITS:
+        time.sleep(seconds)
+        why = install(folder)
+        if not why:
+            stamp.write_text(wanted)
+            return 0
+    print(f"the test packages cannot be installed: {why}", file=sys.stderr)
+    return 1
+
+
+def install(folder):
+    """Makes the environment anew; returns why that failed, or nothing."""
     # Without a pip of its own: Debian's Python has none to give, but the system's pip can install into it.
-    venv.create(folder, with_pip=False, clear=True)
-    command = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "-q", "--disable-pip-version-check"]
-    done = subprocess.run([*map(str, command), *PACKAGES], capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = (done.stderr.strip() or done.stdout.strip() or "pip failed").splitlines()
-        print(f"the test packages cannot be installed: {lines[-1]}", file=sys.stderr)
-        return 1
-    stamp.write_text(wanted)
-    return 0
+    try:
+        venv.create(folder, with_pip=False, clear=True)
+    except OSError as error:
+        return str(error)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install"]
+    options = ["-q", "--disable-pip-version-check", "--no-input", "--retries", "5", "--timeout", "30"]
+    done = subprocess.run([*map(str, pip), *options, *PACKAGES], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode == 0:
+        return ""
+    return (done.stderr.strip() or done.stdout.strip() or "pip failed").splitlines()[-1]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 Called by `./ingot test [--fast] [NAME…]`. Ends with the failures, every skipped test with its reason, and
 the line `N passed, N failed, N skipped`; exits with 1 when a test failed. A program that crashes or runs out
 of time counts as a failure of the test it was in. Only the standard library is used.
+
+What fails in a GoogleTest program or an end-to-end module is run once more, alone, after everything else. If it passes
+then, it counts as passed and is listed with its first failure: to be mended, but no verdict on the change.
 """
 import argparse
 import concurrent.futures
@@ -19,6 +22,7 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOW_PROGRAMS = ("golden_tests", "issues_tests")  # whole models: not in the fast set
 TAIL = 6000  # characters of a crashed program's output that are shown
+MOST_RETRIED = 20  # failures of one job: more are no accident
 
 
 @dataclasses.dataclass
@@ -26,6 +30,7 @@ class Result:
     name: str
     status: str  # passed, failed or skipped
     detail: str = ""  # why it failed or was skipped
+    first_failure: str = ""  # of one that passed only when it was run again
 
 
 @dataclasses.dataclass
@@ -36,6 +41,7 @@ class Job:
     command: list
     read: object  # (returncode, output) -> [Result]
     env: dict = dataclasses.field(default_factory=dict)
+    again: object = None  # [failed Result] -> the Job that runs them once more; None: they are not
 
 
 def main():
@@ -46,7 +52,8 @@ def main():
         if not parallel and not serial:
             print("no tests found: build them first", file=sys.stderr)
             return 1
-        results = run_all(parallel, args.jobs, args.timeout) + run_all(serial, 1, args.timeout)
+        outcomes = run_all(parallel, args.jobs, args.timeout) + run_all(serial, 1, args.timeout)
+        results = [result for job, found in outcomes for result in second_try(job, found, args.timeout)]
     return report(results, time.monotonic() - started, args.summary)
 
 
@@ -75,7 +82,7 @@ def collect_jobs(args, temp):
         for module in sorted((ROOT / "tools").glob("test_*.py")):
             parallel.append(unittest_job(module, args.build, temp))
         for module in [] if args.fast else sorted((ROOT / "tests/e2e").glob("test_*.py")):
-            serial.append(unittest_job(module, args.build, temp))
+            serial.append(unittest_job(module, args.build, temp, retried=True))
 
     def wanted(job):
         return not args.names or any(name in job.name for name in args.names)
@@ -84,13 +91,24 @@ def collect_jobs(args, temp):
 
 
 def gtest_jobs(program, shards, temp):
-    jobs = []
-    for shard in range(shards):
-        report_file = temp / f"{program.name}.{shard}.xml"
-        env = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}
-        command = [program, f"--gtest_output=xml:{report_file}", "--gtest_color=no"]
-        jobs.append(Job(program.name, command, gtest_reader(program.name, report_file), env))
-    return jobs
+    return [gtest_job(program, shard, shards, temp) for shard in range(shards)]
+
+
+def gtest_job(program, shard, shards, temp):
+    report_file = temp / f"{program.name}.{shard}.xml"
+    env = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}
+    command = [program, f"--gtest_output=xml:{report_file}", "--gtest_color=no"]
+    read = gtest_reader(program.name, report_file)
+
+    def again(failed):
+        whole = not report_file.exists()  # it crashed: the tests after that did not run
+        report_file.unlink(missing_ok=True)
+        names = [result.name.partition(": ")[2] for result in failed]
+        if whole or not all(names):
+            return Job(program.name, command, read, env)
+        return Job(program.name, [*command, "--gtest_filter=" + ":".join(names)], read)
+
+    return Job(program.name, command, read, env, again)
 
 
 def gtest_reader(program, report_file):
@@ -155,7 +173,7 @@ def check_reader(script):
     return read
 
 
-def unittest_job(module, build, temp):
+def unittest_job(module, build, temp, retried=False):
     name = str(module.relative_to(ROOT))
     report_file = temp / (module.stem + ".json")
 
@@ -167,11 +185,22 @@ def unittest_job(module, build, temp):
         return [Result(f"{name}: {entry['name']}", entry["status"], entry["detail"]) for entry in entries]
 
     command = [sys.executable, "-B", ROOT / "tools/unittest_json.py", module, report_file]
-    return Job(name, command, read, {"INGOT_BIN": os.environ.get("INGOT_BIN", str(build / "ingot"))})
+    env = {"INGOT_BIN": os.environ.get("INGOT_BIN", str(build / "ingot"))}
+
+    def again(failed):
+        whole = not report_file.exists()
+        report_file.unlink(missing_ok=True)
+        names = [result.name.partition(": ")[2] for result in failed]
+        # What failed before a class began has no name that could be run.
+        alone = all(part.isidentifier() for test in names for part in test.split(".")) and not whole
+        return Job(name, [*command, *names] if alone else command, read, env)
+
+    return Job(name, command, read, env, again if retried else None)
 
 
 def run_all(jobs, workers, timeout):
-    results = []
+    """What came of each job: [(job, [Result])]."""
+    outcomes = []
     with concurrent.futures.ThreadPoolExecutor(max(1, workers)) as pool:
         futures = {}
         for job in jobs:
@@ -179,8 +208,29 @@ def run_all(jobs, workers, timeout):
         for future in concurrent.futures.as_completed(futures):
             found, seconds = future.result()
             print(f"  {futures[future].name:<32} {count_text(found)}  {seconds:.1f} s", flush=True)
-            results += found
-    return results
+            outcomes.append((futures[future], found))
+    return outcomes
+
+
+def second_try(job, results, timeout):
+    """The results, after those that failed were run again."""
+    failed = [result for result in results if result.status == "failed"]
+    if not failed or job.again is None or len(failed) > MOST_RETRIED:
+        return results
+    found, seconds = run_job(job.again(failed), timeout)
+    print(f"  {job.name:<32} once more: {count_text(found)}  {seconds:.1f} s", flush=True)
+    second = {result.name: result for result in found}
+    failed_again = any(result.status == "failed" for result in found)
+    for result in failed:
+        if result.name in second and second[result.name].status == "passed":
+            second[result.name].first_failure = result.detail
+        elif result.name not in second and found and not failed_again:
+            # A crash, or an error at the end, that did not come again.
+            second[result.name] = Result(result.name, "passed", first_failure=result.detail)
+        elif result.name not in second or second[result.name].status != "failed":
+            second[result.name] = result
+    kept = [result for result in results if result.name not in second]
+    return kept + list(second.values())
 
 
 def run_job(job, timeout):
@@ -223,6 +273,11 @@ def report(results, seconds, summary):
     for result in by_name:
         if result.status == "failed":
             print(f"\nFAILED {result.name}\n{indent(result.detail)}")
+    second = [result for result in by_name if result.first_failure]
+    if second:
+        print("\nPassed only at the second try:")
+    for result in second:
+        print(f"  {result.name}\n{indent(result.first_failure)}")
     skipped = [result for result in by_name if result.status == "skipped"]
     if skipped:
         print("\nSkipped:")

@@ -1,4 +1,6 @@
-"""Runs one Python test module and writes what became of each test: unittest_json.py MODULE.py REPORT.json.
+"""Runs one Python test module and writes what became of each test: unittest_json.py MODULE.py REPORT.json [TEST…].
+
+A TEST is Class.method; without any, all of the module run.
 
 The report is a list of {"name", "status", "detail"}; run_tests.py reads it. The exit status is not used.
 """
@@ -55,7 +57,8 @@ class Recorder(unittest.TextTestResult):
 def main():
     module, report = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     sys.path.insert(0, str(module.parent))
-    suite = unittest.defaultTestLoader.loadTestsFromName(module.stem)
+    names = [f"{module.stem}.{name}" for name in sys.argv[3:]] or [module.stem]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=Recorder)
     result = runner.run(suite)
     report.write_text(json.dumps(list(result.entries.values())))

@@ -1,0 +1,24 @@
+"""Other people's packages for the tests: of this Python, or of build/venv (tools/make_test_venv.py).
+
+A test that asks for a package that is not there is skipped by that package's name.
+"""
+import importlib
+import os
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def need(name):
+    """The module. Skips the test, or the class where setUpClass asks, when it cannot be imported."""
+    folder = pathlib.Path(os.environ.get("INGOT_TEST_VENV", ROOT / "build/venv"))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    path = str(folder / "lib" / version / "site-packages")
+    if path not in sys.path and pathlib.Path(path).is_dir():
+        sys.path.append(path)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise unittest.SkipTest(f"{name} cannot be imported ({error}); tools/make_test_venv.py installs it") from None
