@@ -11,7 +11,14 @@ import time
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = ("anthropic==2.8.0", "openai==3.49.0", "schemathesis==4.32.5", "selenium==4.51.0")
+PACKAGES = (
+    "anthropic==2.8.0",
+    "kubernetes-validate==1.37.0",
+    "openai==3.49.0",
+    "PyYAML==6.0.3",
+    "schemathesis==4.32.5",
+    "selenium==4.51.0",
+)
 WAITS = (0, 5, 20)  # seconds before each try
 
 
