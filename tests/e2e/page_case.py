@@ -14,11 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/ui"))
 
 import mock_server  # noqa: E402
-
-try:
-    import selenium  # noqa: F401
-except ImportError:
-    sys.path += sorted(str(path) for path in (ROOT / "build/venv/lib").glob("python3*/site-packages"))
+import packages  # noqa: E402
 
 PATIENCE = 120  # seconds that anything may take on a machine that is busy with other things
 SHOTS = os.environ.get("INGOT_PAGE_SHOTS")  # a folder: pictures of the page are kept there
@@ -26,10 +22,7 @@ SHOTS = os.environ.get("INGOT_PAGE_SHOTS")  # a folder: pictures of the page are
 
 def start_browser():
     """A headless Chromium, or SkipTest that says what is missing."""
-    try:
-        from selenium import webdriver
-    except ImportError:
-        raise unittest.SkipTest("selenium is not installed (tools/make_test_venv.py)") from None
+    webdriver = packages.need("selenium.webdriver")
     browser = os.environ.get("INGOT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     driver = os.environ.get("INGOT_CHROMEDRIVER") or shutil.which("chromedriver")
     if not browser or not driver:
@@ -41,10 +34,16 @@ def start_browser():
     if os.getuid() == 0:
         options.add_argument("--no-sandbox")  # Chromium's own sandbox does not start as root
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    started.set_page_load_timeout(PATIENCE)
-    started.set_script_timeout(PATIENCE)
-    return started
+    for attempt in range(3):
+        try:
+            started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+            started.set_page_load_timeout(PATIENCE)
+            started.set_script_timeout(PATIENCE)
+            return started
+        except Exception as error:  # of selenium or the system: no fault of the page
+            why = str(error).strip().splitlines()[0]
+            time.sleep(attempt + 1)
+    raise unittest.SkipTest(f"chromium does not start: {why}")
 
 
 class PageCase(unittest.TestCase):

@@ -187,7 +187,19 @@ class Conversations(PageCase):
         self.send("say: meanwhile", answers=1)
         self.until(lambda: not self.all(".row .spinner"), "the other answer is complete")
         self.click("#conversations .row:not(.current) .row-open")
-        self.until_text(".message.assistant .markdown", "1000 1001")  # the default limit of tokens ends it soon after
+        self.until_text(".message.assistant .markdown", "1800 1801")  # the default limit of tokens ends it soon after
+
+    def test_a_conversation_deleted_while_it_is_answered_stays_deleted(self):
+        mock = self.open_page(pace=0.01)
+        self.type("long\n")
+        self.until_text(".message.assistant .markdown", "1 2 3")
+        self.click(".row-more")
+        self.menu_item("Delete")
+        self.until(mock.gone.is_set, "the answer was stopped")
+        self.until_text("h1", "What can I help with?")
+        self.browser.get("about:blank")
+        self.visit(mock.url)
+        self.assertEqual(self.text("#conversations .row-open"), [])
 
     def test_what_was_being_written_is_kept_for_each(self):
         self.open_page()
@@ -247,7 +259,9 @@ class Parameters(PageCase):
         self.visit(mock.url)
         self.assertEqual(self.one("#set-temperature").get_attribute("value"), "2")
         self.click("#pane-settings > .plain")
-        self.assertEqual(self.one("#set-temperature").get_attribute("value"), "0.7")
+        self.until(lambda: "auto" in self.one("#set-temperature").get_attribute("class"), "it is automatic again")
+        self.send("say: hello", answers=1)
+        self.assertNotIn("temperature", mock.requests[0])
 
 
 class Failures(PageCase):
@@ -297,11 +311,12 @@ class Failures(PageCase):
         self.open_page(key="secret-key")
         self.one("dialog input[type=password]")
         self.press(ESCAPE)
-        self.until(lambda: not self.all("dialog"), "the dialog is closed")
+        self.until(lambda: self.one("#need-key").is_displayed(), "a key can be given later")
         self.type("say: let me in\n")
         self.one("dialog input[type=password]").send_keys("secret-key\n")
         self.until_idle(1)
         self.assertEqual(self.text(".bubble > .markdown"), ["let me in"])
+        self.until(lambda: not self.one("#need-key").is_displayed(), "nothing is missing any more")
 
 
 class Keyboard(PageCase):

@@ -29,7 +29,7 @@ class App {
     });
     this.messages = new Messages({
       send: (text) => this.send(text),
-      edit: (node, text) => this.answer(addMessage(this.current, node.parent, "user", text).id),
+      edit: (node, text) => this.edit(node, text),
       regenerate: (node) => this.answer(node.parent),
       switchBranch: (node, step) => this.switchBranch(node, step),
       isBusy: (id) => this.answers.isBusy(id),
@@ -78,6 +78,7 @@ class App {
     byId("new-chat").addEventListener("click", () => this.newChat());
     byId("new-chat").querySelector("kbd").textContent = `${kModifier} K`;
     byId("show-keys").addEventListener("click", () => showKeys());
+    byId("need-key").addEventListener("click", () => this.needKey(false));
     byId("system-chip").addEventListener("click", () => {
       this.panel.show("settings");
       this.settings.system.focus();
@@ -154,9 +155,16 @@ class App {
     this.answer(node.id);
   }
 
+  edit(node, text) {
+    if (!this.answers.isBusy(this.current.id)) this.answer(addMessage(this.current, node.parent, "user", text).id);
+  }
+
   answer(parent) {
     const conversation = this.current;
-    if (this.answers.isBusy(conversation.id)) return;
+    if (this.answers.isBusy(conversation.id)) {
+      toast("An answer is being written. Stop it first.");
+      return;
+    }
     document.title = `${conversation.title || "New chat"} · Ingot`;
     const fields = { ...this.settings.requestFields(), ...(this.facts?.model ? { model: this.facts.model } : {}) };
     this.fresh = true;
@@ -176,7 +184,8 @@ class App {
         this.messages.update(node);
       }
     }
-    if (begins || performance.now() - this.lastSave > kSaveEvery) this.save(conversation);
+    const kept = this.conversations.has(conversation.id);  // it may have been deleted meanwhile
+    if (kept && (begins || performance.now() - this.lastSave > kSaveEvery)) this.save(conversation);
   }
 
   ended(conversation, node) {
@@ -265,6 +274,7 @@ class App {
     if (facts) this.facts = facts;
     byId("dot").dataset.state = facts ? "up" : "down";
     byId("dot").title = facts ? "The server answers" : "The server does not answer";
+    byId("need-key").hidden = facts !== null || !this.feed.refused;
     byId("model-name").textContent = this.facts?.model ?? (facts ? "Model" : "Not connected");
     if (!facts) return;
     this.panel.engine.showFacts(facts);
@@ -277,6 +287,7 @@ class App {
       setApiKey(key);
       this.feed.refused = false;
       this.feed.again(0);
+      byId("need-key").hidden = true;
     }
     return key !== null;
   }

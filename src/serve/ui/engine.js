@@ -19,6 +19,7 @@ export class EngineFeed {
     this.fast = false;
     this.timer = 0;
     this.keyWasWrong = false;
+    this.refused = false;  // the user gave no key: nothing is asked until there is one
     document.addEventListener("visibilitychange", () => this.again(0));
   }
 
@@ -29,7 +30,7 @@ export class EngineFeed {
 
   again(delay) {
     clearTimeout(this.timer);
-    if (!document.hidden) this.timer = setTimeout(() => this.ask(), delay);
+    if (!document.hidden && !this.refused) this.timer = setTimeout(() => this.ask(), delay);
   }
 
   async ask() {
@@ -42,13 +43,14 @@ export class EngineFeed {
       this.hooks.facts(facts);
     } catch (error) {
       this.hooks.facts(null);
-      if (error.status === 401 && !this.refused) {
+      if (error.status === 401) {
         this.refused = !(await this.hooks.needKey(this.keyWasWrong));
-        this.keyWasWrong = true;
+        this.keyWasWrong = !this.refused;
+        this.hooks.facts(null);
       }
     } finally {
       this.asking = false;
-      this.again(this.keyWasWrong && !this.refused ? 0 : this.fast ? kFast : kSlow);
+      this.again(this.keyWasWrong ? 0 : this.fast ? kFast : kSlow);
     }
   }
 

@@ -1,6 +1,7 @@
 // The messages of the open conversation.
 import { statsText } from "./answers.js";
 import { branches, path } from "./conversation.js";
+import { toast } from "./dialogs.js";
 import { byId, copyButton, el, icon, iconButton } from "./dom.js";
 import { renderMarkdown } from "./markdown.js";
 
@@ -169,7 +170,11 @@ export class Messages {
   // Turns a message of the user's into a box; sending it makes a branch.
   edit(node) {
     const parts = this.shown.get(node.id);
-    if (!parts || this.actions.isBusy(this.conversation.id)) return;
+    if (!parts || parts.article.classList.contains("editing")) return;
+    if (this.actions.isBusy(this.conversation.id)) {
+      toast("An answer is being written. Stop it first.");
+      return;
+    }
     const box = el("textarea", { class: "edit-box", "aria-label": "Edit message", rows: "1" });
     box.value = node.content;
     const fit = () => {

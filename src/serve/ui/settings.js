@@ -1,14 +1,15 @@
-// The parameters of an answer and the system prompt.
+// The parameters of an answer and the system prompt. A parameter that was not touched is the model's own: "auto".
 import { byId, el } from "./dom.js";
 import { kDefaults, saveSettings } from "./store.js";
 
+// Name, label, range, step, what it does, and where the thumb rests while it is automatic.
 const kSliders = [
-  ["temperature", "Temperature", 0, 2, 0.05, "0 always takes the likeliest token; higher is more varied"],
-  ["top_p", "Top p", 0.05, 1, 0.01, "Only the likeliest tokens that together reach this share"],
-  ["top_k", "Top k", 0, 200, 1, "Only this many of the likeliest tokens; 0 is all"],
-  ["min_p", "Min p", 0, 0.5, 0.01, "No token less likely than this share of the likeliest"],
-  ["frequency_penalty", "Frequency penalty", -2, 2, 0.1, "Against tokens that were said often"],
-  ["presence_penalty", "Presence penalty", -2, 2, 0.1, "Against tokens that were said at all"],
+  ["temperature", "Temperature", 0, 2, 0.05, "0 always takes the likeliest token; higher is more varied", 0.7],
+  ["top_p", "Top p", 0.05, 1, 0.01, "Only the likeliest tokens that together reach this share", 1],
+  ["top_k", "Top k", 0, 200, 1, "Only this many of the likeliest tokens; 0 is all", 0],
+  ["min_p", "Min p", 0, 0.5, 0.01, "No token less likely than this share of the likeliest", 0],
+  ["frequency_penalty", "Frequency penalty", -2, 2, 0.1, "Against tokens that were said often", 0],
+  ["presence_penalty", "Presence penalty", -2, 2, 0.1, "Against tokens that were said at all", 0],
 ];
 
 export class Settings {
@@ -56,19 +57,23 @@ export class Settings {
     this.system.value = system;
   }
 
-  slider(name, label, min, max, step, hint) {
+  slider(name, label, min, max, step, hint, rest) {
     const id = `set-${name}`;
     const digits = step < 0.1 ? 2 : step < 1 ? 1 : 0;
     const range = el("input", { type: "range", id, min, max, step, "aria-describedby": `${id}-hint` });
-    const box = el("input", { type: "number", class: "value", min, max, step, "aria-label": `${label}, number` });
+    const box = el("input", { type: "number", class: "value", min, max, step, placeholder: "auto", "aria-label": `${label}, number` });
     const show = () => {
-      range.value = this.values[name];
-      box.value = this.values[name].toFixed(digits);
-      range.style.setProperty("--share", `${(100 * (this.values[name] - min)) / (max - min)}%`);
+      const value = this.values[name];
+      range.value = value ?? rest;
+      range.classList.toggle("auto", value === null);
+      range.setAttribute("aria-valuetext", value === null ? "automatic" : value.toFixed(digits));
+      box.value = value === null ? "" : value.toFixed(digits);
+      range.style.setProperty("--share", `${(100 * ((value ?? rest) - min)) / (max - min)}%`);
     };
     const change = (text) => {
       const value = Number(text);
-      if (text !== "" && Number.isFinite(value)) this.values[name] = Math.min(max, Math.max(min, value));
+      if (text === "") this.values[name] = kDefaults[name];
+      else if (Number.isFinite(value)) this.values[name] = Math.min(max, Math.max(min, value));
       this.save();
       show();
     };
@@ -104,10 +109,13 @@ export class Settings {
     return el("div", { class: "field" }, el("label", { for: id }, label), box, el("p", { class: "note", id: `${id}-hint` }, hint));
   }
 
-  // The fields of a request. Penalties of 0 and an empty seed are left out.
+  // The fields of a request. What is automatic, penalties of 0 and an empty seed are left out.
   requestFields() {
     const { temperature, top_p, top_k, min_p, max_tokens, frequency_penalty, presence_penalty, seed, stop } = this.values;
-    const fields = { temperature, top_p, top_k, min_p, max_completion_tokens: max_tokens };
+    const fields = { max_completion_tokens: max_tokens };
+    for (const [name, value] of Object.entries({ temperature, top_p, top_k, min_p })) {
+      if (value !== null) fields[name] = value;
+    }
     if (frequency_penalty) fields.frequency_penalty = frequency_penalty;
     if (presence_penalty) fields.presence_penalty = presence_penalty;
     if (/^\d{1,15}$/.test(seed.trim())) fields.seed = Number(seed);

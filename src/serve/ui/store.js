@@ -4,13 +4,14 @@ import { isConversation } from "./conversation.js";
 
 const kSettings = "ingot.settings";
 
+// Null: not sent, so that the model's own setting or the server's holds.
 export const kDefaults = {
   system: "",
-  temperature: 0.7,
-  top_p: 0.95,
-  top_k: 40,
-  min_p: 0.05,
-  max_tokens: 1024,
+  temperature: null,
+  top_p: null,
+  top_k: null,
+  min_p: null,
+  max_tokens: 2048,
   frequency_penalty: 0,
   presence_penalty: 0,
   seed: "",
@@ -26,7 +27,8 @@ export function loadSettings() {
   }
   const settings = { ...kDefaults };
   for (const name of Object.keys(kDefaults)) {
-    if (typeof kept[name] === typeof kDefaults[name]) settings[name] = kept[name];
+    const usual = kDefaults[name] === null ? "number" : typeof kDefaults[name];
+    if (typeof kept[name] === usual) settings[name] = kept[name];
   }
   return settings;
 }
