@@ -220,6 +220,34 @@ TEST(HttpClients, SlowRequestsEndByTheirDeadline) {
   EXPECT_EQ(server->counters().timeouts, 3);
 }
 
+// As a process that was stopped and goes on: the deadline has passed, and the rest waits in the socket.
+TEST(HttpClients, WhatCameInTimeIsReadThoughTheServerWasStopped) {
+  Held held;
+  HttpOptions options;
+  options.limits.header_seconds = options.limits.body_seconds = options.limits.idle_seconds = 0.4;
+  RunningServer server(held.callbacks(), options);
+  RawClient idle(server.port()), head(server.port()), body(server.port());
+  const std::string quick = "POST /quick HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
+  head.send(quick.substr(0, 20));
+  body.send(quick.substr(0, quick.size() - 2));
+  const auto bytes = static_cast<int64_t>(20 + quick.size() - 2);
+  ASSERT_TRUE(eventually([&] { return server->counters().bytes_in == bytes && server->counters().open == 3; }));
+  std::atomic<bool> stopped = false, go_on = false;
+  server->post([&] {
+    stopped = true;
+    eventually([&] { return go_on.load(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  });
+  ASSERT_TRUE(eventually([&] { return stopped.load(); }));
+  idle.send(quick);
+  head.send(quick.substr(20));
+  body.send(quick.substr(quick.size() - 2));
+  go_on = true;
+  for (RawClient* client : {&idle, &head, &body}) {
+    EXPECT_TRUE(client->read_until("\r\n\r\nquick").starts_with("HTTP/1.1 200 "));
+  }
+}
+
 TEST(HttpClients, IdleConnectionsEndSilently) {
   Held held;
   HttpOptions options;

@@ -39,7 +39,7 @@ void HttpConnection::start() {
   enter(Stage::kHandshake, core_.limits.header_seconds);
   stream_->start([self = shared_from_this()](HttpCode code) {
     self->guarded([&] {
-      if (code) return self->kill();
+      if (code || self->core_.draining) return self->kill();
       self->enter(Stage::kHead, self->core_.limits.idle_seconds);
       self->advance();
     });

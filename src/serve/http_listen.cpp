@@ -73,6 +73,10 @@ void HttpListener::open_tcp(const std::string& host, int port) {
   const int error = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) throw Error("[http] cannot listen on {}: {}", where_, ::gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  // A name may stand for both families; most clients try 127.0.0.1.
+  for (addrinfo* other = found; other != nullptr && found->ai_family != AF_INET; other = other->ai_next) {
+    if (other->ai_family == AF_INET) found = other;
+  }
   family_ = found->ai_family;
   fd_ = new_socket(family_);
   if (fd_ < 0) fail(where_, errno);

@@ -29,7 +29,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr int kTurnedAway = 64;         // connections beyond the limit that get an answer at a time
+constexpr int kTurnedAway = 128;        // connections beyond the limit that get an answer at a time
 constexpr int kAcceptedAtOnce = 64;     // then others have a turn
 constexpr int kOtherFiles = 64;         // descriptors that are not connections
 constexpr double kAcceptPause = 0.1;    // seconds, where there are no descriptors

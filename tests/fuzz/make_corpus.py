@@ -315,11 +315,68 @@ def tiktoken_seeds():
     yield "tekken_config", b"{}"
 
 
+def http_seeds():
+    get, post = b"GET / HTTP/1.1\r\nHost: h\r\n", b"POST /p?q=1 HTTP/1.1\r\nHost: h\r\n"
+    chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
+    requests = {
+        "pipelined": get + b"\r\n" + post + b"Content-Length: 5\r\n\r\nhello" + get + b"Connection: close\r\n\r\n",
+        "chunks": chunked + b"5\r\nhello\r\nA;x=y\r\n0123456789\r\n0\r\nT: x\r\n\r\n" + get + b"\r\n",
+        "old": b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        "absolute": b"GET http://a:1/b?c HTTP/1.1\r\nHost: h\r\n\r\nGET HTTPS://a HTTP/1.1\r\nHost: h\r\n\r\n",
+        "no_authority": b"GET http:///b HTTP/1.1\r\nHost: h\r\n\r\n",
+        "expect": post + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\nab",
+        "expectation": get + b"Expect: more\r\n\r\n",
+        "both_lengths": post + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "two_lengths": post + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        "other_lengths": post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "bad_length": post + b"Content-Length: 5x\r\n\r\nhello",
+        "long_length": post + b"Content-Length: 301\r\n\r\n",
+        "huge_length": post + b"Content-Length: 99999999999999999999\r\n\r\n",
+        "coding": post + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+        "codings": post + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "two_codings": post + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "old_coding": b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "gzip": post + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello",
+        "bare_lf": b"GET / HTTP/1.1\nHost: h\n\n",
+        "folded": get + b"X: a\r\n b\r\n\r\n",
+        "nul": get + b"X: a\0b\r\n\r\n",
+        "control": get + b"X: a\x01b\r\n\r\n",
+        "no_colon": get + b"X\r\n\r\n",
+        "no_host": b"GET / HTTP/1.1\r\n\r\n",
+        "two_hosts": get + b"Host: h\r\n\r\n",
+        "version": b"GET / HTTP/2.0\r\n\r\n",
+        "minor": b"GET / HTTP/1.7\r\nHost: h\r\n\r\n",
+        "method": b"G@T / HTTP/1.1\r\n\r\n",
+        "long_method": b"M" * 40 + b" / HTTP/1.1\r\nHost: h\r\n\r\n",
+        "target": b"GET x HTTP/1.1\r\nHost: h\r\n\r\n",
+        "raw_target": b"GET /\x80 HTTP/1.1\r\nHost: h\r\n\r\n",
+        "tls": b"\x16\x03\x01\x02\x00\x01",
+        "empty_lines": b"\r\n\r\n" + get + b"\r\n",
+        "many_empty_lines": b"\r\n\r\n\r\n" + get + b"\r\n",
+        "long_target": b"GET /" + b"a" * 300 + b" HTTP/1.1\r\nHost: h\r\n\r\n",
+        "target_beyond": b"GET /" + b"a" * 200 + b" HTTP/1.1\r\nHost: h\r\n\r\n",
+        "long_head": get + b"X: " + b"a" * 600 + b"\r\n\r\n",
+        "many_headers": get + b"X: y\r\n" * 8 + b"\r\n",
+        "chunk_bare_lf": chunked + b"5\nhello\r\n0\r\n\r\n",
+        "chunk_size": chunked + b"x\r\n",
+        "chunk_digits": chunked + b"0000000000000005\r\nhello",
+        "chunk_line": chunked + b"5;" + b"e" * 300,
+        "chunk_control": chunked + b"5;\x01\r\n",
+        "chunk_end": chunked + b"5\r\nhello!!",
+        "chunk_end_lf": chunked + b"5\r\nhello\r!",
+        "chunk_beyond": chunked + b"12d\r\n",
+        "chunk_trailers": chunked + b"0\r\n" + b"T: x\r\n" * 200,
+        "chunk_framing": chunked + (b"1;" + b"e" * 240 + b"\r\nx\r\n") * 290,
+    }
+    for number, (name, data) in enumerate(requests.items()):
+        yield name, bytes([number]) + data
+
+
 def main():
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "corpus"
     targets = {"gguf": gguf_seeds, "safetensors": safetensors_seeds, "json": json_seeds,
                "tokenizer_json": tokenizer_json_seeds, "gguf_vocab": gguf_vocab_seeds,
-               "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds}
+               "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds, "http": http_seeds}
     for target, seeds in targets.items():
         folder = root / target
         folder.mkdir(parents=True, exist_ok=True)
