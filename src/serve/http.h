@@ -76,7 +76,7 @@ struct HttpLimits {
   double body_seconds = 30;         // 408
   double idle_seconds = 75;         // before the first byte of a request
   double write_seconds = 30;        // without progress of a write: closed
-  size_t unsent_bytes = 512 << 10;  // of a stream, more than this not taken by the reader: closed
+  size_t unsent_bytes = 512 << 10;  // of a stream: more than this not taken by a reader that stands still: closed
 };
 
 struct HttpOptions {

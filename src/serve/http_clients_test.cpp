@@ -159,9 +159,34 @@ TEST(HttpClients, AReaderThatTakesNothingIsCutByTheAmountUnsent) {
     }
     return held.gone == 1;
   }));
-  EXPECT_LE(most, options.limits.unsent_bytes);
+  EXPECT_LE(most, 4 * options.limits.unsent_bytes + piece.size());
   EXPECT_EQ(server->counters().stalled, 1);
   EXPECT_TRUE(responder->closed());
+}
+
+TEST(HttpClients, AReaderThatStandsStillIsCutAtTheLimit) {
+  Held held;
+  HttpOptions options;
+  options.limits.unsent_bytes = 256 << 10;
+  options.limits.write_seconds = 3600;
+  RunningServer server(held.callbacks(), options);
+  RawClient client(server.port(), 4096);
+  client.send(kGet);
+  const auto responder = held.wait();
+  ASSERT_TRUE(responder);
+  responder->start(text(""));
+  size_t most = 0;
+  const std::string piece(1000, 'a');
+  EXPECT_TRUE(eventually([&] {
+    // Beyond the limit as slowly as tokens come.
+    do {
+      responder->write(piece);
+      most = std::max(most, responder->unsent());
+    } while (responder->unsent() <= options.limits.unsent_bytes && held.gone == 0);
+    return held.gone == 1;
+  }));
+  EXPECT_LE(most, 4 * options.limits.unsent_bytes + piece.size());
+  EXPECT_EQ(server->counters().stalled, 1);
 }
 
 TEST(HttpClients, AReaderThatTakesNothingIsCutByTime) {

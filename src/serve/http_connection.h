@@ -86,6 +86,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void answer(HttpResponse response);
   std::shared_ptr<HttpExchange> open_exchange();
   void wake();
+  bool too_slow() const;
   void pump();
   void begin_answer(HttpExchange::Output& output);
   void frame_bytes(HttpExchange::Output& output);
@@ -132,6 +133,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::string out_head_, out_body_;
   size_t out_done_ = 0;    // of both
   size_t out_answer_ = 0;  // bytes of the answer's body in them that are not yet taken
+
+  Clock::time_point progress_;  // when the kernel last took something
 
   boost::asio::steady_timer timer_;
   Clock::time_point deadline_ = Clock::time_point::max();

@@ -11,6 +11,7 @@ namespace ingot {
 namespace {
 
 constexpr double kLingerSeconds = 2;
+constexpr std::chrono::seconds kStallGrace{1};
 
 }  // namespace
 
@@ -30,12 +31,19 @@ std::shared_ptr<HttpExchange> HttpConnection::open_exchange() {
 
 void HttpConnection::wake() {
   guarded([&] {
-    if (exchange_ && exchange_->overflowed()) {
+    if (too_slow()) {
       ++core_.counters.stalled;
       return kill();
     }
     pump();
   });
+}
+
+// Too much waits for the reader, and it has taken nothing for a while: a burst that it is taking is let through.
+bool HttpConnection::too_slow() const {
+  if (!exchange_ || !writing_) return false;
+  const bool crowded = exchange_->unsent() > core_.limits.unsent_bytes && Clock::now() - progress_ > kStallGrace;
+  return crowded || exchange_->overflowed();
 }
 
 // An answer that is there as a whole.
@@ -57,6 +65,10 @@ void HttpConnection::pump() {
     return write_some();
   }
   if (stage_ != Stage::kAnswer || !exchange_) return;
+  if (exchange_->overflowed()) {  // what was left out cannot come any more
+    ++core_.counters.stalled;
+    return kill();
+  }
   HttpExchange::Output output = exchange_->take();
   if (output.forgotten) {
     output.response = core_.refusal(500, "internal error");
@@ -109,6 +121,7 @@ void HttpConnection::frame_bytes(HttpExchange::Output& output) {
 
 void HttpConnection::write_some() {
   writing_ = true;
+  progress_ = Clock::now();
   if (stage_ == Stage::kAnswer) set_deadline(core_.limits.write_seconds);
   const size_t in_head = std::min(out_done_, out_head_.size());
   const size_t in_body = out_done_ - in_head;

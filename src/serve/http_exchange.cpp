@@ -4,6 +4,12 @@
 
 namespace ingot {
 
+namespace {
+
+constexpr size_t kMostFactor = 4;  // of the limit: what comes in a moment, before it is seen whether it is taken
+
+}  // namespace
+
 bool HttpMailbox::post(std::function<void()> body) {
   const std::lock_guard lock(mutex_);
   if (!poster_) return false;
@@ -56,12 +62,12 @@ void HttpExchange::start(HttpResponse head) {
 void HttpExchange::write(std::string bytes) {
   const std::lock_guard lock(mutex_);
   if (gone_ || !begun_ || ended_ || overflowed_ || bytes.empty()) return;
-  // One large piece is let through where the reader keeps up.
   const size_t before = unsent_.fetch_add(bytes.size());
-  if (before > 0 && before + bytes.size() > unsent_limit_) {
+  // The connection was told of earlier bytes and waits for the reader: this is other news.
+  if (before > unsent_limit_) woken_ = false;
+  if (before > kMostFactor * unsent_limit_) {
     unsent_.fetch_sub(bytes.size());
     overflowed_ = true;
-    woken_ = false;  // the connection was told of earlier bytes and waits for the reader: this is other news
   } else if (output_.bytes.empty()) {
     output_.bytes = std::move(bytes);
   } else {

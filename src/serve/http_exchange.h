@@ -41,7 +41,7 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
     bool empty() const { return !response && bytes.empty() && !finished && !aborted && !forgotten; }
   };
 
-  // `wake` is called by the io thread after something was given.
+  // `wake` is called by the io thread after something was given, and for every piece beyond the limit.
   HttpExchange(std::shared_ptr<HttpMailbox> mailbox, std::function<void()> wake, size_t unsent_limit)
       : mailbox_(std::move(mailbox)), wake_(std::move(wake)), unsent_limit_(unsent_limit) {}
 
@@ -60,7 +60,7 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   Output take();
   // So many bytes of the answer were taken by the kernel.
   void taken(size_t bytes) { unsent_.fetch_sub(bytes); }
-  // The reader takes too little: more than the limit waits for it.
+  // Far more than the limit waits for the reader, and something was left out.
   bool overflowed() const { return overflowed_.load(); }
   // The client has gone, or the server ends.
   void leave();
