@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdio>
+#include <exception>
+#include <new>
 #include <string_view>
 
 #include "cli/command.h"
@@ -56,4 +59,12 @@ int run_program(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace ingot
 
-int main(int argc, char** argv) { return ingot::finish_output(ingot::run_program(argc, argv)); }
+int main(int argc, char** argv) {
+  try {
+    return ingot::finish_output(ingot::run_program(argc, argv));
+  } catch (const std::exception& e) {  // what run_command did not catch: memory that ran out while options were read
+    const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
+    std::fputs(memory ? "ingot: out of memory\n" : "ingot: internal error\n", stderr);
+    return 1;
+  }
+}
