@@ -13,8 +13,8 @@ import cpp_text
 from cpp_text import ROOT
 
 CLANG_FORMAT_VERSION = "14"
-TEXT_SUFFIXES = cpp_text.CPP_SUFFIXES + (".py", ".md", ".txt", ".cmake", ".json", ".jinja", "")
-FOLDERS = ("src", "tests", "tools", "docs", "cmake", "bench", ".ci")
+TEXT_SUFFIXES = cpp_text.CPP_SUFFIXES + (".py", ".md", ".txt", ".cmake", ".json", ".jinja", ".js", ".css", ".html", ".yaml", ".service", "")
+FOLDERS = ("src", "tests", "tools", "docs", "cmake", "bench", "deploy", ".ci")
 SKIPPED_FOLDERS = ("tests/data/", "tests/fuzz/corpus/")
 
 # Words are put together here so that this file does not find itself.
