@@ -116,6 +116,9 @@ foreach(source ${cli_sources})
   endif()
 endforeach()
 
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/serve.cpp PROPERTIES
+  COMPILE_DEFINITIONS INGOT_VERSION="${PROJECT_VERSION}")
+
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   add_executable(ingot src/cli/main.cpp)
   target_link_libraries(ingot PRIVATE ingot_cli)

@@ -22,13 +22,15 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
   if (common.device != "cpu") throw Error("[device] '{}' is not available; this build has: cpu", common.device);
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
+  const bool choose = setup.kv_bytes == 0 && setup.choose_kv_bytes;
+  const int64_t kv_bytes = choose ? setup.choose_kv_bytes(*open.model) : setup.kv_bytes;
   open.engine = std::make_unique<Engine>(*open.model,
                                          EngineOptions{.threads = common.threads ? common.threads : available_cores(),
                                                        .max_seqs = setup.seqs,
                                                        .step_rows = setup.step_rows,
                                                        .chunk_rows = setup.chunk_rows,
                                                        .page_rows = setup.page_rows,
-                                                       .kv_bytes = setup.kv_bytes,
+                                                       .kv_bytes = kv_bytes,
                                                        .gap_ms = setup.gap_ms,
                                                        .max_waiting = setup.max_waiting,
                                                        .kernels = common.ref ? Kernels::kRef : Kernels::kFast,

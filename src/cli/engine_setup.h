@@ -26,6 +26,8 @@ struct EngineSetup {
   bool keep_last = false;    // of the last one alone: requests may ask for it (Request::on_hidden)
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};
+  // Bytes of the KV cache for the model that was loaded; asked where kv_bytes is 0.
+  std::function<int64_t(const Model&)> choose_kv_bytes = {};
 };
 
 struct OpenEngine {

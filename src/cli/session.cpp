@@ -133,13 +133,14 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
   add_engine_options(app, options.common);
 }
 
-Session::Session(const SessionOptions& options) {
+Session::Session(const SessionOptions& options, EngineSetup setup) {
   path_ = resolve_model(options.model);
   const Clock::time_point start = Clock::now();
   const LoadNotice notice(base_name(path_));
   std::future<TextParts> text = std::async(std::launch::async, load_text, path_);
-  const EngineSetup setup{
-      .context = options.context, .kv = parse_kv(options.kv), .fuse_off = split_names(options.no_fuse)};
+  setup.context = options.context;
+  setup.kv = parse_kv(options.kv);
+  setup.fuse_off = split_names(options.no_fuse);
   open_ = open_engine(path_, options.common, setup);
   TextParts parts = text.get();
   tokenizer_ = std::move(parts.tokenizer);

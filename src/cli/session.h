@@ -39,9 +39,9 @@ void add_session_options(CLI::App& app, SessionOptions& options);
 
 class Session {
  public:
-  // Opens everything; the tokenizer is read while the weights load. A line on stderr says so where that takes over a
-  // second on a terminal. Throws Error: the model's before the tokenizer's.
-  explicit Session(const SessionOptions& options);
+  // Opens everything; the tokenizer is read while the weights load. `options` fill their part of the setup. A line on
+  // stderr says so where that takes over a second on a terminal. Throws Error: the model's before the tokenizer's.
+  explicit Session(const SessionOptions& options, EngineSetup setup = {});
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -58,6 +58,7 @@ class Session {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const SamplingParams& sampling() const { return sampling_; }          // the model's own
   const std::vector<Token>& end_tokens() const { return end_tokens_; }  // each ends an answer
+  const TemplateSource& template_source() const { return source_; }
   int context() const { return model().context; }  // positions of the prompt and the answer together
   double load_seconds() const { return load_seconds_; }
 

@@ -1,0 +1,104 @@
+#include "cli/serve_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/cache.h"
+#include "cli/strings.h"
+#include "graph/kv_store.h"
+
+namespace ingot {
+
+namespace {
+
+constexpr int kPageRows = 64;
+constexpr int64_t kRowsOfSeq = 512;  // what one request of a conversation needs, more or less
+
+int64_t available_memory() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/meminfo", "re"), std::fclose);
+  char line[128];
+  long long kib = 0;
+  while (file && std::fgets(line, sizeof line, file.get()) != nullptr) {
+    if (std::sscanf(line, "MemAvailable: %lld kB", &kib) == 1) return kib << 10;
+  }
+  return 0;
+}
+
+// The memory that a request may need as a whole, or refuses to start: a server that accepts a context and then has no
+// room for it would fail at the worst time.
+int64_t choose_kv_bytes(const Model& model, const ServeModelOptions& options) {
+  int64_t page = 0;
+  for (const KvGroupSpec& group : model.graph.kv_groups) page += kv_page_bytes(group, kPageRows);
+  const int64_t context_pages = (model.context + kPageRows - 1) / kPageRows;
+  if (options.kv_bytes > 0) {
+    const auto given = static_cast<int64_t>(options.kv_bytes);
+    if (given / std::max<int64_t>(page, 1) >= context_pages) return given;
+    throw Error("[kv] {} bytes hold {} tokens, and the context is {}: give --ctx, or more", given,
+                given / std::max<int64_t>(page, 1) * kPageRows, model.context);
+  }
+  const int64_t pages = std::max(context_pages, options.seqs * kRowsOfSeq / kPageRows);
+  const int64_t available = available_memory();
+  if (available > 0 && pages * page > available) {
+    throw Error("[kv] a context of {} tokens needs {} MiB of KV cache, and {} MiB are free: give --ctx or --kv q8_0",
+                model.context, pages * page >> 20, available >> 20);
+  }
+  return pages * page;
+}
+
+EngineSetup engine_setup(const ServeModelOptions& options, std::function<void(const StepFacts&)> on_step) {
+  EngineSetup setup{.seqs = options.seqs, .step_rows = options.step_rows, .page_rows = kPageRows};
+  setup.gap_ms = options.gap_ms;
+  setup.max_waiting = options.max_queue;
+  setup.keep_last = true;
+  setup.on_step = std::move(on_step);
+  setup.choose_kv_bytes = [&options](const Model& model) { return choose_kv_bytes(model, options); };
+  return setup;
+}
+
+// None where it cannot be parsed: completions work without it. `why` is told.
+std::shared_ptr<const ChatTemplate> parse_template(const std::string& text, std::string& why) {
+  if (text.empty()) return nullptr;
+  try {
+    return std::make_shared<const ChatTemplate>(ChatTemplate::parse(text));
+  } catch (const Error& e) {
+    why = e.what();
+    return nullptr;
+  }
+}
+
+// A name without a directory: clients learn nothing of where files lie.
+std::string name_of(const std::string& path) {
+  std::string trimmed = path;
+  while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
+  std::string name = base_name(trimmed);
+  if (name.ends_with(".gguf")) name.resize(name.size() - 5);
+  return name.empty() || name == "." || name == ".." ? "model" : name;
+}
+
+}  // namespace
+
+ServeModel::ServeModel(const ServeModelOptions& options, std::function<void(const StepFacts&)> on_step)
+    : session_(options.session, engine_setup(options, std::move(on_step))) {
+  served_.name = options.name.empty() ? name_of(options.session.model) : options.name;
+  served_.aliases = {kDefaultModel};
+  served_.created = std::time(nullptr);
+  served_.engine = &session_.engine();
+  served_.tokenizer = &session_.tokenizer();
+  served_.source = session_.template_source();
+  served_.chat = parse_template(served_.source.text, template_error_);
+  served_.tool_chat =
+      served_.source.tool_use.empty() ? served_.chat : parse_template(served_.source.tool_use, template_error_);
+  served_.sampling = session_.sampling();
+  served_.end_tokens = session_.end_tokens();
+  served_.context = session_.context();
+  served_.vocab = session_.model().hp.vocab;
+  served_.hidden = session_.model().hp.hidden;
+  served_.format = session_.model().arch->name;
+}
+
+}  // namespace ingot

@@ -1,0 +1,177 @@
+#include "serve/probes.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "files/json.h"
+#include "serve/fields.h"
+#include "serve/openapi.h"
+#include "serve/process_facts.h"
+#include "serve/server.h"
+
+namespace ingot {
+
+namespace {
+
+void send_json(Responder& responder, const Json& body, int status = 200) {
+  responder.send({.status = status, .body = to_json(body)});
+}
+
+JsonObject model_json(const ServedModel& model) {
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "ingot"},
+          {"max_model_len", model.context},
+          {"context_length", model.context},
+          {"vocab_size", model.vocab},
+          {"format", model.format}};
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// "%2F" → "/"; what is no escape stays as it is.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape =
+        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    if (escape) {
+      out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// The first of the names that the request has.
+template <class Get>
+auto first_of(std::initializer_list<const char*> names, const Get& get) -> decltype(get("")) {
+  for (const char* name : names) {
+    if (auto value = get(name)) return value;
+  }
+  return {};
+}
+
+}  // namespace
+
+void handle_health(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  const Server::Health health = server.health();
+  send_json(*responder, JsonObject{{"status", health.live ? "ok" : health.status}}, health.live ? 200 : 503);
+}
+
+void handle_ready(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  const Server::Health health = server.health();
+  send_json(*responder, JsonObject{{"status", health.status}}, health.ready ? 200 : 503);
+}
+
+void handle_metrics(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  responder->send(
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = server.metrics().text(server.now())});
+}
+
+void handle_models(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  const JsonArray models{model_json(server.context().model)};
+  send_json(*responder, JsonObject{{"object", "list"}, {"data", models}});
+}
+
+void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const std::string asked = unescaped(request.head.path.substr(std::string_view("/v1/models/").size()));
+  const ServedModel& model = server.context().model;
+  if (!model.answers_to(asked)) {
+    throw ApiError{
+        .status = 404, .message = "this model is not served here", .param = "model", .code = "model_not_found"};
+  }
+  send_json(*responder, model_json(model));
+}
+
+void handle_limits(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  const HttpLimits& http = server.options().http.limits;
+  JsonObject limits = field_limits();
+  limits["http"] = JsonObject{{"header_bytes", http.header_bytes},   {"headers", http.headers},
+                              {"target_bytes", http.target_bytes},   {"body_bytes", http.body_bytes},
+                              {"connections", http.connections},     {"header_seconds", http.header_seconds},
+                              {"body_seconds", http.body_seconds},   {"idle_seconds", http.idle_seconds},
+                              {"write_seconds", http.write_seconds}, {"unsent_bytes", http.unsent_bytes}};
+  const ServedModel& model = server.context().model;
+  limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
+  limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
+                                  {"running", server.context().engine().options().max_seqs}};
+  send_json(*responder, limits);
+}
+
+void handle_openapi(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  send_json(*responder, openapi_document(server.options().version));
+}
+
+void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+  const Metrics::Now now = server.now();
+  const EngineStats& s = now.engine;
+  const ServedModel& model = server.context().model;
+  const ProcessFacts facts = process_facts();
+  const double unix_now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::optional<double> gap = server.recent_gap_seconds();
+  send_json(*responder, JsonObject{{"model", model.name},
+                                   {"context", model.context},
+                                   {"running", s.running},
+                                   {"waiting", s.waiting},
+                                   {"tokens", s.tokens},
+                                   {"prompt_tokens", s.prompt_tokens},
+                                   {"reused_tokens", s.reused_tokens},
+                                   {"steps", s.steps},
+                                   {"step_seconds", server.metrics().step_seconds.sum()},
+                                   {"gap_ms", gap ? Json(*gap * 1000) : Json(nullptr)},
+                                   {"pages", s.pages},
+                                   {"free_pages", s.free_pages},
+                                   {"cached_pages", s.cached_pages},
+                                   {"preempted", s.preempted},
+                                   {"kv_bytes", now.kv_bytes},
+                                   {"rss_bytes", facts.resident_bytes},
+                                   {"in_flight", now.requests_in_flight},
+                                   {"connections", now.http.open},
+                                   {"uptime_seconds", unix_now - facts.start_seconds}});
+}
+
+void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const Json body = read_body(request.body, kTokenizeFields);
+  const Fields fields(body.get_object());
+  const auto text = first_of({"text", "content", "prompt"}, [&](const char* name) { return fields.string(name); });
+  if (!text) throw bad_field("text", "is missing");
+  const auto special =
+      first_of({"add_special", "add_special_tokens"}, [&](const char* name) { return fields.boolean(name); });
+  const ServedModel& model = server.context().model;
+  const std::vector<Token> tokens = model.tokenizer->encode(
+      *text,
+      {.add_special = special.value_or(false), .parse_special = fields.boolean("parse_special").value_or(false)});
+  const JsonArray ids(tokens.begin(), tokens.end());
+  send_json(*responder, JsonObject{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.context}});
+}
+
+void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const Json body = read_body(request.body, kDetokenizeFields);
+  const Fields fields(body.get_object());
+  const char* const name = fields.array("tokens") != nullptr ? "tokens" : "ids";
+  const JsonArray* ids = fields.array(name);
+  if (ids == nullptr) throw bad_field("tokens", "is missing");
+  const Tokenizer& tokenizer = *server.context().model.tokenizer;
+  std::vector<Token> tokens;
+  for (const Json& id : *ids) {
+    const std::optional<int64_t> token = exact_integer(id);
+    if (!token || *token < 0 || *token >= tokenizer.vocab_size() || !tokenizer.contains(static_cast<Token>(*token))) {
+      throw bad_field(name, "holds an id that is no token of this model");
+    }
+    tokens.push_back(static_cast<Token>(*token));
+  }
+  const std::string text = tokenizer.decode(tokens, true);
+  send_json(*responder, JsonObject{{"content", text}, {"prompt", text}});
+}
+
+}  // namespace ingot

@@ -1,0 +1,293 @@
+#include "serve/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/mapping_guard.h"
+#include "serve/host_check.h"
+#include "serve/routes.h"
+
+namespace ingot {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Keys go over the wire as they are: they belong on this machine, or behind TLS or a proxy that has it.
+void check_exposure(const ServerOptions& options, const Keys& keys) {
+  if (keys.required() || !options.http.unix_socket.empty() || is_loopback(options.http.host)) return;
+  throw Error("[serve] {} can be reached from other machines: give a key with --api-key-file, or bind 127.0.0.1",
+              options.http.host);
+}
+
+// By its status. A 503 was counted by whoever knows which queue is full.
+std::optional<Rejected> why_rejected(int status) {
+  if (status == 503) return std::nullopt;
+  if (status == 429) return Rejected::kKeyLimit;
+  if (status >= 500) return Rejected::kInternalError;
+  if (status >= 400) return Rejected::kBadRequest;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options)
+    : options_(options),
+      log_(options.log),
+      keys_(options.keys),
+      metrics_(route_labels()),
+      http_((check_exposure(options, keys_), options.http),
+            {.check = [this](const HttpHead& head) { return check(head); },
+             .handle = [this](HttpRequest request,
+                              std::shared_ptr<Responder> to) { handle(std::move(request), std::move(to)); },
+             .refusal = [this](int status, std::string_view why) { return refusal(status, why); }}) {}
+
+Server::~Server() = default;
+
+void Server::set_model(const ServedModel& model) {
+  context_.reset(new ServeContext{.model = model,
+                                  .workers = workers_,
+                                  .metrics = metrics_,
+                                  .keys = keys_,
+                                  .log = log_,
+                                  .http_limits = options_.http.limits});
+}
+
+void Server::run() {
+  if (!options_.keys.file.empty()) watch_keys();
+  http_.run();
+}
+
+void Server::on_step(const StepFacts& step) {
+  metrics_.step_seconds.observe(step.seconds);
+  metrics_.step_rows.observe(step.rows);
+  metrics_.step_seqs.observe(step.seqs);
+  if (step.seconds > longest_step_) longest_step_ = step.seconds;  // one thread alone writes it
+}
+
+// ---- What is refused before the body is read ----
+
+std::optional<ApiError> Server::check_origin(const HttpHead& head) const {
+  if (!host_allowed(head.header("host"), options_)) {
+    return ApiError{.status = 403, .message = "this Host is not served here (see --allow-host)", .code = "forbidden"};
+  }
+  const std::string_view origin = head.header("origin");
+  if (!origin.empty() && !origin_allowed(origin, head.header("host"), options_)) {
+    return ApiError{
+        .status = 403, .message = "pages of this Origin may not call this server (see --cors)", .code = "forbidden"};
+  }
+  return std::nullopt;
+}
+
+std::optional<HttpResponse> Server::check(const HttpHead& head) {
+  if (const std::optional<ApiError> foreign = check_origin(head)) {
+    metrics_.rejected(Rejected::kForbidden);
+    return refuse(head, *foreign);
+  }
+  // A browser asks so before it sends a key; only with --cors is there anything to say.
+  if (head.method == "OPTIONS" && !options_.cors_origin.empty() && !head.header("origin").empty()) {
+    return HttpResponse{.status = 204, .body = {}, .headers = common_headers(head)};
+  }
+  const RouteMatch match = find_route(head.method, head.path);
+  // The key comes first: without one nobody learns which routes there are.
+  const bool open = match.route != nullptr && match.route->access == Access::kOpen;
+  if (keys_.required() && !open && !keys_.name_of(head)) {
+    metrics_.rejected(Rejected::kNoKey);
+    return refuse(head, no_key());
+  }
+  if (match.route == nullptr) {
+    metrics_.rejected(Rejected::kNoRoute);
+    if (match.allowed.empty()) return refuse(head, no_route(head.path));
+    HttpResponse response = refuse(head, {.status = 405, .message = "this route has other methods: " + match.allowed});
+    response.headers.emplace_back("allow", match.allowed);
+    return response;
+  }
+  if (!match.route->generates) return std::nullopt;
+  if (context_->draining) {
+    metrics_.rejected(Rejected::kDraining);
+    HttpResponse response = refuse(head, server_busy("the server is shutting down"));
+    response.close = true;
+    return response;
+  }
+  if (in_flight_.generating() >= options_.max_in_flight) {
+    metrics_.rejected(Rejected::kQueueFull);
+    return refuse(head, server_busy("too many requests are under way; try again"));
+  }
+  return std::nullopt;
+}
+
+HttpResponse Server::refuse(const HttpHead& head, const ApiError& error) {
+  metrics_.answered(find_route(head.method, head.path).label, error.status);
+  HttpResponse response = error_response(error, style_of(head.path));
+  for (auto& header : common_headers(head)) response.headers.push_back(std::move(header));
+  return response;
+}
+
+HttpResponse Server::refusal(int status, std::string_view why) const {
+  ApiError error{.status = status, .message = std::string(why)};
+  if (status >= 500) error.type = "server_error";
+  if (status == 503) error.retry_after = 1;
+  return error_response(error, ApiStyle::kOpenAi);
+}
+
+HttpHeaders Server::common_headers(const HttpHead& head) const {
+  HttpHeaders headers = {{"x-content-type-options", "nosniff"}};
+  const std::string_view origin = head.header("origin");
+  if (options_.cors_origin.empty() || origin.empty()) return headers;
+  headers.emplace_back("access-control-allow-origin", options_.cors_origin);
+  headers.emplace_back("vary", "Origin");
+  if (head.method == "OPTIONS") {
+    headers.emplace_back("access-control-allow-methods", "GET, POST, OPTIONS");
+    headers.emplace_back("access-control-allow-headers",
+                         "authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
+    headers.emplace_back("access-control-max-age", "600");
+  }
+  return headers;
+}
+
+// ---- A whole request ----
+
+void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
+  const RouteMatch match = find_route(request.head.method, request.head.path);
+  if (match.route == nullptr) return responder->send(refuse(request.head, no_route(request.head.path)));
+  const Route& route = *match.route;
+  // The key was checked before the body came; it may have been revoked since.
+  std::optional<ApiError> refused;
+  if (keys_.required() && route.access == Access::kKey) {
+    const std::optional<std::string> name = keys_.name_of(request.head);
+    refused = name ? keys_.enter(*name) : no_key();
+    if (!refused) request.head.tenant = *name;
+  }
+  const auto tracked = std::make_shared<TrackedResponder>(
+      std::move(responder), style_of(request.head.path), common_headers(request.head),
+      [this, &route, id = request.head.id, tenant = request.head.tenant](const Ended& ended) {
+        if (!tenant.empty()) keys_.leave(tenant);
+        in_flight_.remove(ended.responder);
+        record(route, id, tenant, ended);
+      });
+  in_flight_.add(tracked, route.generates);
+  tracked->watch();
+  if (refused) return tracked->send(error_response(*refused, style_of(request.head.path)));
+  dispatch(route, std::move(request), tracked);
+}
+
+void Server::dispatch(const Route& route, HttpRequest request, const std::shared_ptr<TrackedResponder>& tracked) {
+  const ApiStyle style = style_of(request.head.path);
+  auto body = [this, &route, style, tracked](HttpRequest& given) {
+    try {
+      route.handler(*this, std::move(given), tracked);
+    } catch (const ApiError& error) {
+      tracked->send(error_response(error, style));
+    } catch (const std::bad_alloc&) {
+      tracked->end_with(server_busy("there is no memory for this request now"));
+    } catch (...) {
+      tracked->end_with(internal_error());
+    }
+  };
+  if (route.runs == RunsOn::kIo) return body(request);
+  const bool taken = workers_.post([body = std::move(body), request = std::move(request)]() mutable { body(request); });
+  if (taken) return;
+  metrics_.rejected(Rejected::kQueueFull);
+  tracked->send(error_response(server_busy("too many requests are waiting; try again"), style));
+}
+
+void Server::record(const Route& route, const std::string& id, const std::string& tenant, const Ended& ended) {
+  if (ended.gone && !route.generates) metrics_.client_gone.add();  // the others count it when they stop
+  if (ended.status != 0) metrics_.answered(route.path, ended.status);
+  if (const std::optional<Rejected> why = why_rejected(ended.status)) metrics_.rejected(*why);
+  if (route.generates && !ended.gone && ended.status < 400) metrics_.request_seconds.observe(ended.seconds);
+  if (route.runs == RunsOn::kIo) return;  // probes and files would be most of the log
+  JsonObject fields{
+      {"id", id}, {"route", route.path}, {"status", ended.status}, {"ms", std::round(ended.seconds * 1e4) / 10}};
+  if (!tenant.empty()) fields["key"] = tenant;
+  if (ended.gone) fields["client_gone"] = true;
+  log_.write(ended.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo, "request", std::move(fields));
+}
+
+// ---- How it stands ----
+
+bool Server::stalled() const {
+  // A large model's steps may be long by nature: what it has shown before is no stall.
+  return context_->engine().stalled_seconds() > std::max(options_.watchdog_seconds, 10 * longest_step_.load());
+}
+
+Server::Health Server::health() const {
+  if (mapping_damaged()) return {.live = false, .ready = false, .status = "damaged"};
+  if (stalled()) return {.live = false, .ready = false, .status = "stalled"};
+  if (context_->draining) return {.live = true, .ready = false, .status = "draining"};
+  return {};
+}
+
+Metrics::Now Server::now() const {
+  const Health state = health();
+  const Engine& engine = context_->engine();
+  return {.engine = engine.stats(),
+          .http = http_.counters(),
+          .ready = state.ready,
+          .draining = context_->draining,
+          .stalled_seconds = engine.stalled_seconds(),
+          .stalled = stalled(),
+          .log_dropped = log_.dropped(),
+          .kv_bytes = engine.stats().kv_bytes,
+          .worker_jobs = static_cast<int64_t>(workers_.waiting()),
+          .failed_jobs = workers_.failed_jobs(),
+          .requests_in_flight = in_flight_.generating()};
+}
+
+std::optional<double> Server::recent_gap_seconds() {
+  const GapMark mark{.at = steady_seconds(), .sum = metrics_.gap_seconds.sum(), .count = metrics_.gap_seconds.count()};
+  const std::lock_guard lock(gap_mutex_);
+  if (mark.at - gap_new_.at >= 2) {
+    gap_old_ = gap_new_.at == 0 ? mark : gap_new_;
+    gap_new_ = mark;
+  }
+  if (mark.count <= gap_old_.count) return std::nullopt;
+  return (mark.sum - gap_old_.sum) / static_cast<double>(mark.count - gap_old_.count);
+}
+
+// ---- Its end ----
+
+void Server::begin_drain() {
+  context_->draining = true;
+  log_.info("drain begins", {{"in_flight", in_flight_.all()}});
+}
+
+void Server::stop() {
+  context_->draining = true;
+  in_flight_.end_all(server_busy("the server is shutting down"));
+  http_.close_listener();
+  // What was given to the sockets just now goes out first; a client that reads nothing is not waited for.
+  for (int i = 0; i < 400 && http_.counters().open > 0; ++i) std::this_thread::sleep_for(milliseconds(5));
+  http_.stop();
+}
+
+void Server::watch_keys() {
+  const auto look = [this] {
+    const bool taken = workers_.post([this] {
+      try {
+        if (!keys_.reload()) return;
+        metrics_.key_reloads.add();
+        log_.info("the key file was read again");
+      } catch (const Error& e) {
+        metrics_.key_reload_failures.add();
+        log_.warning("the key file is wrong; the old keys stay", {{"why", e.what()}});
+      }
+    });
+    (void)taken;  // busy workers look at it the next time
+    watch_keys();
+  };
+  http_.post(look, options_.key_check_seconds);
+}
+
+}  // namespace ingot

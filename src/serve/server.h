@@ -1,0 +1,99 @@
+// The server: the route table, the probes and the handlers around one model, behind one HTTP listener.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/http.h"
+#include "serve/serve_context.h"
+#include "serve/tracked_responder.h"
+
+namespace ingot {
+
+struct Route;
+
+struct ServerOptions {
+  HttpOptions http = {};
+  KeyOptions keys = {};
+  LogOptions log = {};
+  std::vector<std::string> allowed_hosts = {};  // of the Host header, besides this machine's own names; "*": any
+  std::string cors_origin = {};                 // pages of this origin may call; empty: none but our own
+  int max_in_flight = 272;                      // requests that generate, running and waiting: beyond, 503
+  double watchdog_seconds = 8;                  // without a step while requests run: /health says 503
+  double key_check_seconds = 2;                 // how often the key file is looked at
+  std::string version = {};
+};
+
+class Server {
+ public:
+  // Reads the key file, opens the log and binds the address. Throws Error; where the address is not this machine's
+  // alone and there is no key, too.
+  explicit Server(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  std::string address() const { return http_.address(); }
+  int port() const { return http_.port(); }
+  Metrics& metrics() { return metrics_; }
+  // To be called by the engine's thread after each step.
+  void on_step(const StepFacts& step);
+  Log& log() { return log_; }
+
+  // What the handlers of requests get. From here on until the end the model is served; it outlives the server's run().
+  void set_model(const ServedModel& model);
+  // Serves until stop(); the calling thread becomes the io thread. REQUIRES: set_model() was called.
+  void run();
+
+  // Any thread: requests that generate are refused from now on, those under way go on.
+  void begin_drain();
+  int64_t in_flight() const { return in_flight_.all(); }
+  // Any thread but the io thread: answers still under way end with an error, connections close, run() returns.
+  void stop();
+
+  // The callbacks of HTTP, and what the table's handlers need. The io thread calls the first three.
+  std::optional<HttpResponse> check(const HttpHead& head);
+  void handle(HttpRequest request, std::shared_ptr<Responder> responder);
+  HttpResponse refusal(int status, std::string_view why) const;
+
+  struct Health {
+    bool live = true, ready = true;
+    const char* status = "ok";  // "stalled", "damaged", "draining"
+  };
+  Health health() const;
+  ServeContext& context() { return *context_; }
+  const ServerOptions& options() const { return options_; }
+  Metrics::Now now() const;
+  // Mean time between two tokens over the last seconds; none: there was none.
+  std::optional<double> recent_gap_seconds();
+
+ private:
+  std::optional<ApiError> check_origin(const HttpHead& head) const;
+  HttpHeaders common_headers(const HttpHead& head) const;
+  HttpResponse refuse(const HttpHead& head, const ApiError& error);
+  void dispatch(const Route& route, HttpRequest request, const std::shared_ptr<TrackedResponder>& tracked);
+  void record(const Route& route, const std::string& id, const std::string& tenant, const Ended& ended);
+  void watch_keys();
+  bool stalled() const;
+
+  const ServerOptions options_;
+  Log log_;
+  Keys keys_;
+  Metrics metrics_;
+  Workers workers_;
+  InFlight in_flight_;
+  std::unique_ptr<ServeContext> context_;
+  std::mutex gap_mutex_;
+  struct GapMark {
+    double at = 0, sum = 0;
+    int64_t count = 0;
+  };
+  std::atomic<double> longest_step_{0};
+  GapMark gap_old_, gap_new_;  // guarded by gap_mutex_
+  HttpServer http_;            // last: its end closes the connections, whose callbacks use all above
+};
+
+}  // namespace ingot

@@ -1,0 +1,174 @@
+#include "serve/tracked_responder.h"
+
+#include <utility>
+#include <vector>
+
+namespace ingot {
+
+TrackedResponder::TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle style, HttpHeaders headers,
+                                   std::function<void(const Ended&)> on_end)
+    : inner_(std::move(inner)), style_(style), headers_(std::move(headers)), on_end_(std::move(on_end)) {}
+
+TrackedResponder::~TrackedResponder() { end_with(internal_error()); }
+
+void TrackedResponder::watch() {
+  inner_->on_close([self = weak_from_this()] {
+    if (const std::shared_ptr<TrackedResponder> alive = self.lock()) alive->client_gone();
+  });
+}
+
+void TrackedResponder::send(HttpResponse response) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kWaiting) return;
+    state_ = State::kEnded;
+    status_ = response.status;
+    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+    inner_->send(std::move(response));
+  }
+  report(false);
+}
+
+void TrackedResponder::start(HttpResponse head) {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kWaiting) return;
+  state_ = State::kStarted;
+  status_ = head.status;
+  events_ = head.content_type.starts_with("text/event-stream");
+  head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
+  inner_->start(std::move(head));
+}
+
+void TrackedResponder::write(std::string bytes) {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kStarted) inner_->write(std::move(bytes));
+}
+
+void TrackedResponder::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStarted) return;
+    state_ = State::kEnded;
+    inner_->finish();
+  }
+  report(false);
+}
+
+void TrackedResponder::abort() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    state_ = State::kEnded;
+    inner_->abort();
+  }
+  report(false);
+}
+
+bool TrackedResponder::closed() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return true;
+  }
+  return inner_->closed();
+}
+
+void TrackedResponder::on_close(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kEnded) {
+      on_close_.push_back(std::move(callback));
+      return;
+    }
+    if (!gone_) return;
+  }
+  callback();
+}
+
+void TrackedResponder::client_gone() {
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    state_ = State::kEnded;
+    gone_ = true;
+    callbacks.swap(on_close_);
+  }
+  for (const std::function<void()>& callback : callbacks) callback();
+  report(true);
+}
+
+void TrackedResponder::end_with(const ApiError& error) {
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    if (state_ == State::kWaiting) {
+      status_ = error.status;
+      HttpResponse response = error_response(error, style_);
+      response.close = true;
+      response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+      inner_->send(std::move(response));
+    } else if (events_) {
+      inner_->write(error_event(error, style_));
+      inner_->finish();
+    } else {
+      inner_->abort();
+    }
+    state_ = State::kEnded;
+    gone_ = true;
+    callbacks.swap(on_close_);
+  }
+  for (const std::function<void()>& callback : callbacks) callback();
+  report(false);
+}
+
+void TrackedResponder::report(bool gone) {
+  std::function<void(const Ended&)> on_end;
+  std::vector<std::function<void()>> dropped;  // what they hold may call back when it goes: not under the lock
+  Ended ended{.responder = this, .gone = gone};
+  {
+    const std::lock_guard lock(mutex_);
+    on_end = std::exchange(on_end_, nullptr);
+    dropped.swap(on_close_);
+    ended.status = status_;
+  }
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  if (on_end) on_end(ended);
+}
+
+void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates) {
+  const std::lock_guard lock(mutex_);
+  entries_[responder.get()] = {.responder = responder, .generates = generates};
+  generating_ += generates;
+}
+
+void InFlight::remove(const TrackedResponder* responder) {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(responder);
+  if (at == entries_.end()) return;
+  generating_ -= at->second.generates;
+  entries_.erase(at);
+}
+
+int64_t InFlight::generating() const {
+  const std::lock_guard lock(mutex_);
+  return generating_;
+}
+
+int64_t InFlight::all() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
+void InFlight::end_all(const ApiError& error) {
+  std::vector<std::shared_ptr<TrackedResponder>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, entry] : entries_) {
+      if (std::shared_ptr<TrackedResponder> alive = entry.responder.lock()) open.push_back(std::move(alive));
+    }
+  }
+  for (const std::shared_ptr<TrackedResponder>& responder : open) responder->end_with(error);
+}
+
+}  // namespace ingot
