@@ -40,6 +40,16 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       arrival_(arrival),
       strand_(context.workers) {}
 
+// Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
+AnswerRun::~AnswerRun() {
+  if (done_) return;
+  try {
+    responder_->abort();
+  } catch (...) {
+    // The connection's own deadlines end it.
+  }
+}
+
 // What goes wrong on the strand ends this request and no other.
 template <class F>
 void AnswerRun::guarded(F&& body) {
@@ -91,7 +101,7 @@ void AnswerRun::make_choices() {
                           .scores = {},
                           .answer = {},
                           .last_token = {}});
-      if (search) choices_.back().parser.emplace(generation_.form, random_seed());
+      if (search) choices_.back().parser.emplace(generation_.form, fresh_seed());
     }
   }
   open_ = static_cast<int>(choices_.size());
@@ -149,16 +159,18 @@ void AnswerRun::handle(size_t part, const Event& event) {
   const int index = parts_[part].first + event.choice;
   Choice& choice = choices_.at(static_cast<size_t>(index));
   if (done_ || choice.ended) return;  // by a stop string: its cancelling says so too
-  measure(choice, event);
+  measure(index, event);
   if (event.sample.token >= 0) take_token(index, event.sample);
   if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event.finish);
   if (open_ == 0) finish();
 }
 
-void AnswerRun::measure(Choice& choice, const Event& event) {
+void AnswerRun::measure(int index, const Event& event) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
   const Clock::time_point now = Clock::now();
   Metrics& metrics = context_.metrics;
-  if (!std::exchange(choice.begun, true) && event.choice == 0) {
+  // Choices of one prompt share what was found of it.
+  if (!std::exchange(choice.begun, true) && index % generation_.choices == 0) {
     metrics.queue_seconds.observe(event.queued_seconds);
     usage_.cached += event.reused;
     metrics.cached_prompt_tokens.add(event.reused);
@@ -273,11 +285,13 @@ void AnswerRun::fail(const ApiError& error) {
 // A stream begins with its first event, so that what goes wrong before it still has a status of its own.
 void AnswerRun::write(std::string bytes) {
   if (done_ || bytes.empty()) return;
-  if (!std::exchange(started_, true)) {
-    responder_->start({.status = 200,
-                       .content_type = "text/event-stream",
-                       .body = writer_->begin(usage_) + bytes,
-                       .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}});
+  if (!started_) {
+    HttpResponse head{.status = 200,
+                      .content_type = "text/event-stream",
+                      .body = writer_->begin(usage_) + bytes,
+                      .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}};
+    started_ = true;
+    responder_->start(std::move(head));
   } else {
     responder_->write(std::move(bytes));
   }

@@ -21,6 +21,9 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
 
   AnswerRun(ServeContext& context, HttpHead head, Generation generation, std::unique_ptr<AnswerWriter> writer,
             std::shared_ptr<Responder> responder, Clock::time_point arrival);
+  ~AnswerRun();
+  AnswerRun(const AnswerRun&) = delete;
+  AnswerRun& operator=(const AnswerRun&) = delete;
 
   // Submits and returns; the answer comes by itself. Does not throw.
   void start();
@@ -48,7 +51,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void submit_all();
   void submit(size_t prompt, int first, int count, const std::shared_ptr<PromptLogprobs>& logprobs);
   void handle(size_t part, const Event& event);
-  void measure(Choice& choice, const Event& event);
+  void measure(int index, const Event& event);
   void take_token(int index, const SampleResult& sample);
   void take_end(int index, FinishReason reason);
   void send_echo(int index);

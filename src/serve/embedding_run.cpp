@@ -1,5 +1,4 @@
 // /v1/embeddings: the inputs are read by the engine, each in a request of its own, and answered together.
-#include <atomic>
 #include <utility>
 
 #include "serve/answering.h"
@@ -18,6 +17,16 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
         job_(std::move(job)),
         responder_(std::move(responder)),
         strand_(context.workers) {}
+  ~EmbeddingRun() {
+    if (done_) return;
+    try {
+      responder_->abort();  // as AnswerRun does it
+    } catch (...) {
+      // The connection's own deadlines end it.
+    }
+  }
+  EmbeddingRun(const EmbeddingRun&) = delete;
+  EmbeddingRun& operator=(const EmbeddingRun&) = delete;
 
   void start() {
     const std::shared_ptr<EmbeddingRun> self = shared_from_this();

@@ -38,7 +38,7 @@ void read_sampling(const Fields& fields, SamplingParams& sampling) {
   set_number(fields, "xtc_probability", sampling.xtc_probability);
   set_number(fields, "xtc_threshold", sampling.xtc_threshold);
   const std::optional<int64_t> seed = fields.integer("seed");
-  sampling.seed = seed ? static_cast<uint64_t>(*seed) : random_seed();
+  sampling.seed = seed ? static_cast<uint64_t>(*seed) : fresh_seed();
 }
 
 void read_logit_bias(const Fields& fields, const ServedModel& model, SamplingParams& sampling) {
@@ -178,7 +178,7 @@ Generation read_completion(const JsonObject& body, const ServedModel& model) {
   return generation;
 }
 
-uint64_t random_seed() {
+uint64_t fresh_seed() {
   static std::mutex mutex;
   static std::mt19937_64 generator = [] {
     std::random_device device;
@@ -190,7 +190,7 @@ uint64_t random_seed() {
 }
 
 std::string unique_id(std::string_view prefix) {
-  static const uint64_t process = random_seed();
+  static const uint64_t process = fresh_seed();
   static std::atomic<uint64_t> count{0};
   return fmt::format("{}{:016x}{:08x}", prefix, process, count.fetch_add(1));
 }

@@ -75,7 +75,7 @@ ToolForm tool_form_of(const ServedModel& model);
 std::string content_text(const Json& content, const std::string& path);
 
 // A number that no one can guess, for requests that give no seed.
-uint64_t random_seed();
+uint64_t fresh_seed();
 // Unique in this process, and hardly ever met in another: "chatcmpl-5f0c…".
 std::string unique_id(std::string_view prefix);
 
