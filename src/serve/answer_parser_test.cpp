@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "serve/tool_calls.h"
 
@@ -304,6 +308,38 @@ TEST(AnswerParser, TheFormIsReadFromTheTemplate) {
   EXPECT_EQ(tool_form("{% if tools %}<|channel|>commentary"), ToolForm::kOther);
   EXPECT_TRUE(has_reasoning("… '<think>' …"));
   EXPECT_FALSE(has_reasoning("… think …"));
+}
+
+TEST(AnswerParser, PublishedTemplatesAreRecognised) {
+  const char* root = std::getenv("INGOT_TEST_DATA");
+  const std::string folder =
+      (root ? std::string(root) : std::string(INGOT_SOURCE_DIR "/../shared/data")) + "/chat-templates/llama.cpp/";
+  const std::vector<std::tuple<const char*, ToolForm, bool>> expected = {
+      {"Qwen-Qwen2.5-7B-Instruct", ToolForm::kHermes, false},
+      {"Qwen-Qwen3-0.6B", ToolForm::kHermes, true},
+      {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", ToolForm::kHermes, false},
+      {"ibm-granite-granite-4.0", ToolForm::kHermes, false},
+      {"meta-llama-Llama-3.1-8B-Instruct", ToolForm::kLlama3, false},
+      {"meta-llama-Llama-3.2-3B-Instruct", ToolForm::kLlama3, false},
+      {"mistralai-Mistral-Nemo-Instruct-2407", ToolForm::kMistral, false},
+      {"Mistral-Small-3.2-24B-Instruct-2506", ToolForm::kMistral, false},
+      {"Qwen3-Coder", ToolForm::kOther, false},
+      {"GLM-4.7-Flash", ToolForm::kOther, true},
+      {"openai-gpt-oss-120b", ToolForm::kOther, false},
+      {"meetkai-functionary-medium-v3.2", ToolForm::kOther, false},
+      {"google-gemma-2-2b-it", ToolForm::kNone, false},
+      {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", ToolForm::kNone, true},
+  };
+  int read = 0;
+  for (const auto& [name, form, reasons] : expected) {
+    std::ifstream file(folder + name + ".jinja");
+    if (!file) continue;
+    const std::string source{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(tool_form_name(tool_form(source)), tool_form_name(form)) << name;
+    EXPECT_EQ(has_reasoning(source), reasons) << name;
+    ++read;
+  }
+  if (read == 0) GTEST_SKIP() << "no published templates (INGOT_TEST_DATA)";
 }
 
 }  // namespace
