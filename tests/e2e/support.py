@@ -35,12 +35,9 @@ def start(*args, env=None, **popen):
     variables = {**os.environ, **(env or {})}
     return subprocess.Popen(
         [str(BINARY), *map(str, args)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env={name: value for name, value in variables.items() if value is not None},
-        **popen,
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen},
     )
 
 
