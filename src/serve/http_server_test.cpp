@@ -1,9 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <ctime>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,51 +12,15 @@
 namespace ingot {
 namespace {
 
-HttpResponse text(std::string body, int status = 200) {
-  HttpResponse response;
-  response.status = status;
-  response.content_type = "text/plain";
-  response.body = std::move(body);
-  return response;
-}
-
 // Answers with what came: method, path, query and body.
 HttpCallbacks echo() {
   HttpCallbacks callbacks;
   callbacks.handle = [](HttpRequest request, std::shared_ptr<Responder> responder) {
-    responder->send(text(request.head.method + " " + request.head.path + " ?" + request.head.query + " " +
-                         std::to_string(request.body.size()) + " " + request.body.substr(0, 100)));
+    responder->send(plain_text(request.head.method + " " + request.head.path + " ?" + request.head.query + " " +
+                               std::to_string(request.body.size()) + " " + request.body.substr(0, 100)));
   };
   return callbacks;
 }
-
-// Keeps the responders, so that a test answers from its own thread.
-struct Held {
-  HttpCallbacks callbacks() {
-    HttpCallbacks result;
-    result.handle = [this](HttpRequest request, std::shared_ptr<Responder> responder) {
-      const std::lock_guard lock(mutex);
-      heads.push_back(request.head);
-      responders.push_back(std::move(responder));
-      arrived.notify_all();
-    };
-    return result;
-  }
-  std::shared_ptr<Responder> wait(size_t index = 0) {
-    std::unique_lock lock(mutex);
-    arrived.wait_for(lock, std::chrono::seconds(60), [&] { return responders.size() > index; });
-    return responders.size() > index ? responders[index] : nullptr;
-  }
-  void drop() {
-    const std::lock_guard lock(mutex);
-    responders.clear();
-  }
-
-  std::mutex mutex;
-  std::condition_variable arrived;
-  std::vector<HttpHead> heads;
-  std::vector<std::shared_ptr<Responder>> responders;
-};
 
 TEST(HttpServer, AnswersAndKeepsTheConnection) {
   RunningServer server(echo());
@@ -110,13 +71,13 @@ TEST(HttpServer, PipelinedRequestsBeforeAHalfCloseAreAnswered) {
 }
 
 TEST(HttpServer, StreamsFromAnotherThread) {
-  Held held;
+  HeldRequests held;
   RunningServer server(held.callbacks());
   RawClient client(server.port());
   client.send("GET /s HTTP/1.1\r\nHost: h\r\n\r\n");
   const auto responder = held.wait();
   ASSERT_TRUE(responder);
-  responder->start(text("first"));
+  responder->start(plain_text("first"));
   client.read_until("first");
   std::string expected = "first";
   for (int i = 0; i < 1000; ++i) {
@@ -135,19 +96,19 @@ TEST(HttpServer, StreamsFromAnotherThread) {
   client.send("GET /t HTTP/1.1\r\nHost: h\r\n\r\n");
   const auto second = held.wait(1);
   ASSERT_TRUE(second);
-  second->send(text("second"));
+  second->send(plain_text("second"));
   EXPECT_NE(client.read_until("second").find("content-length: 6"), std::string::npos);
   EXPECT_TRUE(eventually([&] { return responder->unsent() == 0 && second->unsent() == 0; }));
 }
 
 TEST(HttpServer, AbortCutsAfterWhatWasWritten) {
-  Held held;
+  HeldRequests held;
   RunningServer server(held.callbacks());
   RawClient client(server.port());
   client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
   const auto responder = held.wait();
   ASSERT_TRUE(responder);
-  responder->start(text("part"));
+  responder->start(plain_text("part"));
   responder->write("error");
   responder->abort();
   const std::string& answer = client.read_all();
@@ -157,7 +118,7 @@ TEST(HttpServer, AbortCutsAfterWhatWasWritten) {
 }
 
 TEST(HttpServer, ADroppedResponderIsAnsweredWith500OrCut) {
-  Held held;
+  HeldRequests held;
   RunningServer server(held.callbacks());
   RawClient client(server.port());
   client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -166,7 +127,7 @@ TEST(HttpServer, ADroppedResponderIsAnsweredWith500OrCut) {
   EXPECT_TRUE(client.read_until("internal error").starts_with("HTTP/1.1 500 "));
   RawClient other(server.port());
   other.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-  held.wait()->start(text("part"));
+  held.wait()->start(plain_text("part"));
   other.read_until("part");
   held.drop();
   other.read_all();
@@ -184,10 +145,10 @@ TEST(HttpServer, AHandlerThatThrowsCostsItsRequestOnly) {
     if (request.head.path == "/std") throw std::runtime_error("secret");
     if (request.head.path == "/other") throw NoStdException{};
     if (request.head.path == "/begun") {
-      responder->start(text("part"));
+      responder->start(plain_text("part"));
       throw NoStdException{};
     }
-    responder->send(text("fine"));
+    responder->send(plain_text("fine"));
   };
   RunningServer server(std::move(callbacks));
   for (const char* path : {"/check", "/std", "/other"}) {
@@ -209,7 +170,7 @@ TEST(HttpServer, AHandlerThatThrowsCostsItsRequestOnly) {
 TEST(HttpServer, CheckAnswersBeforeTheBodyIsRead) {
   HttpCallbacks callbacks = echo();
   callbacks.check = [](const HttpHead& head) -> std::optional<HttpResponse> {
-    if (head.header("authorization").empty()) return text("no key", 401);
+    if (head.header("authorization").empty()) return plain_text("no key", 401);
     return {};
   };
   RunningServer server(std::move(callbacks));
@@ -238,32 +199,32 @@ TEST(HttpServer, ContinueIsSentWhenItIsExpected) {
 }
 
 TEST(HttpServer, HeadHasNoBody) {
-  Held held;
+  HeldRequests held;
   RunningServer server(held.callbacks());
   RawClient client(server.port());
   client.send(
       "HEAD /1 HTTP/1.1\r\nHost: h\r\n\r\nHEAD /2 HTTP/1.1\r\nHost: h\r\n\r\nGET /3 HTTP/1.1\r\nHost: h\r\n\r\n");
-  held.wait(0)->send(text("hidden"));
+  held.wait(0)->send(plain_text("hidden"));
   const auto streamed = held.wait(1);
-  streamed->start(text("hidden"));
+  streamed->start(plain_text("hidden"));
   streamed->write("hidden");
   streamed->finish();
-  held.wait(2)->send(text("shown"));
+  held.wait(2)->send(plain_text("shown"));
   const std::string& answers = client.read_until("shown");
   EXPECT_EQ(answers.find("hidden"), answers.npos) << answers;
   EXPECT_NE(answers.find("content-length: 6"), answers.npos) << answers;
 }
 
 TEST(HttpServer, Http10ClosesUnlessAskedAndIsNeverChunked) {
-  Held held;
+  HeldRequests held;
   RunningServer server(held.callbacks());
   RawClient client(server.port());
   client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-  held.wait(0)->send(text("one"));
+  held.wait(0)->send(plain_text("one"));
   EXPECT_NE(client.read_until("one").find("connection: keep-alive"), std::string::npos);
   client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
   const auto responder = held.wait(1);
-  responder->start(text("two"));
+  responder->start(plain_text("two"));
   client.read_until("two");
   responder->write("three");
   responder->finish();

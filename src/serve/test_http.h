@@ -8,16 +8,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "serve/http.h"
 
@@ -32,6 +36,47 @@ inline bool eventually(const std::function<bool()>& condition) {
   }
   return true;
 }
+
+constexpr const char* kGet = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+inline HttpResponse plain_text(std::string body, int status = 200) {
+  HttpResponse response;
+  response.status = status;
+  response.content_type = "text/plain";
+  response.body = std::move(body);
+  return response;
+}
+
+// Keeps the responders, so that a test answers from its own thread, and counts the clients that went. "/quick" is
+// answered at once.
+struct HeldRequests {
+  HttpCallbacks callbacks() {
+    HttpCallbacks result;
+    result.handle = [this](HttpRequest request, std::shared_ptr<Responder> responder) {
+      if (request.head.path == "/quick") return responder->send(plain_text("quick"));
+      responder->on_close([this] { ++gone; });
+      const std::lock_guard lock(mutex);
+      responders.push_back(std::move(responder));
+      arrived.notify_all();
+    };
+    return result;
+  }
+  // Null where it does not come.
+  std::shared_ptr<Responder> wait(size_t index = 0) {
+    std::unique_lock lock(mutex);
+    arrived.wait_for(lock, std::chrono::seconds(60), [&] { return responders.size() > index; });
+    return responders.size() > index ? responders[index] : nullptr;
+  }
+  void drop() {
+    const std::lock_guard lock(mutex);
+    responders.clear();
+  }
+
+  std::atomic<int> gone = 0;
+  std::mutex mutex;
+  std::condition_variable arrived;
+  std::vector<std::shared_ptr<Responder>> responders;
+};
 
 class RawClient {
  public:
@@ -138,13 +183,7 @@ class RunningServer {
   explicit RunningServer(HttpCallbacks callbacks, HttpOptions options = {}) {
     options.port = 0;
     if (!callbacks.refusal) {
-      callbacks.refusal = [](int status, std::string_view why) {
-        HttpResponse response;
-        response.status = status;
-        response.content_type = "text/plain";
-        response.body = std::string(why);
-        return response;
-      };
+      callbacks.refusal = [](int status, std::string_view why) { return plain_text(std::string(why), status); };
     }
     server_ = std::make_unique<HttpServer>(options, std::move(callbacks));
     thread_ = std::thread([this] { server_->run(); });
