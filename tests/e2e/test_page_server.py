@@ -1,21 +1,29 @@
 """The web page as `ingot serve` serves it: its files and headers, and a chat with a real, tiny model in a browser."""
-import http.client
-import json
 import pathlib
 import tempfile
 import unittest
-import urllib.parse
 
+import models
 import serving
+import support
 from page_case import ROOT, PageCase
 
 UI = ROOT / "src/serve/ui"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-class Files(serving.ServeCase):
-    ARGS = ("--api-key-file",)
+def start_server(case, *args):
+    """A server on the tiny model for all tests of a class."""
+    if not support.BINARY.exists():
+        raise unittest.SkipTest(f"{support.BINARY.name} is not built (INGOT_BIN)")
+    folder = tempfile.TemporaryDirectory(prefix="ingot-e2e-")
+    case.addClassCleanup(folder.cleanup)
+    server = serving.Server(models.make_tiny(pathlib.Path(folder.name) / "tiny"), *args)
+    case.addClassCleanup(server.close)
+    return server
 
+
+class Files(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(prefix="ingot-e2e-")
@@ -23,8 +31,7 @@ class Files(serving.ServeCase):
         keys = pathlib.Path(folder.name) / "keys"
         keys.write_text("tester page-test-key\n")
         keys.chmod(0o600)
-        cls.ARGS = ("--api-key-file", str(keys))
-        super().setUpClass()
+        cls.server = start_server(cls, "--api-key-file", str(keys))
 
     def test_every_file_is_served_without_a_key_and_as_it_is(self):
         for file in [*UI.iterdir(), None]:
@@ -66,11 +73,7 @@ class Page(PageCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        serving.ServeCase.setUpClass.__func__(cls)
-
-    ARGS = ()
-    CONFIG = {}
-    make_model = classmethod(serving.ServeCase.make_model.__func__)
+        cls.server = start_server(cls)
 
     def test_a_chat_with_the_server(self):
         self.visit(self.server.url)
@@ -97,13 +100,7 @@ class Page(PageCase):
         self.assertEqual(self.text(".failed:not([hidden])"), [])
 
     def json(self, path):
-        parts = urllib.parse.urlsplit(self.server.url)
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
-        try:
-            connection.request("GET", path)
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
+        return self.server.get(path).json()
 
 
 if __name__ == "__main__":
