@@ -132,6 +132,7 @@ constexpr Field kThink{
 constexpr Field kOutputConfig{
     .name = "output_config", .kinds = kObject, .text = "Effort and constrained output", .effect = kRefused};
 constexpr Field kMcpServers{.name = "mcp_servers", .kinds = kArray, .text = "Tools elsewhere", .effect = kRefused};
+constexpr Field kSpeed{.name = "speed", .kinds = kString, .text = "Class of speed", .effect = kIgnored};
 constexpr Field kContextManagement{
     .name = "context_management", .kinds = kObject, .text = "Changes to the conversation", .effect = kRefused};
 
@@ -174,6 +175,8 @@ constexpr std::array kRequestFields = {
     Field{.name = "metadata", .kinds = kObject, .text = "Who asks", .effect = kIgnored},
     Field{.name = "service_tier", .kinds = kString, .text = "Class of service", .effect = kIgnored},
     Field{.name = "inference_geo", .kinds = kString, .text = "Where it runs", .effect = kIgnored},
+    Field{.name = "diagnostics", .kinds = kObject, .text = "Why a cache was missed", .effect = kIgnored},
+    kSpeed,
     kCacheControl,
     Field{.name = "container", .kinds = kString | kObject, .text = "Running of code", .effect = kRefused},
     kOutputConfig,
@@ -182,7 +185,8 @@ constexpr std::array kRequestFields = {
 };
 
 constexpr std::array kCountFields = {
-    kModel, kMessages, kSystem, kTools, kChoice, kThink, kCacheControl, kOutputConfig, kMcpServers, kContextManagement,
+    kModel,      kMessages,          kSystem, kTools, kChoice, kThink, kSpeed, kCacheControl, kOutputConfig,
+    kMcpServers, kContextManagement,
 };
 
 }  // namespace
