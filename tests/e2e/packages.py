@@ -17,7 +17,9 @@ def need(name):
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     path = str(folder / "lib" / version / "site-packages")
     if path not in sys.path and pathlib.Path(path).is_dir():
-        sys.path.append(path)
+        # Before the system's packages, which may be too old for these; after Python's own modules.
+        system = [i for i, entry in enumerate(sys.path) if entry.endswith(("site-packages", "dist-packages"))]
+        sys.path.insert(min(system, default=len(sys.path)), path)
     try:
         return importlib.import_module(name)
     except ImportError as error:
