@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kPipelinedBytes = 64 << 10;  // read ahead while an answer is under way
 constexpr size_t kLingerBytes = 16 << 20;
+constexpr size_t kReadOver = 64 << 10;  // of the body of a request that is refused by its head
 constexpr double kProbeSeconds = 0.05;
 
 }  // namespace
@@ -160,9 +161,12 @@ void HttpConnection::begin_request() {
     early = core_.refusal(500, "internal error");
   }
   if (early) {
-    // The body was not read, so what follows is not a request.
-    if (reader_.has_body()) early->close = true;
-    return answer(std::move(*early));
+    // A small body is read over, so that the connection can go on: under overload a new one for each refusal would
+    // cost more than the refusal. Otherwise what follows is not a request.
+    const bool read_over = reader_.body_within(kReadOver) && !reader_.expects_continue();
+    if (!read_over) early->close = true;
+    if (!read_over || !reader_.has_body()) return answer(std::move(*early));
+    early_ = std::move(early);
   }
   enter(Stage::kBody, core_.limits.body_seconds);
   if (reader_.expects_continue() && reader_.has_body() && reader_.buffered() == 0) {
@@ -176,7 +180,10 @@ void HttpConnection::read_body() {
   if (progress == HttpReader::Progress::kRefused) return refuse(reader_.problem().status, reader_.problem().why);
   count_body(reader_.body_size());
   if (core_.body_bytes > core_.limits.bodies_bytes) return refuse(503, "too many requests are being read");
-  if (progress == HttpReader::Progress::kReady) hand_over();
+  if (progress != HttpReader::Progress::kReady) return;
+  if (!early_) return hand_over();
+  count_body(0);
+  answer(*std::exchange(early_, std::nullopt));
 }
 
 void HttpConnection::count_body(size_t bytes) {

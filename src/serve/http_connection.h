@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -114,6 +115,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   size_t counted_body_ = 0;  // of core_.body_bytes
   bool head_begun_ = false;  // a request's first byte has come
   size_t lingered_ = 0;      // bytes read over while lingering
+
+  std::optional<HttpResponse> early_;  // the answer, once the body has been read over
 
   // The request that is answered.
   std::shared_ptr<HttpExchange> exchange_;

@@ -39,6 +39,8 @@ class HttpReader {
   const HttpProblem& problem() const { return problem_; }
 
   bool has_body() const { return chunked_ || length_ > 0; }
+  // A body of at most so many bytes, by its head.
+  bool body_within(size_t bytes) const { return !chunked_ && length_ <= bytes; }
   bool keep_alive() const { return keep_alive_; }
   bool expects_continue() const { return expects_continue_; }
   int minor() const { return minor_; }  // of the version: HTTP/1.minor

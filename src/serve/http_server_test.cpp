@@ -180,8 +180,12 @@ TEST(HttpServer, CheckAnswersBeforeTheBodyIsRead) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 401 ")) << answer;
   EXPECT_NE(answer.find("connection: close"), answer.npos);
   EXPECT_TRUE(client.ended());
-  // Without a body the connection goes on.
+  // With a small body, or none, the connection goes on.
   RawClient other(server.port());
+  other.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhel");
+  other.send("lo");
+  EXPECT_EQ(other.read_until("no key").find("connection: close"), std::string::npos);
+  other.forget();
   other.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
   other.read_until("no key");
   other.forget();
