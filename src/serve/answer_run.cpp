@@ -262,13 +262,15 @@ void AnswerRun::finish() {
   if (generation_.stream) {
     write(writer_->end(usage_));
     if (done_) return;
+    settle();
     responder_->finish();
   } else {
     std::vector<ChoiceAnswer> answers;
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
-    responder_->send({.status = 200, .body = writer_->whole(answers, usage_)});
+    std::string body = writer_->whole(answers, usage_);
+    settle();  // before the client can ask again
+    responder_->send({.status = 200, .body = std::move(body)});
   }
-  settle();
 }
 
 void AnswerRun::fail(const ApiError& error) {

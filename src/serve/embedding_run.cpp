@@ -113,9 +113,9 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     const JsonObject usage{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}};
     const JsonObject json{
         {"object", "list"}, {"data", std::move(data)}, {"model", context_.model.name}, {"usage", usage}};
-    responder_->send({.status = 200, .body = to_json(json)});
     context_.metrics.prompt_tokens.add(tokens_);
     settle();
+    responder_->send({.status = 200, .body = to_json(json)});
   }
 
   void fail(const ApiError& error) {

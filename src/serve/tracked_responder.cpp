@@ -24,9 +24,10 @@ void TrackedResponder::send(HttpResponse response) {
     state_ = State::kEnded;
     status_ = response.status;
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
-    inner_->send(std::move(response));
   }
+  // First: a client that has its answer may ask at once what was counted, and use its key's place again.
   report(false);
+  inner_->send(std::move(response));
 }
 
 void TrackedResponder::start(HttpResponse head) {
@@ -49,9 +50,9 @@ void TrackedResponder::finish() {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kStarted) return;
     state_ = State::kEnded;
-    inner_->finish();
   }
   report(false);
+  inner_->finish();
 }
 
 void TrackedResponder::abort() {

@@ -56,7 +56,7 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   const HttpHeaders headers_;  // added to every answer
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 
-  // The inner responder is called under the lock, so that nothing is written behind an end; it never waits.
+  // What begins and continues an answer is passed on under the lock, so that nothing is written behind an end.
   mutable std::mutex mutex_;
   std::function<void(const Ended&)> on_end_;
   State state_ = State::kWaiting;
