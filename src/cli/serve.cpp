@@ -78,6 +78,7 @@ void add_address_options(CLI::App& app, Options& options) {
   app.add_option("--api-key-file", options.server.keys.file, "Lines NAME KEY [concurrency=N] [tpm=N]")
       ->type_name("FILE");
   app.add_option("--allow-host", options.server.allowed_hosts, "A further name that clients may call it by")
+      ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_option("--cors", options.server.cors_origin, "Pages of this origin may call it; *: any")->type_name("ORIGIN");
 }

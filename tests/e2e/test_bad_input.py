@@ -160,7 +160,7 @@ class BadUsageTest(support.TestCase):
 
 class HelpTest(support.TestCase):
     def test_help_fits_a_screen_and_has_an_example(self):
-        for command in ("run", "chat", "tokenize", "detokenize", "template"):
+        for command in ("run", "chat", "serve", "tokenize", "detokenize", "template"):
             with self.subTest(command):
                 result = support.run(command, "--help")
                 self.assertEqual(result.returncode, 0)

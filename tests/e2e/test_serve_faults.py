@@ -15,7 +15,7 @@ import models
 import serving
 import support
 
-LONG = os.environ.get("INGOT_LONG") == "1"
+LONG = bool(os.environ.get("INGOT_LONG"))
 
 
 class Case(support.TestCase):

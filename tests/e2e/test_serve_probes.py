@@ -2,6 +2,8 @@
 import json
 import random
 import re
+import shutil
+import subprocess
 import unittest
 
 import serving
@@ -97,6 +99,13 @@ class Probes(serving.ToyCase):
         self.assertEqual(more("ingot_queue_seconds_count"), 1)
         self.assertGreater(more("ingot_step_seconds_count"), 0)
         self.assertGreater(more("ingot_prompt_tokens_total"), 0)
+
+    def test_promtool_finds_nothing_to_say(self):
+        if shutil.which("promtool") is None:
+            self.skipTest("promtool is not installed")
+        text = self.server.get("/metrics").body
+        result = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, timeout=120)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"", b""))
 
     def test_row_56_random_names_make_no_series(self):
         before = self.metrics()
