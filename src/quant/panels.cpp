@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "quant/panel_blocks.h"
 
@@ -15,12 +16,13 @@ void put(const uint8_t* from, std::byte* to) { std::memcpy(to, from, 2); }
 template <class B, class L>
 void put_scales(const uint8_t* in, int64_t first_group, int64_t r, std::byte* panel, int64_t cols) {
   const int64_t groups = B::kBlock / L::kGroup;
-  std::byte* scales = panel + L::scales_at(cols) + first_group * L::kScaleBytes;
+  std::byte* scales = panel + L::scale_at(cols, first_group);
   if constexpr (L::kScale == ScaleKind::kSuper) {
-    std::byte* super = panel + first_group / groups * L::kSuperBytes;
+    std::byte* super = panel + L::super_at(cols, first_group / groups);
     put(B::d(in), super + 2 * r);
     if constexpr (L::kMin) put(B::dmin(in), super + 2 * (kPanelRows + r));
-    for (int64_t g = 0; g < groups; ++g, scales += L::kScaleBytes) {
+    for (int64_t g = 0; g < groups; ++g) {
+      scales = panel + L::scale_at(cols, first_group + g);
       scales[r] = static_cast<std::byte>(B::group_scale(in, static_cast<int>(g)));
       if constexpr (L::kMin) scales[kPanelRows + r] = static_cast<std::byte>(B::group_min(in, static_cast<int>(g)));
     }
@@ -33,33 +35,43 @@ void put_scales(const uint8_t* in, int64_t first_group, int64_t r, std::byte* pa
   }
 }
 
-// 32 values of row r.
+using Run = std::conditional_t<kRun == 8, uint64_t, uint32_t>;  // kRun bytes
+
+// 32 values of row r, to the runs of their block.
 template <class L>
-void put_quads(const uint8_t* q, int64_t block, int64_t r, std::byte* quads) {
-  uint32_t quad[8];
-  std::memcpy(quad, q, sizeof(quad));
-  std::byte* to = quads + block * L::kQuadBytes + 4 * r;
+void put_runs(const uint8_t* q, int64_t r, std::byte* out) {
+  constexpr int64_t kRuns = kPanelBlock / kRun, kBytes = kPanelRows * kRun;
+  constexpr Run kOnes = static_cast<Run>(0x0101010101010101u), kFlip = L::kFlip * kOnes;
+  Run runs[kRuns];
+  std::memcpy(runs, q, kPanelBlock);
+  std::byte* to = out + kRun * r;
   if constexpr (L::kBits == 8) {
-    for (int p = 0; p < 8; ++p) std::memcpy(to + 64 * p, &quad[p], 4);
+    for (int64_t i = 0; i < kRuns; ++i) {
+      const Run run = runs[i] ^ kFlip;
+      std::memcpy(to + kBytes * i, &run, kRun);
+    }
     return;
   }
-  constexpr uint32_t kLow = 0x0f0f0f0f, kHigh = ((1u << L::kBits) - 16) / 16 * 0x01010101;
-  for (int p = 0; p < 4; ++p) {
-    const uint32_t both = (quad[2 * p] & kLow) | (quad[2 * p + 1] & kLow) << 4;
-    std::memcpy(to + 64 * p, &both, 4);
+  for (int64_t i = 0; i < kRuns / 2; ++i) {
+    const Run both = ((runs[2 * i] & 15 * kOnes) | (runs[2 * i + 1] & 15 * kOnes) << 4) ^ kFlip;
+    std::memcpy(to + kBytes * i, &both, kRun);
   }
-  constexpr int kMore = L::kBits - 4;
-  for (int i = 0; i < kMore; ++i) {
-    uint32_t high = 0;
-    for (int j = 0; j < 8 / kMore; ++j) high |= (quad[i * 8 / kMore + j] >> 4 & kHigh) << j * kMore;
-    std::memcpy(to + 256 + 64 * i, &high, 4);
+  if constexpr (L::kBits > 4) {
+    constexpr Run kHigh = ((1u << L::kBits) - 16) / 16 * kOnes;
+    for (int64_t i = 0; i < kRuns; ++i) {
+      const HighBits at = high_at(L::kBits, r, i, 0);
+      std::byte* byte = out + at.byte;
+      Run high = 0;
+      if (at.shift != 0) std::memcpy(&high, byte, kRun);  // what other runs, and rows, have there
+      high |= (runs[i] >> 4 & kHigh) << at.shift;
+      std::memcpy(byte, &high, kRun);
+    }
   }
 }
 
 template <class B, class L>
 void pack_quantized(const Weight& w, int64_t first, int64_t rows, std::byte* out) {
   constexpr int64_t kSubs = B::kBlock / kPanelBlock;
-  std::byte* quads = out + L::quads_at(w.cols);
   for (int64_t r = 0; r < rows; ++r) {
     const auto* in = reinterpret_cast<const uint8_t*>(w.row(first + r));
     for (int64_t b = 0; b < w.cols / B::kBlock; ++b, in += B::kBytes) {
@@ -67,7 +79,7 @@ void pack_quantized(const Weight& w, int64_t first, int64_t rows, std::byte* out
       for (int64_t sub = 0; sub < kSubs; ++sub) {
         uint8_t q[32];
         B::unpack(in, static_cast<int>(sub), q);
-        put_quads<L>(q, b * kSubs + sub, r, quads);
+        put_runs<L>(q, r, out + L::run_at(w.cols, b * kSubs + sub));
       }
     }
   }
@@ -76,12 +88,11 @@ void pack_quantized(const Weight& w, int64_t first, int64_t rows, std::byte* out
 // Formats of whole rows.
 template <class B, class L>
 void pack_rows(const Weight& w, int64_t first, int64_t rows, std::byte* out) {
-  std::byte* quads = out + L::quads_at(w.cols);
   for (int64_t r = 0; r < rows; ++r) {
     const auto* in = reinterpret_cast<const uint8_t*>(w.row(first + r));
     for (int64_t g = 0; g < L::groups(w.cols); ++g) {
       const uint8_t* head = B::row_head(in, g * L::kGroup);
-      std::byte* scales = out + L::scales_at(w.cols) + g * L::kScaleBytes;
+      std::byte* scales = out + L::scale_at(w.cols, g);
       constexpr int64_t kSize = L::kScale == ScaleKind::kRow ? 4 : 2;
       std::memcpy(scales + kSize * r, head, kSize);
       if constexpr (L::kScale == ScaleKind::kF16Zero) scales[2 * kPanelRows + r] = static_cast<std::byte>(head[2]);
@@ -89,7 +100,7 @@ void pack_rows(const Weight& w, int64_t first, int64_t rows, std::byte* out) {
     for (int64_t b = 0; b < w.cols / kPanelBlock; ++b) {
       uint8_t q[32];
       B::unpack(B::row_q(in, b * kPanelBlock), 0, q);
-      put_quads<L>(q, b, r, quads);
+      put_runs<L>(q, r, out + L::run_at(w.cols, b));
     }
   }
 }

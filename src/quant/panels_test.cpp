@@ -54,14 +54,14 @@ int byte(const std::byte* at) { return static_cast<int8_t>(*at); }
 // Field `which` (0 the scale, 1 the min) of row r for value k, as the header describes it.
 template <class L>
 float field(const std::byte* panel, int64_t cols, int64_t r, int64_t k, int which) {
-  if constexpr (L::kScale == ScaleKind::kRow) return whole(panel + L::scales_at(cols) + 4 * r);
-  const std::byte* scales = panel + L::scales_at(cols) + k / L::kGroup * L::kScaleBytes;
+  if constexpr (L::kScale == ScaleKind::kRow) return whole(panel + L::scale_at(cols, 0) + 4 * r);
+  const std::byte* scales = panel + L::scale_at(cols, k / L::kGroup);
   if constexpr (L::kScale == ScaleKind::kF16 || L::kScale == ScaleKind::kF16Zero) {
     return half(scales + 2 * (which * kPanelRows + r));
   } else if constexpr (L::kScale == ScaleKind::kF32) {
     return whole(scales + 4 * (which * kPanelRows + r));
   } else {
-    const float d = half(panel + k / kPanelSuper * L::kSuperBytes + 2 * (which * kPanelRows + r));
+    const float d = half(panel + L::super_at(cols, k / kPanelSuper) + 2 * (which * kPanelRows + r));
     const float value = d * static_cast<float>(byte(scales + which * kPanelRows + r));
     return which == 1 ? -value : value;
   }
@@ -69,20 +69,22 @@ float field(const std::byte* panel, int64_t cols, int64_t r, int64_t k, int whic
 
 template <class L>
 float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t k) {
-  const std::byte* block = panel + L::quads_at(w.cols) + k / kPanelBlock * L::kQuadBytes;
-  const int64_t quad = k % kPanelBlock / 4;
+  const std::byte* block = panel + L::run_at(w.cols, k / kPanelBlock);
+  const int64_t run = k % kPanelBlock / kRun, at = kRun * r + k % kRun, bytes = kRun * kPanelRows;
   int q = 0;
   if constexpr (L::kBits == 8) {
-    q = static_cast<int>(block[64 * quad + 4 * r + k % 4]);
+    q = static_cast<int>(block[bytes * run + at]) ^ L::kFlip;
   } else {
-    const int both = static_cast<int>(block[64 * (quad / 2) + 4 * r + k % 4]);
-    q = quad % 2 == 0 ? both & 15 : both >> 4;
-    if (L::kBits == 5) q |= (static_cast<int>(block[256 + 4 * r + k % 4]) >> quad & 1) << 4;
-    if (L::kBits == 6) q |= (static_cast<int>(block[256 + 64 * (quad / 4) + 4 * r + k % 4]) >> 2 * (quad % 4) & 3) << 4;
+    const int both = static_cast<int>(block[bytes * (run / 2) + at]) ^ L::kFlip;
+    q = run % 2 == 0 ? both & 15 : both >> 4;
+    if constexpr (L::kBits > 4) {
+      const HighBits high = high_at(L::kBits, r, run, k % kRun);
+      q |= (static_cast<int>(block[high.byte]) >> high.shift & ((1 << (L::kBits - 4)) - 1)) << 4;
+    }
   }
   int zero = w.zero;
   if constexpr (L::kScale == ScaleKind::kF16Zero)
-    zero = static_cast<int>(panel[L::scales_at(w.cols) + k / L::kGroup * L::kScaleBytes + 2 * kPanelRows + r]);
+    zero = static_cast<int>(panel[L::scale_at(w.cols, k / L::kGroup) + 2 * kPanelRows + r]);
   const float product = field<L>(panel, w.cols, r, k, 0) * static_cast<float>(q - zero);
   if constexpr (L::kMin) return product + field<L>(panel, w.cols, r, k, 1);
   return product;

@@ -50,9 +50,6 @@ void finish_heads(const HeadsOutput& heads, int64_t t, int64_t slot) {
   run_row(heads.rope, t, slot);
 }
 
-// One thread norms and quantizes a row of 4096 in about 2 us, as long as it takes to hand it to another.
-constexpr int64_t kRowsAtOnce = 4;
-
 LinearCut cut_of(const Linear& op, size_t part, int64_t rows, int threads) {
   return is_packed(op, part) ? panels_cut(op, op.parts[part], rows, threads) : rows_cut(op, threads);
 }
@@ -102,9 +99,8 @@ void run(const Linear& op, Ctx& ctx) {
     total += tasks[p];
   }
   const XRows x(op, kinds_of(op), rows, ctx.shared);
-  const auto make_rows = [&](int64_t i, int) {
-    for (int64_t t = i * kRowsAtOnce; t < std::min(rows, (i + 1) * kRowsAtOnce); ++t) x.make(t);
-  };
+  const int64_t at_once = x.at_once();
+  const auto make_rows = [&](int64_t i, int) { x.make(i * at_once, std::min(at_once, rows - i * at_once)); };
   const auto run_task = [&](int64_t task, int thread) {
     size_t p = 0;
     while (task >= tasks[p]) task -= tasks[p++];
@@ -117,7 +113,7 @@ void run(const Linear& op, Ctx& ctx) {
       run_rows(op, block, cuts[p], x.rows(), rows, scratch);
     }
   };
-  const Loop input = loop((rows + kRowsAtOnce - 1) / kRowsAtOnce, make_rows);
+  const Loop input = loop((rows + at_once - 1) / at_once, make_rows);
   if (!op.heads) return ctx.pool.run_phases(input, loop(total, run_task));
   const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(op.heads.rope.kv.group)].slot;
   const auto finish = [&](int64_t t, int) { finish_heads(op.heads, t, slots[static_cast<size_t>(t)]); };

@@ -46,17 +46,21 @@ class XRows {
   XRows(const Linear& op, XKinds kinds, int64_t rows, std::byte* memory);
   static int64_t bytes(const Linear& op, XKinds kinds, int64_t rows);
 
-  // Makes row t. Rows are independent of each other.
-  void make(int64_t t) const;
+  // Makes rows [t, t + n) of all; t is a multiple of at_once(). Such groups are independent of each other.
+  void make(int64_t t, int64_t n) const;
+  int64_t at_once() const;
   const XRow* rows() const { return reinterpret_cast<const XRow*>(memory_); }
 
  private:
   struct Layout {
-    Layout(const Linear& op, XKinds kinds);
-    int64_t blocks = 0, q = 0, wide = 0, values = 0;  // bytes of each of a row
-    int64_t coarse = 0, values_at = 0;                // where the second encoding and the floats lie
-    int64_t row = 0;                                  // bytes of all
+    Layout(const Linear& op, XKinds kinds, int64_t rows);
+    int64_t blocks = 0, q = 0, wide = 0, bf16 = 0, values = 0;  // bytes of each of a row
+    int64_t coarse = 0, bf16_at = 0, values_at = 0;             // where the second encoding and the floats lie
+    int64_t row = 0;                                            // bytes of all
+    int64_t tile = 0, tiles = 0;                                // bytes of a tile of each encoding, and their number
+    int64_t first_row = 0, first_tile = 0;                      // behind the XRows
   };
+  void make_row(int64_t t) const;
   // The row as floats: in place, or normed into `room`.
   const float* open(int64_t t, float* room) const;
 
@@ -64,7 +68,6 @@ class XRows {
   const XKinds kinds_;
   const Layout layout_;
   std::byte* memory_;
-  int64_t first_;  // bytes before the first row: the XRows
 };
 
 }  // namespace ingot::cpu

@@ -28,12 +28,17 @@ struct XCoarse {
 
 // A row of x quantized to int8, or as it is for 16-bit weights. Rows of one op lie at equal distances.
 struct XRow {
-  const int8_t* q;       // [K]
-  const int16_t* wide;   // [K] q again, each quad in the order 0 2 1 3; only where the set wants it
+  const int8_t* q;  // [K]
+  // [K] q again; only where the set wants it. x86-64: as 16 bits, each quad in the order 0 2 1 3. AArch64: each run of
+  // 8 bytes twice, for a row alone; may be null.
+  const int16_t* wide;
   const XBlock* blocks;  // [K / 32]
   const uint16_t* bf16;  // [K] only where the set wants it
   const float* values;   // [K]
   XCoarse coarse = {};
+  // The tile of packed rows that this one is in, see pack_tile; only where the set wants it.
+  const std::byte* tile = nullptr;
+  const std::byte* coarse_tile = nullptr;
 };
 
 // Panels [first, first + n) of a weight.
@@ -67,16 +72,24 @@ struct PanelKernels {
                        int64_t stride);
   int64_t direct_rows;  // up to so many, run() is faster
   int64_t tile_rows;    // run_expanded() is best at multiples of it
+
+  // Sets whose products take several rows of x at once read more than one row of x packed: each `tile_rows` rows, the
+  // last tile perhaps fewer, go to memory of tile_bytes(), 64-byte aligned, which XRow::tile of each of them names.
+  // Null: the set reads rows alone.
+  int64_t (*tile_bytes)(int64_t cols) = nullptr;
+  void (*pack_tile)(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) = nullptr;
 };
 
-// A panel expanded to bytes and floats: the quads of all K, K rounded up to 64 for groups of 128, then for each scale
-// f32 scale[16] and f32 min[16] or int32 zero[16].
+// A panel expanded to bytes and floats: the runs of all K, K rounded up to 64 for groups of 128, then for each scale
+// f32 scale[16] and f32 min[16] or int32 zero[16]; where runs are of 8 values there is room for each of them twice,
+// which sums of 2 × 2 want.
 template <class L>
 struct ExpandedLayout {
   static constexpr bool kZeros = L::kScale == ScaleKind::kF16Zero;
-  static constexpr int64_t kFloats = kPanelRows * (L::kMin || kZeros ? 2 : 1);  // of a group
-  static constexpr int64_t quad_bytes(int64_t cols) { return (L::kCoarse ? L::round_up(cols) : cols) * kPanelRows; }
-  static constexpr int64_t bytes(int64_t cols) { return quad_bytes(cols) + L::groups(cols) * kFloats * 4; }
+  static constexpr int64_t kField = kPanelRows * (kRun == 8 ? 2 : 1);
+  static constexpr int64_t kFloats = kField * (L::kMin || kZeros ? 2 : 1);  // of a group
+  static constexpr int64_t run_bytes(int64_t cols) { return (L::kCoarse ? L::round_up(cols) : cols) * kPanelRows; }
+  static constexpr int64_t bytes(int64_t cols) { return run_bytes(cols) + L::groups(cols) * kFloats * 4; }
 };
 
 int64_t expanded_bytes(const PackedWeight& weight, int64_t panels);

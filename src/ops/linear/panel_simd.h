@@ -4,7 +4,6 @@
 //
 // Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x. result() is the sum of at
 // most 32 values; for more, end_block() comes after each 32, and long_result() is their sum, from a start of 0.
-//   kLess   it computes with weights that are less by this much; the caller's start makes up for it
 //   kWide   it reads x as 16-bit integers, see XRow
 #pragma once
 
@@ -131,22 +130,41 @@ inline Ints odd_bytes(Weights w) { return _mm256_srli_epi16(w, 8); }
 
 // Four rows: NEON, or what the compiler makes of it.
 constexpr int kVecRows = 4;
-typedef uint8_t Weights __attribute__((vector_size(16)));
+typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef int32_t Ints __attribute__((vector_size(16)));
 typedef float Floats __attribute__((vector_size(16)));
 
-inline Weights load_weights(const uint8_t* p) {
-  Weights w;
+inline Bytes load_16(const uint8_t* p) {
+  Bytes w;
   __builtin_memcpy(&w, p, sizeof(w));
   return w;
 }
-inline void store_weights(uint8_t* p, Weights w) { __builtin_memcpy(p, &w, sizeof(w)); }
+inline void store_16(uint8_t* p, Bytes w) { __builtin_memcpy(p, &w, sizeof(w)); }
+// The bits `mask` of each byte after a shift to the left (or right, below 0) that leaves them inside their byte.
+inline Bytes shifted_bits(Bytes w, int shift, uint8_t mask) { return (shift >= 0 ? w << shift : w >> -shift) & mask; }
+
+#if defined(__ARM_NEON)
+// A run of 8 values of four rows: two rows side by side, as smmla reads them.
+struct Weights {
+  Bytes pair[2];
+};
+inline Weights load_weights(const uint8_t* p) { return {{load_16(p), load_16(p + 16)}}; }
+inline void store_weights(uint8_t* p, Weights w) {
+  store_16(p, w.pair[0]);
+  store_16(p + 16, w.pair[1]);
+}
+inline Weights low_nibbles(Weights w) { return {{w.pair[0] & 15, w.pair[1] & 15}}; }
+inline Weights high_nibbles(Weights w) { return {{w.pair[0] >> 4, w.pair[1] >> 4}}; }
+// Of signed nibbles: 16 times their value.
+inline Weights low_times_16(Weights w) { return {{w.pair[0] << 4, w.pair[1] << 4}}; }
+inline Weights high_times_16(Weights w) { return {{w.pair[0] & 0xf0, w.pair[1] & 0xf0}}; }
+#else
+using Weights = Bytes;
+inline Weights load_weights(const uint8_t* p) { return load_16(p); }
+inline void store_weights(uint8_t* p, Weights w) { store_16(p, w); }
 inline Weights low_nibbles(Weights w) { return w & 15; }
 inline Weights high_nibbles(Weights w) { return w >> 4; }
-// The bits `mask` of each byte after a shift to the left (or right, below 0) that leaves them inside their byte.
-inline Weights shifted_bits(Weights w, int shift, uint8_t mask) {
-  return (shift >= 0 ? w << shift : w >> -shift) & mask;
-}
+#endif
 inline Floats zero_floats() { return Floats{}; }
 inline Floats load_floats(const float* p) {
   Floats v;
@@ -167,23 +185,19 @@ inline void store_ints(void* p, Ints v) { __builtin_memcpy(p, &v, sizeof(v)); }
 inline Ints widen_bytes(const uint8_t* p) { return Ints{p[0], p[1], p[2], p[3]}; }
 inline Ints add_ints(Ints a, Ints b) { return a + b; }
 inline Ints minus_product(Ints sum, Ints a, int32_t b) { return sum - a * b; }
+#if !defined(__ARM_NEON)
 inline Floats load_bytes(const uint8_t* p) {
   return Floats{static_cast<float>(static_cast<int8_t>(p[0])), static_cast<float>(static_cast<int8_t>(p[1])),
                 static_cast<float>(static_cast<int8_t>(p[2])), static_cast<float>(static_cast<int8_t>(p[3]))};
 }
+#endif
 
 #if defined(__ARM_NEON)
 
 constexpr int kTileVecs = 2;
 constexpr int kTileXRows = 4;  // 8 integer and 8 float sums of 32 registers
 constexpr int kSoloRows = 2, kSoloVecs = 4;
-// Packed weights of few rows: the hardware's own prefetch reaches 56 GB/s on two Neoverse-V1 cores, lines asked for 10
-// to 16 KB ahead into the third-level cache 79.
-template <int kBits>
-inline void fetch_ahead(const uint8_t* p) {
-  __builtin_prefetch(p + (kBits == 8 ? 16 << 10 : 10 << 10), 0, 1);
-  if (kBits > 4) __builtin_prefetch(p + (kBits == 8 ? 16 << 10 : 10 << 10) + 64, 0, 1);
-}
+inline Floats to_floats_16(Ints v) { return (Floats)vcvtq_n_f32_s32((int32x4_t)v, 4); }  // of 1/16 of it
 constexpr int kDirectRows = 4;
 constexpr int kFloatRows = 6, kFloatPanels = 4;
 inline Floats multiply_add(Floats a, Floats b, Floats c) {
@@ -194,42 +208,43 @@ inline Floats load_bf16(const uint8_t* p, int i) {
   const uint16x4x4_t all_four = vld4_u16(reinterpret_cast<const uint16_t*>(p));
   return (Floats)vreinterpretq_f32_u32(vshll_n_u16(all_four.val[i], 16));
 }
+inline Floats load_bytes(const uint8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, 4);
+  const int16x8_t wide = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+  return (Floats)vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+}
 inline Floats load_halves(const uint8_t* p) { return (Floats)vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
 
+// Signed bytes, or unsigned ones below 128, times signed bytes: both are read as signed.
 template <int kBits>
 struct Dot {
   static constexpr bool kWide = false;
-#if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
-  static constexpr int32_t kLess = kBits == 8 ? 128 : 0;  // sdot wants signed weights
+  int32x4_t sum[2] = {};  // of each row two lanes
+  int32_t start = 0;
+  void begin(int32_t from) {
+    sum[0] = sum[1] = vdupq_n_s32(0);
+    start = from;
+  }
+  void add(const Weights& w, const int8_t* x, const int16_t*) {
+    const int8x8_t run = vld1_s8(x);
+    const int8x16_t a = vcombine_s8(run, run);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const int8x16_t b = (int8x16_t)w.pair[i];
+#if defined(__ARM_FEATURE_DOTPROD)
+      sum[i] = vdotq_s32(sum[i], b, a);
 #else
-  static constexpr int32_t kLess = 0;
+      const int16x8_t low = vmull_s8(vget_low_s8(b), run), high = vmull_s8(vget_high_s8(b), run);
+      sum[i] = vaddq_s32(
+          sum[i], vcombine_s32(vmovn_s64(vpaddlq_s32(vpaddlq_s16(low))), vmovn_s64(vpaddlq_s32(vpaddlq_s16(high)))));
 #endif
-  int32x4_t sum{};
-  void begin(int32_t start) { sum = vdupq_n_s32(start); }
-  void add(Weights w, const int8_t* x, const int16_t*) {
-    int32_t quad;
-    __builtin_memcpy(&quad, x, 4);
-    const int8x16_t a = vreinterpretq_s8_s32(vdupq_n_s32(quad));
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-    sum = vusdotq_s32(sum, (uint8x16_t)w, a);
-#elif defined(__ARM_FEATURE_DOTPROD)
-    const uint8x16_t s = kBits == 8 ? veorq_u8((uint8x16_t)w, vdupq_n_u8(128)) : (uint8x16_t)w;
-    sum = vdotq_s32(sum, vreinterpretq_s8_u8(s), a);
-#else
-    const int16x8_t low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8((uint8x16_t)w)));
-    const int16x8_t high = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8((uint8x16_t)w)));
-    const int16x8_t wide = vmovl_s8(vget_low_s8(a));
-    const int32x4_t r01 =
-        vpaddq_s32(vmull_s16(vget_low_s16(low), vget_low_s16(wide)), vmull_s16(vget_high_s16(low), vget_low_s16(wide)));
-    const int32x4_t r23 = vpaddq_s32(vmull_s16(vget_low_s16(high), vget_low_s16(wide)),
-                                     vmull_s16(vget_high_s16(high), vget_low_s16(wide)));
-    sum = vaddq_s32(sum, vpaddq_s32(r01, r23));
-#endif
+    }
   }
   void end_pair(int) {}
   void end_block() {}
-  Ints result() const { return (Ints)sum; }
-  Ints long_result() const { return (Ints)sum; }
+  Ints result() const { return long_result() + start; }
+  Ints long_result() const { return (Ints)vpaddq_s32(sum[0], sum[1]); }
 };
 
 #else
@@ -258,7 +273,6 @@ inline Floats load_halves(const uint8_t* p) {
 template <int kBits>
 struct Dot {
   static constexpr bool kWide = false;
-  static constexpr int32_t kLess = 0;
   Ints sum{};
   void begin(int32_t start) { sum = all_ints(start); }
   void add(Weights w, const int8_t* x, const int16_t*) {
@@ -278,7 +292,6 @@ struct Dot {
 template <int kBits>
 struct Dot {
   static constexpr bool kWide = false;
-  static constexpr int32_t kLess = 0;
   Ints sum{};
   void begin(int32_t start) { sum = all_ints(start); }
   void add(Weights w, const int8_t* x, const int16_t*) {
@@ -297,7 +310,6 @@ struct Dot {
 template <int kBits>
 struct Dot {
   static constexpr bool kWide = false;
-  static constexpr int32_t kLess = 0;
   static constexpr int kPairs = kBits == 4 ? 4 : kBits == 5 ? 2 : 1;  // of quads that fit
   Ints sum{}, total{};
   int32_t start = 0;
@@ -327,7 +339,6 @@ struct Dot {
 template <>
 struct Dot<8> {
   static constexpr bool kWide = true;
-  static constexpr int32_t kLess = 0;
   Ints sum{};
   void begin(int32_t start) { sum = all_ints(start); }
   void add(Weights w, const int8_t*, const int16_t* x) {
@@ -347,8 +358,6 @@ struct Dot<8> {
 #if !defined(__ARM_NEON)
 // Only few rows of x gain by wider tiles, and only where a panel is several vectors.
 constexpr int kSoloRows = 0, kSoloVecs = 1;
-template <int kBits>
-inline void fetch_ahead(const uint8_t*) {}
 #endif
 
 #if defined(__AVX2__)

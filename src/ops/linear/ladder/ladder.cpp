@@ -135,6 +135,15 @@ LadderOperands::LadderOperands(const Weight& w, const PackedWeight& p, const flo
                blocks_.data() + t * cols / kPanelBlock);
     x_rows.push_back(row);
   }
+  if (k.pack_tile == nullptr) return;
+  const int64_t bytes = (k.tile_bytes(cols) + 63) / 64 * 64;
+  tiles_ = Memory((n + k.tile_rows - 1) / k.tile_rows * bytes);
+  for (int64_t t = 0; t < n; t += k.tile_rows) {
+    const int64_t some = std::min(k.tile_rows, n - t);
+    std::byte* tile = tiles_.data() + t / k.tile_rows * bytes;
+    k.pack_tile(&x_rows[static_cast<size_t>(t)], some, cols, false, tile);
+    for (int64_t i = t; i < t + some; ++i) x_rows[static_cast<size_t>(i)].tile = tile;
+  }
 }
 
 }  // namespace ingot::cpu

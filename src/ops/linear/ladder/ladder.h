@@ -7,6 +7,7 @@
 
 #include "ops/linear/panel_kernels.h"
 #include "quant/weight.h"
+#include "tensor/memory.h"
 
 namespace ingot::cpu {
 
@@ -26,6 +27,7 @@ class LadderOperands {
   std::vector<int8_t> q_;
   std::vector<int16_t> wide_;
   std::vector<XBlock> blocks_;
+  Memory tiles_;
 };
 
 struct LadderStep {
