@@ -14,22 +14,31 @@
 namespace ingot::cpu {
 
 // 0 at -inf and below -104, +inf above 88.72; subnormal results are rounded correctly.
+// a · b + c, in one rounding where every file of a build has the instruction, so that all of them give the same bits.
+static inline float multiply_add(float a, float b, float c) {
+#if defined(__aarch64__)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 static inline float exp_f32(float x) {
   // 1.5 · 2^23: adding it rounds to an integer in the low bits of the sum.
   constexpr float kRound = 12582912.0f;
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
-  const float shifted = x * 1.44269504f + kRound;
+  const float shifted = multiply_add(x, 1.44269504f, kRound);
   const float n = shifted - kRound;
   // ln 2 in two parts: n · 0.693359375 is exact for |n| < 2^15.
-  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  const float r = multiply_add(n, 2.12194440e-4f, multiply_add(n, -0.693359375f, x));
   float p = 1.99160131e-4f;
-  p = p * r + 1.39464391e-3f;
-  p = p * r + 8.33326858e-3f;
-  p = p * r + 4.16662656e-2f;
-  p = p * r + 1.66666672e-1f;
-  p = p * r + 0.5f;
-  p = (r * r) * p + r + 1.0f;
+  p = multiply_add(p, r, 1.39464391e-3f);
+  p = multiply_add(p, r, 8.33326858e-3f);
+  p = multiply_add(p, r, 4.16662656e-2f);
+  p = multiply_add(p, r, 1.66666672e-1f);
+  p = multiply_add(p, r, 0.5f);
+  p = multiply_add(r * r, p, r) + 1.0f;
   // 2^n as two factors, since n reaches from -150 to 128.
   const int32_t i = __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, kRound);
   const int32_t half = i >> 1;

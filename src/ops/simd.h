@@ -50,7 +50,11 @@ inline Vec load(const float* p) {
   __builtin_memcpy(&v, p, sizeof(v));
   return v;
 }
+#if defined(__ARM_NEON)
+inline void store(float* p, Vec v) { vst1q_f32(p, (float32x4_t)v); }  // g++ 12 takes a memcpy through general registers
+#else
 inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(v)); }
+#endif
 inline Vec broadcast(float x) { return x - Vec{}; }  // x - 0 is x, of -0 too
 
 // The lane tree: i + (i + 8), then i + (i + 4): four lanes are left of a sum's sixteen. Shuffles are the
