@@ -42,7 +42,7 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
-  if (done_) return;
+  if (answered_) return;
   try {
     responder_->abort();
   } catch (...) {
@@ -271,6 +271,7 @@ void AnswerRun::finish() {
     settle();  // before the client can ask again
     responder_->send({.status = 200, .body = std::move(body)});
   }
+  answered_ = true;
 }
 
 void AnswerRun::fail(const ApiError& error) {
@@ -282,6 +283,7 @@ void AnswerRun::fail(const ApiError& error) {
   } else {
     responder_->send(error_response(error, style_));
   }
+  answered_ = true;
 }
 
 // A stream begins with its first event, so that what goes wrong before it still has a status of its own.

@@ -77,7 +77,8 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   Usage usage_;
   bool measured_ = false;  // the first token came
   bool started_ = false;   // the stream has
-  bool done_ = false;      // the answer is given, or nobody wants it
+  bool done_ = false;      // nothing more is wanted of the engine
+  bool answered_ = false;  // the responder has the end of the answer
 };
 
 }  // namespace ingot

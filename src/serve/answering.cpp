@@ -1,42 +1,68 @@
 #include "serve/answering.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "serve/answer_run.h"
 #include "serve/fields.h"
 #include "serve/generation.h"
 
 namespace ingot {
+namespace {
 
-void handle_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+// The C library keeps what large requests took for the next one; few come, and the memory is worth more elsewhere.
+class TrimAfter {
+ public:
+  explicit TrimAfter(size_t bytes) : large_(bytes > kLarge) {}
+  ~TrimAfter() {
+#ifdef __GLIBC__
+    if (large_) malloc_trim(0);
+#endif
+  }
+  TrimAfter(const TrimAfter&) = delete;
+  TrimAfter& operator=(const TrimAfter&) = delete;
+
+ private:
+  static constexpr size_t kLarge = 512 << 10;
+  [[maybe_unused]] const bool large_;
+};
+
+using Reader = Generation (*)(const JsonObject&, const ServedModel&);
+using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
+
+void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
+            Reader read, MakeWriter make_writer) {
   const AnswerRun::Clock::time_point arrival = AnswerRun::Clock::now();
-  const Json body = read_body(request.body, kChatFields);
-  Generation generation = read_chat(body.get_object(), context.model);
-  auto writer = chat_writer(*context.model.tokenizer, answer_names(context.model, generation));
+  const TrimAfter trim(request.body.size());
+  Generation generation = [&] {
+    const Json body = read_body(request.body, table);
+    request.body = std::string();
+    return read(body.get_object(), context.model);
+  }();
+  auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
   std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
                               std::move(responder), arrival)
       ->start();
+}
+
+}  // namespace
+
+void handle_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kChatFields, read_chat, chat_writer);
 }
 
 void handle_completions(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
-  const AnswerRun::Clock::time_point arrival = AnswerRun::Clock::now();
-  const Json body = read_body(request.body, kCompletionFields);
-  Generation generation = read_completion(body.get_object(), context.model);
-  auto writer = completion_writer(*context.model.tokenizer, answer_names(context.model, generation));
-  std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
-                              std::move(responder), arrival)
-      ->start();
+  answer(context, std::move(request), std::move(responder), kCompletionFields, read_completion, completion_writer);
 }
 
 void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
-  const AnswerRun::Clock::time_point arrival = AnswerRun::Clock::now();
-  const Json body = read_body(request.body, kMessagesFields);
-  Generation generation = read_messages(body.get_object(), context.model);
-  auto writer = messages_writer(answer_names(context.model, generation));
-  std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
-                              std::move(responder), arrival)
-      ->start();
+  answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
+         [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
 
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const TrimAfter trim(request.body.size());
   const Json body = read_body(request.body, kCountTokensFields);
   const int64_t tokens = count_message_tokens(body.get_object(), context.model);
   responder->send({.status = 200, .body = to_json(JsonObject{{"input_tokens", tokens}})});

@@ -235,11 +235,18 @@ TEST(Answering, Row23LengthEdges) {
   const JsonObject last = server.ok(kText, complete(endless + "1000000000", prompt(ToyServer::kContext - 1)));
   EXPECT_EQ(last.at("usage").at("completion_tokens").as_int64(), 1);
   EXPECT_EQ(text_of(choice(last).at("finish_reason")), "length");
-  for (const int tokens : {ToyServer::kContext, ToyServer::kContext + 1, 100000}) {
+  for (const int tokens : {ToyServer::kContext, ToyServer::kContext + 1, 5000}) {
     const JsonObject error = server.error(400, kText, complete(endless + "1", prompt(tokens)));
     EXPECT_EQ(text_of(error.at("code")), "context_length_exceeded");
     EXPECT_NE(text_of(error.at("message")).find("256"), std::string::npos);
     EXPECT_NE(text_of(error.at("message")).find(std::to_string(tokens)), std::string::npos);
+  }
+  // Of what is far too long the beginning is enough.
+  const std::string huge(1000000, 'x');
+  for (const JsonObject& error :
+       {server.error(400, kText, complete("", "\"" + huge + "\"")), server.error(400, kChat, chat("", huge))}) {
+    EXPECT_EQ(text_of(error.at("code")), "context_length_exceeded");
+    EXPECT_NE(text_of(error.at("message")).find("more than"), std::string::npos);
   }
   // Reading alone fits.
   server.ok(kText, complete(R"(,"echo":true,"max_tokens":0)", prompt(ToyServer::kContext)));

@@ -18,7 +18,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
         responder_(std::move(responder)),
         strand_(context.workers) {}
   ~EmbeddingRun() {
-    if (done_) return;
+    if (answered_) return;
     try {
       responder_->abort();  // as AnswerRun does it
     } catch (...) {
@@ -113,15 +113,18 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     const JsonObject usage{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}};
     const JsonObject json{
         {"object", "list"}, {"data", std::move(data)}, {"model", context_.model.name}, {"usage", usage}};
+    std::string body = to_json(json);
     context_.metrics.prompt_tokens.add(tokens_);
-    settle();
-    responder_->send({.status = 200, .body = to_json(json)});
+    settle();  // before the client can ask again
+    responder_->send({.status = 200, .body = std::move(body)});
+    answered_ = true;
   }
 
   void fail(const ApiError& error) {
     if (done_) return;
     settle();
     responder_->send(error_response(error, style_of(head_.path)));
+    answered_ = true;
   }
 
   void settle() {
@@ -141,7 +144,8 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   std::vector<SeqId> ids_;
   size_t ended_ = 0;
   int64_t tokens_ = 0;
-  bool done_ = false;
+  bool done_ = false;      // nothing more is wanted of the engine
+  bool answered_ = false;  // the responder has the answer
 };
 
 }  // namespace

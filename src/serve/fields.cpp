@@ -18,7 +18,6 @@ unsigned kind_of(const Json& value) {
       return kBool;
     case boost::json::kind::int64:
     case boost::json::kind::uint64:
-      return kInteger | kNumber;
     case boost::json::kind::double_:
       return exact_integer(value) ? kInteger | kNumber : kNumber;
     case boost::json::kind::string:
@@ -138,7 +137,10 @@ const Field* find_field(const FieldTable& table, std::string_view name) {
 
 std::optional<int64_t> exact_integer(const Json& value) {
   if (value.is_int64()) return value.get_int64();
-  if (!value.is_double()) return std::nullopt;  // uint64: only those beyond int64 are stored so
+  if (value.is_uint64() && value.get_uint64() <= static_cast<uint64_t>(kIntMax)) {
+    return static_cast<int64_t>(value.get_uint64());
+  }
+  if (!value.is_double()) return std::nullopt;
   const double number = value.get_double();
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (!(std::abs(number) <= kExact) || number != std::trunc(number)) return std::nullopt;

@@ -93,6 +93,7 @@ TEST(Fields, Row22EveryNumberHasARange) {
     } else {
       EXPECT_EQ(refused(with(table, field, std::numeric_limits<int64_t>::max()), table), "");
       EXPECT_EQ(refused(with(table, field, std::numeric_limits<int64_t>::min()), table), "");
+      EXPECT_EQ(refused(with(table, field, uint64_t{1} << 63), table), field.name);
       EXPECT_EQ(refused(with(table, field, std::numeric_limits<uint64_t>::max()), table), field.name);
     }
     EXPECT_EQ(refused(with(table, field, 1e308), table), field.name);

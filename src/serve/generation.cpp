@@ -139,17 +139,20 @@ void check_model(const Fields& fields, const ServedModel& model) {
                  .code = "model_not_found"};
 }
 
+ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param) {
+  return {.status = 400,
+          .message = fmt::format("the context of this model is {} tokens for the prompt and the answer, {} has {}",
+                                 model.context, param, tokens),
+          .param = param,
+          .code = "context_length_exceeded"};
+}
+
 void check_prompts(const Generation& generation, const ServedModel& model, const std::string& param) {
   const size_t room = generation.max_tokens == 0 ? 0 : 1;
   for (const std::vector<Token>& prompt : generation.prompts) {
     if (prompt.empty()) throw bad_field(param, fmt::format("{} is empty", param));
     if (prompt.size() + room > static_cast<size_t>(model.context)) {
-      throw ApiError{
-          .status = 400,
-          .message = fmt::format("the context of this model is {} tokens, the request has {} in {}{}", model.context,
-                                 prompt.size(), param, room > 0 ? " and needs one more for the answer" : ""),
-          .param = param,
-          .code = "context_length_exceeded"};
+      throw context_exceeded(model, std::to_string(prompt.size()), param);
     }
   }
   if (generation.total_choices() > kMaxChoices) {

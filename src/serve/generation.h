@@ -46,6 +46,9 @@ void check_model(const Fields& fields, const ServedModel& model);
 // `param` is the prompt's field.
 void check_prompts(const Generation& generation, const ServedModel& model, const std::string& param);
 
+// 400 context_length_exceeded. `tokens`: how many the prompt has, in words.
+ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param);
+
 // Each reader throws ApiError. `body` has passed read_body() with the endpoint's table.
 Generation read_chat(const JsonObject& body, const ServedModel& model);
 Generation read_completion(const JsonObject& body, const ServedModel& model);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "serve/field_tables.h"
 #include "serve/generation.h"
 
@@ -12,10 +13,27 @@ namespace {
 // Of a rendered prompt: more than any template writes after the last message.
 constexpr size_t kPromptEnd = 64;
 
+// What is refused for its length should cost no more than what is not: of a text that is far longer than tokens of
+// this size would fill the context with, the beginning is tried first.
+constexpr size_t kProbeBytes = 16;
+
 std::string_view view(const Json& value) { return {value.get_string().data(), value.get_string().size()}; }
 
-std::vector<Token> encode_text(const ServedModel& model, std::string_view text, bool keep_end) {
+size_t probe_size(const ServedModel& model) { return static_cast<size_t>(model.context) * kProbeBytes + 4096; }
+
+// Of a text's beginning. Twice the context: how the rest would have changed the last tokens of it does not matter.
+void refuse_probe(const ServedModel& model, size_t tokens, const std::string& param) {
+  if (tokens <= 2 * static_cast<size_t>(model.context)) return;
+  throw context_exceeded(model, fmt::format("more than {}", tokens), param);
+}
+
+std::vector<Token> encode_text(const ServedModel& model, std::string_view text, bool keep_end,
+                               const std::string& param) {
   const Tokenizer& tokenizer = *model.tokenizer;
+  if (const size_t probe = probe_size(model); text.size() > 2 * probe) {
+    const std::string_view begin = text.substr(0, utf8_valid_length(text.substr(0, probe)));
+    refuse_probe(model, tokenizer.encode(begin).size(), param);
+  }
   std::vector<Token> tokens = tokenizer.encode(text, {.add_special = true});
   // EOS behind the text would end what is to be continued.
   const bool has_end = tokenizer.adds_eos() && !tokens.empty() && tokens.back() == *tokenizer.eos();
@@ -46,11 +64,29 @@ std::string decode_known(const ServedModel& model, const std::vector<Token>& tok
 void add_prompt(const Json& value, const std::string& path, const ServedModel& model, bool keep_end, Prompts& prompts) {
   if (value.is_string()) {
     prompts.texts.emplace_back(view(value));
-    prompts.tokens.push_back(encode_text(model, view(value), keep_end));
+    prompts.tokens.push_back(encode_text(model, view(value), keep_end, path));
   } else {
     prompts.tokens.push_back(read_ids(value.get_array(), path, model));
     prompts.texts.push_back(decode_known(model, prompts.tokens.back()));
   }
+}
+
+// The tokens of a rendered conversation.
+std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatTemplate::Piece> pieces) {
+  const size_t probe = probe_size(model);
+  size_t bytes = 0;
+  for (const ChatTemplate::Piece& piece : pieces) bytes += piece.text.size();
+  if (bytes > 2 * probe) {
+    std::vector<ChatTemplate::Piece> begin;
+    for (size_t i = 0, left = probe; i < pieces.size() && left > 0; ++i) {
+      const std::string& text = pieces[i].text;
+      const size_t size = text.size() <= left ? text.size() : utf8_valid_length(text.substr(0, left));
+      begin.push_back({text.substr(0, size), pieces[i].from_template});
+      left = text.size() <= left ? left - size : 0;
+    }
+    refuse_probe(model, encode_prompt(*model.tokenizer, begin).size(), "messages");
+  }
+  return encode_prompt(*model.tokenizer, pieces);
 }
 
 // What a template says when it refuses a conversation, if these are its own words: others may quote the conversation.
@@ -118,7 +154,7 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
     throw bad_field("messages", fmt::format("the model's chat template does not take this conversation{}",
                                             own_words(*chat, error.what())));
   }
-  generation.prompts.push_back(encode_prompt(*model.tokenizer, pieces));
+  generation.prompts.push_back(encode_pieces(model, pieces));
   AnswerForm& form = generation.form;
   form.tools = conversation.tools.tools.empty() ? ToolForm::kNone : tool_form_of(model);
   form.tool_names = conversation.tools.names;

@@ -1,0 +1,258 @@
+"""Requests that broke other servers, and requests with every field of the wrong type: rows 19, 20, 42, 43 and 51."""
+import json
+import os
+import random
+import shutil
+import struct
+import threading
+
+import models
+import serving
+
+LONG = os.environ.get("INGOT_LONG") == "1"
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+
+def chat(**fields):
+    return {"messages": MESSAGES, "max_tokens": 4, "seed": 1, **fields}
+
+
+def text(**fields):
+    return {"prompt": "abc", "max_tokens": 4, "seed": 1, **fields}
+
+
+def tool(**function):
+    return [{"type": "function", "function": {"name": "f", **function}}]
+
+
+def nested(n, inner=""):
+    return "[" * n + inner + "]" * n
+
+
+# (row of the list, path, body, statuses): what another server died of. None: any 4xx or 200.
+CORPUS = [
+    ("R1", CHAT, '{: "model": "x"}', (400,)),
+    ("R2", CHAT, chat(grammar="Root ::= \"a\""), (400,)),
+    ("R3", TEXT, {"prompt": [-1]}, (400,)),
+    ("R4", CHAT, chat(temperature="hot"), (400,)),
+    ("R4", CHAT, chat(temperature=None, top_p=None, seed=None, n=None, stop=None, logit_bias=None), (200,)),
+    ("R5", CHAT, chat(n_discard=-1), (400,)),
+    ("R5", CHAT, chat(n_discard=1 << 62), (400,)),
+    ("R6", CHAT, chat(grammar="root ::= " + "(" * 60000), (400,)),
+    ("R8", CHAT, chat(response_format={"type": "json_schema", "json_schema": {"schema": {"pattern": "(?<=x)*"}}}), (400,)),
+    ("R9", TEXT, text(prompt="a" * 131072), (400,)),
+    ("R9", TEXT, text(prompt="a" * 26000), (400,)),
+    ("R9", TEXT, text(prompt="\n" * 100000), (400,)),
+    ("R9", TEXT, text(prompt="a" * 400), (200,)),
+    ("R10", CHAT, chat(tools=tool(description="ä" * 3000)), None),
+    ("R12", CHAT, {"messages": MESSAGES, "seed": 1}, (200,)),
+    ("R13", TEXT, text(prompt="x" * 513), (400,)),
+    ("R13", "/v1/embeddings", {"input": "x" * 600}, (400,)),
+    ("R14", CHAT, b'{"messages":[{"role":"user","content":"\xff\xfe"}]}', (400,)),
+    ("R14", CHAT, b'{"\xff":1}', (400,)),
+    ("R17", CHAT, chat(chat_template_kwargs={"tokenize": True}), (400,)),
+    ("R19", TEXT, text(prompt=""), (400,)),
+    ("R19", TEXT, text(prompt=[]), (400,)),
+    ("R19", CHAT, {"messages": []}, (400,)),
+    ("R20", TEXT, text(n=10**12), (400,)),
+    ("R20", TEXT, text(best_of=10**12), (400,)),
+    ("R20", TEXT, text(prompt=["a"] * 100000), (400,)),
+    ("R20", TEXT, text(prompt=["a"] * 64, n=16), (400,)),
+    ("R21", CHAT, chat(logit_bias={"256": 1}), (400,)),
+    ("R21", CHAT, chat(logit_bias={"99999999999999999999": 1}), (400,)),
+    ("R22", TEXT, text(prompt=[1, 2, 256]), (400,)),
+    ("R22", TEXT, text(prompt=[[1], [-5]]), (400,)),
+    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":NaN}', (400,)),
+    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":1e999}', (400,)),
+    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":-Infinity}', (400,)),
+    ("R23", CHAT, chat(temperature=-1), (400,)),
+    ("R23", CHAT, chat(repetition_penalty=0), (400,)),
+    ("R24", CHAT, chat(guided_regex="(", guided_json={"type": "x"}), (400,)),
+    ("R24", CHAT, chat(tools=tool(parameters={"type": "nonsense", "pattern": "("})), None),
+    ("R26", CHAT, chat(tools=tool(), response_format={"type": "json_object"}), (400,)),
+    ("R26", CHAT, chat(response_format={"type": "text"}), (200,)),
+    ("R26", CHAT, chat(parallel_tool_calls=None), (200,)),
+    ("R26", CHAT, {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "f", "arguments": None}}]}], "max_tokens": 2}, None),
+    ("R26", CHAT, chat(tools=[{"type": "custom", "custom": {"name": "f"}}]), (400,)),
+    ("R26", CHAT, chat(tools=[{"type": "function"}]), (400,)),
+    ("R27", CHAT, chat(tools=tool(), tool_choice="required", max_tokens=1), (400,)),
+    ("R29", CHAT, chat(priority=5, n=3), (200,)),
+    ("R29", CHAT, chat(lora=[{"id": 7, "scale": 1}]), (400,)),
+    ("R31", TEXT, text(echo=True, logprobs=1, top_k=1), (200,)),
+    ("depth", CHAT, '{"messages":' + nested(10000) + "}", (400,)),
+    ("twice", CHAT, '{"messages":[],"messages":[]}', (400,)),
+    ("nul", CHAT, chat(messages=[{"role": "user", "content": "a\0b"}]), (200,)),
+    ("empty", CHAT, "", (400,)),
+    ("inert", CHAT, chat(messages=[{"role": "user", "content": "{{ 7*7 }}{% raw %}${x}</s><s>"}]), (200,)),
+]
+
+
+class BadRequestTest(serving.ToyCase):
+    def golden(self):
+        body = {"messages": MESSAGES, "max_tokens": 12, "temperature": 0}
+        return self.post(CHAT, body)["choices"][0]["message"]["content"]
+
+    def test_row_19_requests_that_broke_others(self):
+        golden = self.golden()
+        pid = self.server.pid
+        for name, path, body, statuses in CORPUS:
+            for _ in range(3):
+                with self.subTest(name=name, body=str(body)[:80]):
+                    answer = self.server.post(path, body)
+                    self.assertLess(answer.status, 500, answer.body[:500])
+                    if statuses:
+                        self.assertIn(answer.status, statuses, answer.body[:500])
+                    if answer.status >= 400:
+                        error = answer.json()["error"]
+                        self.assertTrue(error["message"])
+        self.assert_alive()
+        self.assertEqual(self.server.pid, pid)
+        self.assertEqual(self.golden(), golden)
+
+    def test_row_51_names_that_are_paths(self):
+        names = ["..", "../x", "../../../../etc/passwd", "/etc/passwd", "/proc/self/environ", "a/../b", "\0", "a\0b", "~",
+                 "~root", ".", "./tiny", "tiny/..", "tiny/../tiny", "file:///etc/passwd", "http://127.0.0.1/x", "//x",
+                 "\\\\host\\share", "C:\\x", "%2e%2e%2f", "..%00", "con", "-", "--help", "$(id)", "`id`", "a;b", "|x",
+                 "x" * 512, "\u202e"]
+        self.assertGreaterEqual(len(names), 30)
+        for name in names:
+            for path, body in ((CHAT, chat(model=name)), (TEXT, text(model=name)),
+                               ("/v1/embeddings", {"input": "a", "model": name})):
+                with self.subTest(name=name, path=path):
+                    error = self.post(path, body, 404)["error"]
+                    self.assertEqual(error["code"], "model_not_found")
+                    self.assertNotIn("passwd", error["message"])
+
+    def test_errors_do_not_quote_the_prompt(self):
+        secret = "my-secret-words"
+        for body in (chat(messages=[{"role": "user", "content": secret}], temperature=9),
+                     chat(messages=[{"role": "user", "content": secret * 100}]),
+                     chat(messages=[{"role": secret, "content": secret}]),
+                     chat(messages=[{"role": "user", "content": [{"type": secret, "text": secret}]}])):
+            answer = self.server.post(CHAT, body)
+            self.assertEqual(answer.status, 400)
+            self.assertNotIn(secret, answer.body.decode())
+
+
+def strange_values(rng):
+    """Values of every kind, the usual ones that break parsers among them."""
+    return rng.choice([
+        None, True, False, "", "x", "\0", "NaN", "1", "-1", -1, 0, 1, 1.5, -0.0, 1e308, -1e308, 5e-324, 2**31, 2**31 - 1, -2**31,
+        2**32, 2**53 + 1, 2**63, 2**63 - 1, -2**63, 2**64, 10**30, [], {}, [None], [[]], [{}], [1, "a", None], {"a": 1},
+        {"": None}, [[[[[[]]]]]], ["a"] * 1000, list(range(300)), {"type": "text"}, {"type": "function"}, "\ud83d\ude00" * 50,
+    ])
+
+
+class TypeConfusionTest(serving.ToyCase):
+    """Row 20: each field of each endpoint with values of every kind."""
+
+    def test_row_20_type_confusion(self):
+        limits = self.server.get("/v1/limits").json()
+        fields = {path: sorted(table) for path, table in find_tables(limits).items()}
+        self.assertGreaterEqual(len(fields), 6)
+        rng = random.Random(20)
+        count = 100000 if LONG else 1500
+        base = {CHAT: chat(), TEXT: text(), "/v1/messages": {"messages": MESSAGES, "max_tokens": 3},
+                "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
+                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}}
+        connection = self.server.connect()
+        statuses = set()
+        for i in range(count):
+            path = rng.choice(sorted(fields))
+            body = dict(base[path])
+            for _ in range(rng.choice([1, 1, 1, 2, 3])):
+                body[rng.choice(fields[path])] = strange_values(rng)
+            data = json.dumps(body)
+            connection.request("POST", path, data, {"content-type": "application/json"})
+            response = connection.getresponse()
+            answer = response.read()
+            statuses.add(response.status)
+            self.assertIn(response.status, (200, 400, 404), f"{path} {data[:500]} -> {answer[:500]}")
+        connection.close()
+        self.assertEqual(statuses & {200, 400}, {200, 400})
+        self.assert_alive()
+
+    def test_row_20_deep_and_large(self):
+        for value in ("[" * 10000 + "]" * 10000, '{"a":' * 10000 + "1" + "}" * 10000, "[" + "1," * 999999 + "1]"):
+            for path, field in ((CHAT, "messages"), (CHAT, "tools"), (TEXT, "prompt"), (TEXT, "logit_bias")):
+                answer = self.server.post(path, '{"%s":%s}' % (field, value))
+                self.assertEqual(answer.status, 400, answer.body[:300])
+        self.assert_alive()
+
+
+def find_tables(limits):
+    """The tables of fields by path, wherever /v1/limits has them."""
+    found = {}
+    for key, value in limits.items():
+        if key.startswith("/") and isinstance(value, dict):
+            found[key] = value
+        elif isinstance(value, dict):
+            found.update(find_tables(value))
+    return found
+
+
+def poison(path, token):
+    """NaN in the embedding of one token."""
+    file = path / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    entry = next(value for name, value in header.items() if name.endswith("embed_tokens.weight"))
+    assert entry["dtype"] == "F32", entry["dtype"]
+    rows, width = entry["shape"]
+    begin = 8 + size + entry["data_offsets"][0] + token * width * 4
+    assert token < rows
+    data[begin:begin + width * 4] = struct.pack("<f", float("nan")) * width
+    file.unlink()
+    file.write_bytes(data)
+
+
+class NotANumberTest(serving.ToyCase):
+    """Row 42: a model whose logits are not numbers after one token."""
+
+    POISONED = 40
+
+    @classmethod
+    def make_model(cls, path):
+        models.make_tiny(path)
+        poison(path, cls.POISONED)
+        return path
+
+    def complete_ids(self, ids, **fields):
+        body = {"prompt": ids, "max_tokens": 40, "temperature": 0, "seed": 1,
+                "logit_bias": {"2": -100, str(self.POISONED): -100}, **fields}
+        return self.server.post(TEXT, body)
+
+    def test_row_42_only_that_request_errs(self):
+        good = [list(range(100 + i, 110 + i)) for i in range(3)]
+        alone = [self.complete_ids(ids).json()["choices"][0]["text"] for ids in good]
+        answers = {}
+
+        def ask(i, ids):
+            answers[i] = self.complete_ids(ids)
+
+        for _ in range(3):
+            threads = [threading.Thread(target=ask, args=(i, ids)) for i, ids in enumerate(good)]
+            threads.append(threading.Thread(target=ask, args=("bad", [100, self.POISONED, 101])))
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(serving.ANSWER_SECONDS)
+            self.assertEqual(answers["bad"].status, 500, answers["bad"].body[:300])
+            self.assertEqual(answers["bad"].json()["error"]["code"], "model_error")
+            for i, text_alone in enumerate(alone):
+                self.assertEqual(answers[i].status, 200)
+                self.assertEqual(answers[i].json()["choices"][0]["text"], text_alone)
+        self.assert_alive()
+
+    def test_row_42_in_a_stream(self):
+        # The first token is chosen by a bias, so that the second step is the one that fails.
+        body = {"prompt": [100], "max_tokens": 5, "temperature": 0, "logit_bias": {str(self.POISONED): 100}, "stream": True}
+        answer = self.server.post(TEXT, body)
+        self.assertIn(b'"error"', answer.body)
+        self.assertNotIn(b"[DONE]", answer.body)
+        self.assertEqual(self.complete_ids([100, 101]).status, 200)
+        self.assertEqual(self.complete_ids([self.POISONED], echo=True, logprobs=2).status, 500)

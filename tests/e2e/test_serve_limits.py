@@ -1,0 +1,121 @@
+"""The limits that /v1/limits tells, at the limit and one beyond: rows 21, 22 and 23."""
+import json
+import time
+
+import serving
+from test_serve_bad_requests import CHAT, MESSAGES, TEXT, chat, find_tables, text
+
+CONTEXT = 512
+
+
+class LimitsTest(serving.ToyCase):
+    def status(self, path, body):
+        answer = self.server.post(path, body)
+        return answer.status, (answer.json().get("error") or {}).get("param")
+
+    def limit(self, path, field, key):
+        return find_tables(self.server.get("/v1/limits").json())[path][field][key]
+
+    def check_limit(self, path, field, limit, make, body, param=None):
+        """`make(n)` is the field's value of size n."""
+        self.assertEqual(self.status(path, {**body, field: make(limit)})[0], 200, f"{field} at its limit of {limit}")
+        self.assertEqual(self.status(path, {**body, field: make(limit + 1)}), (400, param or field))
+
+    def test_row_21_lists_and_lengths(self):
+        self.check_limit(CHAT, "n", self.limit(CHAT, "n", "maximum") and 16, int, chat())
+        self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "max_items"), lambda n: [f"#{i}#" for i in range(n)], chat())
+        self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "max_length"), lambda n: "#" * n, chat())
+        self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "item_max_length"), lambda n: ["#" * n], chat(),
+                         param="stop[0]")
+        self.check_limit(CHAT, "top_logprobs", 20, int, chat(logprobs=True))
+        self.check_limit(TEXT, "logprobs", 20, int, text())
+        self.check_limit(TEXT, "prompt", 64, lambda n: ["a"] * n, text(max_tokens=1))
+        # No model here has so many tokens: beyond the limit it is the number of members that is refused.
+        many = {str(i): 0 for i in range(self.limit(CHAT, "logit_bias", "max_items") + 1)}
+        self.assertEqual(self.status(CHAT, chat(logit_bias=many)), (400, "logit_bias"))
+        self.assertEqual(self.status(CHAT, chat(logit_bias={str(i): 0 for i in range(256)}))[0], 200)
+
+    def test_row_21_messages_and_tools(self):
+        most = self.limit(CHAT, "messages", "max_items")
+        one = {"role": "user", "content": ""}
+        status, param = self.status(CHAT, chat(messages=[one] * most))
+        self.assertEqual((status, param), (400, "messages"))  # the list is read, and too long for this context
+        code = self.server.post(CHAT, chat(messages=[one] * most)).json()["error"]["code"]
+        self.assertEqual(code, "context_length_exceeded")
+        code = self.server.post(CHAT, chat(messages=[one] * (most + 1))).json()["error"]["code"]
+        self.assertNotEqual(code, "context_length_exceeded")
+        tools = [{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)]
+        self.assertEqual(self.status(CHAT, chat(tools=tools)), (400, "tools"))
+
+    def test_row_21_body(self):
+        """A body at the limit is read, one beyond it is refused, and neither leaves its memory behind."""
+        limit = 4 << 20
+        before = self.server.memory()
+        start = '{"prompt":"'
+        end = '"}'
+        for size, statuses in ((limit, (400,)), (limit + 1, (413,))):
+            for _ in range(3):
+                body = start + "a" * (size - len(start) - len(end)) + end
+                self.assertEqual(len(body), size)
+                try:
+                    answer = self.server.post(TEXT, body)
+                except (BrokenPipeError, ConnectionResetError):
+                    # The server may close before all of a body that it does not want was sent.
+                    self.assertIn(413, statuses)
+                    continue
+                self.assertIn(answer.status, statuses, answer.body[:300])
+        grown = self.server.memory() - before
+        self.assertLess(grown, 3 * limit + (32 << 20), f"{grown} bytes more than before")
+        self.assert_alive()
+
+    def test_row_22_every_number_at_both_ends(self):
+        """For every number of every endpoint: the ends of its range are taken, what lies beyond is refused by name."""
+        base = {CHAT: chat(max_tokens=1), TEXT: text(max_tokens=1), "/v1/messages": {"messages": MESSAGES, "max_tokens": 1},
+                "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
+                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}}
+        tested = 0
+        for path, table in find_tables(self.server.get("/v1/limits").json()).items():
+            for name, field in table.items():
+                if field["effect"] == "refused" or "minimum" not in field:
+                    continue
+                low, high = field["minimum"], field["maximum"]
+                self.assertLess(low, high)
+                whole = "number" not in field["type"]
+                step = 1 if whole else 0.01
+                for value in (low - step, high + step) if high < 1e15 else (2**63, -(2**63) - 1):
+                    value = int(value) if whole else value
+                    status, param = self.status(path, {**base[path], name: value})
+                    self.assertEqual((status, param if path[:12] != "/v1/messages" else name), (400, name), f"{path} {name} {value}")
+                tested += 1
+        self.assertGreater(tested, 40)
+
+    def test_row_23_length_edges(self):
+        endless = {"logit_bias": {"2": -100}, "seed": 1}
+        answer = self.post(TEXT, {"prompt": "x" * (CONTEXT - 1), "max_tokens": 2**30, **endless})
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        self.assertEqual(answer["usage"]["completion_tokens"], 1)
+        for length in (CONTEXT, CONTEXT + 1, 5 * CONTEXT):
+            begun = time.monotonic()
+            error = self.post(TEXT, {"prompt": "x" * length, "max_tokens": 1, **endless}, 400)["error"]
+            self.assertLess(time.monotonic() - begun, 20)
+            self.assertEqual(error["code"], "context_length_exceeded")
+            self.assertIn(str(CONTEXT), error["message"])
+            self.assertIn(str(length), error["message"])
+        self.assertEqual(self.status(TEXT, {"prompt": "x", "max_tokens": 2**31}), (400, "max_tokens"))
+        self.assertEqual(self.status(TEXT, {"prompt": "x", "max_tokens": 2**63}), (400, "max_tokens"))
+        until_full = self.post(CHAT, {"messages": MESSAGES, **endless})
+        self.assertEqual(until_full["choices"][0]["finish_reason"], "length")
+        self.assertEqual(until_full["usage"]["total_tokens"], CONTEXT)
+
+
+class SmallCacheTest(serving.ToyCase):
+    """A KV cache smaller than a context: what can never fit is refused, everything else is answered."""
+
+    ARGS = ("--ctx", "256")
+
+    def test_row_23_longer_than_this_context(self):
+        error = self.post(TEXT, {"prompt": "x" * 256, "max_tokens": 1}, 400)["error"]
+        self.assertEqual(error["code"], "context_length_exceeded")
+        self.assertIn("256", error["message"])
+        answer = self.post(TEXT, {"prompt": "x" * 255, "max_tokens": 5})
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length" if answer["usage"]["completion_tokens"] else "stop")
