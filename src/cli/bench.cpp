@@ -33,7 +33,7 @@ struct Options {
   std::vector<int> batch = {1};
   int repeat = 5;
   int step_rows = 512;
-  std::string kv = "f32";
+  std::string kv;  // as kv_or_default takes it
   bool profile = false;
   BenchTraceOptions trace;
   CommonOptions common;
@@ -147,7 +147,7 @@ void note_plain(Model& model, const std::string& format) {
 
 OpenEngine open(const Options& options, EngineSetup setup) {
   setup.step_rows = std::max(options.step_rows, setup.seqs);
-  setup.kv = parse_kv(options.kv);
+  setup.kv = kv_or_default(options.kv, options.common);
   if (options.shape.empty()) return open_engine(resolve_model(options.model), options.common, setup);
   const Hparams hp = shape_by_name(options.shape);
   setup.context = std::min(setup.context, hp.context);
@@ -267,7 +267,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
   app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
   app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(CLI::Range(1, 1 << 16));
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
+  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 (the default), bf16 or q8_0");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node");
   add_trace_options(app, options->trace);
   add_engine_options(app, options->common);

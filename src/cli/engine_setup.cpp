@@ -50,6 +50,11 @@ DType parse_kv(const std::string& name) {
   throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, q8_0", name);
 }
 
+DType kv_or_default(const std::string& name, const CommonOptions& common) {
+  if (name.empty()) return common.ref ? DType::kF32 : DType::kF16;
+  return parse_kv(name);
+}
+
 std::set<std::string> split_names(const std::string& list) {
   std::set<std::string> names;
   std::istringstream stream(list);

@@ -124,7 +124,6 @@ void add_rare_options(CLI::App& app, Options& options) {
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  options->model.session.kv = "f16";
   app.add_option("MODEL", options->model.session.model, "The model (default: the default one)")->type_name("");
   add_address_options(app, *options);
   add_engine_limits(app, *options);

@@ -29,8 +29,8 @@ std::string tokenizer_path(const std::string& path);
 struct SessionOptions {
   std::string model;  // as resolve_model takes it
   CommonOptions common;
-  int context = 0;  // 0: what the model was made for
-  std::string kv = "f32";
+  int context = 0;      // 0: what the model was made for
+  std::string kv;       // as kv_or_default takes it
   std::string no_fuse;  // names of fusion rules, separated by commas; "all"
 };
 
