@@ -181,8 +181,10 @@ class StoriesTest(support.TestCase):
             if not case["prompt"]:
                 continue
             with self.subTest(model=case["model"], prompt=case["prompt"]):
-                # The published program counts BOS and the prompt among its 200 positions; the last one made is not shown.
-                result = support.run("run", model, "--raw", "--temp", "0", "--json", "-n", "200", case["prompt"])
+                # The published program keeps its cache in float32, and counts BOS and the prompt among its 200 positions;
+                # the last one made is not shown.
+                options = ("--raw", "--temp", "0", "--kv", "f32", "--json", "-n", "200")
+                result = support.run("run", model, *options, case["prompt"])
                 self.assertEqual(result.returncode, 0, result.stderr)
                 answer = json.loads(result.stdout)
                 text = case["prompt"] + answer["text"]
