@@ -12,7 +12,7 @@ namespace {
 
 bool is_absent(const Json* value) { return !value || value->is_null(); }
 
-const JsonObject& object_at(const Json& value, const std::string& path) {
+const JsonObject& object_at(const Json& value, std::string_view path) {
   if (!value.is_object()) throw bad_field(path, fmt::format("must be an object, not {}", json_type_name(value)));
   return value.get_object();
 }
