@@ -1,7 +1,8 @@
 """`ingot serve` under load: replay of a published trace, bursts, overload and a soak, on the tiny model.
 
 Rows 27, 28, 30 and 31 of the catalogue in short forms; INGOT_LONG=1 runs the long ones (about 45 minutes) and prints
-what they measured. Nothing here depends on the machine's speed but the marks of the long forms.
+what they measured; INGOT_SOAK_SECONDS makes the soak longer still. Nothing here depends on the machine's speed but the
+marks of the long forms.
 """
 import csv
 import json
@@ -18,6 +19,7 @@ import serving
 import support
 
 LONG = bool(os.environ.get("INGOT_LONG"))
+SOAK_SECONDS = int(os.environ.get("INGOT_SOAK_SECONDS", 1800 if LONG else 24))
 VOCAB = 256
 TRACE = ("traces", "AzureLLMInferenceTrace_conv.csv")
 HEADER = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -201,7 +203,7 @@ class ServeLoadTest(support.TestCase):
         server = self.serve("--max-queue", 64)
         self.load(server, "--concurrency", 24, "--requests", 48, "--gen-tokens", 20)
         before = self.assert_idle(server)
-        reports, memory = self.soak(server, 1800 if LONG else 24)
+        reports, memory = self.soak(server, SOAK_SECONDS)
         for report in reports:
             self.say(30, report, problems=report["problems"])
             requests = report["requests"]
