@@ -56,12 +56,12 @@ int run(Options options) {
     server.log().warning("the chat template cannot be used", {{"why", model.template_error()}});
   }
   enter(server, options);
+  signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
   server.log().info("ready", {{"address", server.address()},
                               {"model", model.served().name},
                               {"load_ms", static_cast<int64_t>(model.load_seconds() * 1e3)}});
-  signals.begin(server);
   server.run();
   signals.end();
   server.log().info("stopped");

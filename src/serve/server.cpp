@@ -190,9 +190,9 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
     } catch (const ApiError& error) {
       tracked->send(error_response(error, style));
     } catch (const std::bad_alloc&) {
-      tracked->end_with(server_busy("there is no memory for this request now"));
+      tracked->fail([] { return server_busy("there is no memory for this request now"); });
     } catch (...) {
-      tracked->end_with(internal_error());
+      tracked->fail(internal_error);
     }
   };
   if (route.runs == RunsOn::kIo) return body(request);

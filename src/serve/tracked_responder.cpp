@@ -9,7 +9,34 @@ TrackedResponder::TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle st
                                    std::function<void(const Ended&)> on_end)
     : inner_(std::move(inner)), style_(style), headers_(std::move(headers)), on_end_(std::move(on_end)) {}
 
-TrackedResponder::~TrackedResponder() { end_with(internal_error()); }
+TrackedResponder::~TrackedResponder() { fail(internal_error); }
+
+void TrackedResponder::fail(ApiError (*make)()) noexcept {
+  try {
+    return end_with(make());
+  } catch (...) {
+    // No memory for an answer: the connection's end is one.
+  }
+  abort();
+}
+
+// No memory to hand an answer on: the connection's end is one.
+template <class F>
+void TrackedResponder::hand_on(F&& body) {
+  try {
+    body();
+  } catch (...) {
+    cut();
+  }
+}
+
+void TrackedResponder::cut() noexcept {
+  try {
+    inner_->abort();
+  } catch (...) {
+    // The connection's own deadlines end it.
+  }
+}
 
 void TrackedResponder::watch() {
   inner_->on_close([self = weak_from_this()] {
@@ -18,26 +45,28 @@ void TrackedResponder::watch() {
 }
 
 void TrackedResponder::send(HttpResponse response) {
+  response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kWaiting) return;
     state_ = State::kEnded;
     status_ = response.status;
-    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   }
   // First: a client that has its answer may ask at once what was counted, and use its key's place again.
   report(false);
-  inner_->send(std::move(response));
+  hand_on([&] { inner_->send(std::move(response)); });
 }
 
 void TrackedResponder::start(HttpResponse head) {
   const std::lock_guard lock(mutex_);
   if (state_ != State::kWaiting) return;
-  state_ = State::kStarted;
-  status_ = head.status;
-  events_ = head.content_type.starts_with("text/event-stream");
+  const int status = head.status;
+  const bool events = head.content_type.starts_with("text/event-stream");
   head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
   inner_->start(std::move(head));
+  state_ = State::kStarted;
+  status_ = status;
+  events_ = events;
 }
 
 void TrackedResponder::write(std::string bytes) {
@@ -52,7 +81,7 @@ void TrackedResponder::finish() {
     state_ = State::kEnded;
   }
   report(false);
-  inner_->finish();
+  hand_on([&] { inner_->finish(); });
 }
 
 void TrackedResponder::abort() {
@@ -60,9 +89,9 @@ void TrackedResponder::abort() {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kEnded) return;
     state_ = State::kEnded;
-    inner_->abort();
   }
   report(false);
+  cut();
 }
 
 bool TrackedResponder::closed() const {
@@ -123,7 +152,7 @@ void TrackedResponder::end_with(const ApiError& error) {
   report(false);
 }
 
-void TrackedResponder::report(bool gone) {
+void TrackedResponder::report(bool gone) noexcept {
   std::function<void(const Ended&)> on_end;
   std::vector<std::function<void()>> dropped;  // what they hold may call back when it goes: not under the lock
   Ended ended{.responder = this, .gone = gone};
@@ -134,7 +163,11 @@ void TrackedResponder::report(bool gone) {
     ended.status = status_;
   }
   ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  if (on_end) on_end(ended);
+  try {
+    if (on_end) on_end(ended);
+  } catch (...) {
+    // A line of the log is missing.
+  }
 }
 
 void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates) {

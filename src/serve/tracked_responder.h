@@ -45,11 +45,16 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   // Ends the answer with this error, as an event where a stream has begun; then on_close's callbacks run, and the
   // handler's further calls do nothing.
   void end_with(const ApiError& error);
+  // The same, or the end of the connection where there is no memory for an answer.
+  void fail(ApiError (*make)()) noexcept;
 
  private:
   enum class State { kWaiting, kStarted, kEnded };
   void client_gone();
-  void report(bool gone);
+  void report(bool gone) noexcept;
+  template <class F>
+  void hand_on(F&& body);
+  void cut() noexcept;
 
   const std::shared_ptr<Responder> inner_;
   const ApiStyle style_;

@@ -1,6 +1,7 @@
 #include "serve/workers.h"
 
 #include <utility>
+#include <vector>
 
 namespace ingot {
 
@@ -63,44 +64,65 @@ struct Strand::State {
   explicit State(Workers& w) : workers(w) {}
   Workers& workers;
   std::mutex mutex;
-  std::deque<std::function<void()>> jobs;
+  std::vector<std::function<void()>> jobs;
   bool scheduled = false;  // a worker has it, or will
 };
 
 Strand::Strand(Workers& workers) : state_(std::make_shared<State>(workers)) {}
 
 void Strand::post(std::function<void()> job) {
+  std::function<void()> first;
   {
     const std::lock_guard lock(state_->mutex);
+    if (!state_->scheduled) first = [state = state_] { drain(state); };
     state_->jobs.push_back(std::move(job));
     if (std::exchange(state_->scheduled, true)) return;
   }
-  state_->workers.post_first([state = state_] { drain(state); });
+  try {
+    state_->workers.post_first(std::move(first));
+  } catch (...) {
+    std::vector<std::function<void()>> dropped;  // outside the lock: what they hold may post when it goes
+    const std::lock_guard lock(state_->mutex);
+    state_->scheduled = false;
+    dropped.swap(state_->jobs);
+    throw;
+  }
 }
 
 void Strand::drain(const std::shared_ptr<State>& state) {
   // What came up to now, and no more, so that a busy request shares the workers with the others.
-  std::deque<std::function<void()>> jobs;
+  for (bool again = true; again;) {
+    run(*state);
+    {
+      const std::lock_guard lock(state->mutex);
+      if (state->jobs.empty()) {
+        state->scheduled = false;
+        return;
+      }
+    }
+    again = false;
+    try {
+      state->workers.post_first([state] { drain(state); });
+    } catch (...) {
+      again = true;  // no memory to wait in the line
+    }
+  }
+}
+
+void Strand::run(State& state) {
+  std::vector<std::function<void()>> jobs;
   {
-    const std::lock_guard lock(state->mutex);
-    jobs.swap(state->jobs);
+    const std::lock_guard lock(state.mutex);
+    jobs.swap(state.jobs);
   }
   for (std::function<void()>& job : jobs) {
     try {
       job();
     } catch (...) {
-      ++state->workers.failed_;
+      ++state.workers.failed_;
     }
     job = nullptr;
   }
-  {
-    const std::lock_guard lock(state->mutex);
-    if (state->jobs.empty()) {
-      state->scheduled = false;
-      return;
-    }
-  }
-  state->workers.post_first([state] { drain(state); });
 }
 
 }  // namespace ingot

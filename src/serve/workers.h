@@ -57,6 +57,7 @@ class Strand {
  private:
   struct State;
   static void drain(const std::shared_ptr<State>& state);
+  static void run(State& state);
   std::shared_ptr<State> state_;
 };
 
