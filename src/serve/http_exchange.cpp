@@ -17,17 +17,43 @@ bool HttpMailbox::post(std::function<void()> body) {
   return true;
 }
 
+bool HttpMailbox::wake(const std::shared_ptr<HttpExchange>& exchange) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!poster_) return false;
+  try {
+    poster_([exchange] { exchange->look(); });
+  } catch (...) {
+    if (!std::exchange(exchange->is_lost_, true)) exchange->next_lost_ = std::exchange(lost_, exchange);
+    kick_();
+  }
+  return true;
+}
+
+void HttpMailbox::wake_lost() {
+  while (true) {
+    std::shared_ptr<HttpExchange> first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!lost_) return;
+      first = std::exchange(lost_, nullptr);
+      lost_ = std::exchange(first->next_lost_, nullptr);
+      first->is_lost_ = false;
+    }
+    first->look();
+  }
+}
+
 void HttpMailbox::close() {
+  std::shared_ptr<HttpExchange> lost;  // goes without the lock
   const std::lock_guard lock(mutex_);
   poster_ = nullptr;
+  lost = std::exchange(lost_, nullptr);
 }
 
 // One message to the io thread for all that is given until it looks.
 void HttpExchange::wake_up() {
   if (woken_) return;
-  woken_ = mailbox_->post([self = shared_from_this()] {
-    if (!self->gone()) self->wake_();
-  });
+  woken_ = mailbox_->wake(shared_from_this());
 }
 
 void HttpExchange::end() {

@@ -13,19 +13,29 @@
 
 namespace ingot {
 
+class HttpExchange;
+
 // The way to the io thread, which outlives the server: what comes after its end is dropped.
 class HttpMailbox {
  public:
   using Poster = std::function<void(std::function<void()>)>;
 
-  explicit HttpMailbox(Poster poster) : poster_(std::move(poster)) {}
+  // `kick` makes the io thread call wake_lost() soon; unlike the poster it needs no memory.
+  HttpMailbox(Poster poster, std::function<void()> kick) : poster_(std::move(poster)), kick_(std::move(kick)) {}
   // False where the server has ended; `body` was not taken then.
   bool post(std::function<void()> body);
+  // Lets the io thread look at the exchange. Never throws: where there is no memory for a message, the exchange itself
+  // waits in a list.
+  bool wake(const std::shared_ptr<HttpExchange>& exchange) noexcept;
+  // The io thread's: those that wait there.
+  void wake_lost();
   void close();
 
  private:
   std::mutex mutex_;
   Poster poster_;
+  std::function<void()> kick_;
+  std::shared_ptr<HttpExchange> lost_;  // the first of the list
 };
 
 class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
@@ -64,8 +74,13 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   bool overflowed() const { return overflowed_.load(); }
   // The client has gone, or the server ends.
   void leave();
+  // Something was given.
+  void look() {
+    if (!gone()) wake_();
+  }
 
  private:
+  friend class HttpMailbox;
   void wake_up();  // with mutex_ held
   void end();      // with mutex_ held: the answer is complete
 
@@ -78,6 +93,8 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   std::mutex mutex_;
   Output output_;
   bool begun_ = false, ended_ = false, woken_ = false;
+  std::shared_ptr<HttpExchange> next_lost_;  // guarded by the mailbox's mutex
+  bool is_lost_ = false;                     // likewise: it is in the list
   std::vector<std::function<void()>> on_close_;
 };
 

@@ -88,6 +88,7 @@ struct HttpServer::Impl {
   std::optional<HttpTls> tls;
   int connection_limit = 0;
   std::atomic<bool> stopped = false;
+  bool accepting = false;  // a wait for the next client is under way
   asio::io_context io{1};
   asio::posix::stream_descriptor acceptor{io};
   asio::steady_timer pause{io};
@@ -99,7 +100,8 @@ HttpServer::Impl::Impl(const HttpOptions& options, HttpCallbacks callbacks) : li
   core.limits = options.limits;
   core.callbacks = std::move(callbacks);
   core.id_prefix = new_id_prefix();
-  core.mailbox = std::make_shared<HttpMailbox>([this](std::function<void()> body) { asio::post(io, std::move(body)); });
+  core.mailbox = std::make_shared<HttpMailbox>([this](std::function<void()> body) { asio::post(io, std::move(body)); },
+                                               [this] { io.stop(); });
   connection_limit = ingot::connection_limit(options.limits.connections);
 }
 
@@ -137,6 +139,7 @@ void HttpServer::Impl::drain() {
 
 void HttpServer::Impl::accept_soon() {
   if (!acceptor.is_open()) return;
+  accepting = false;  // if the wait cannot be begun, run() tries again
   acceptor.async_wait(asio::posix::stream_descriptor::wait_read, [this](HttpCode code) {
     if (code == asio::error::operation_aborted || !acceptor.is_open()) return;
     try {
@@ -145,13 +148,16 @@ void HttpServer::Impl::accept_soon() {
       accept_later();
     }
   });
+  accepting = true;
 }
 
 void HttpServer::Impl::accept_later() {
+  accepting = false;
   pause.expires_after(seconds_of(kAcceptPause));
   pause.async_wait([this](HttpCode code) {
     if (code != asio::error::operation_aborted) accept_soon();
   });
+  accepting = true;
 }
 
 void HttpServer::Impl::accept_some() {
@@ -208,12 +214,14 @@ void HttpServer::run() {
   Impl& impl = *impl_;
   const auto work = asio::make_work_guard(impl.io);
   impl.acceptor.assign(impl.listener.fd());
-  impl.accept_soon();
   while (!impl.stopped) {
     try {
+      if (!impl.accepting) impl.accept_soon();
+      impl.core.mailbox->wake_lost();
       impl.io.run();
-    } catch (...) {  // of a body that was posted: the others are served all the same
+    } catch (...) {  // of a body that was posted, or no memory: the others are served all the same
     }
+    if (impl.io.stopped() && !impl.stopped) impl.io.restart();  // the mailbox's kick
   }
   impl.core.mailbox->close();
   impl.close_all();

@@ -113,7 +113,7 @@ void Log::loop() {
   while (true) {
     wake_.wait(lock, [this] { return stop_ || !lines_.empty(); });
     if (lines_.empty()) return;
-    std::deque<std::string> batch;
+    std::vector<std::string> batch;
     batch.swap(lines_);
     writing_ = true;
     lock.unlock();

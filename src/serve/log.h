@@ -5,11 +5,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "files/json.h"
 
@@ -59,7 +59,7 @@ class Log {
   bool stuck_ = false;  // the reader of stderr takes nothing
   std::mutex mutex_;
   std::condition_variable wake_, written_;
-  std::deque<std::string> lines_;
+  std::vector<std::string> lines_;
   bool writing_ = false, stop_ = false;
   std::atomic<int64_t> dropped_{0};
   std::thread thread_;
