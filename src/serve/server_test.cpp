@@ -248,6 +248,30 @@ TEST(TrackedResponder, AClientThatGoesEndsItOnce) {
   EXPECT_EQ(closes, 2);
 }
 
+// Row 36: whoever has no memory to be told keeps nobody else from it, and the request's place is given back.
+TEST(TrackedResponder, ItsEndIsToldWhateverThrows) {
+  struct NoMemory : FakeResponder {
+    void send(HttpResponse) override { throw std::bad_alloc(); }
+  };
+  int ends = 0, closes = 0;
+  const auto count = [&](const Ended&) {
+    ++ends;
+    throw std::bad_alloc();
+  };
+  const auto inner = std::make_shared<FakeResponder>();
+  const auto tracked = std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{}, count);
+  tracked->watch();
+  tracked->on_close([] { throw std::bad_alloc(); });
+  tracked->on_close([&] { ++closes; });
+  for (const auto& callback : inner->gone) callback();
+  EXPECT_EQ(ends, 1);
+  EXPECT_EQ(closes, 1);
+  const auto full = std::make_shared<NoMemory>();
+  std::make_shared<TrackedResponder>(full, ApiStyle::kOpenAi, HttpHeaders{}, count)->send({.body = "x"});
+  EXPECT_EQ(ends, 2);
+  EXPECT_TRUE(full->aborted);
+}
+
 TEST(TrackedResponder, AnAnswerThatNobodyGivesBecomesA500) {
   const auto inner = std::make_shared<FakeResponder>();
   std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{{"x-a", "b"}}, nullptr);

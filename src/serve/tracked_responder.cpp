@@ -4,6 +4,20 @@
 #include <vector>
 
 namespace ingot {
+namespace {
+
+// One that fails for want of memory does not keep the others, nor the end, from being told.
+void call_all(const std::vector<std::function<void()>>& callbacks) {
+  for (const std::function<void()>& callback : callbacks) {
+    try {
+      callback();
+    } catch (...) {
+      // Its handler goes on, and finds that nobody reads.
+    }
+  }
+}
+
+}  // namespace
 
 TrackedResponder::TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle style, HttpHeaders headers,
                                    std::function<void(const Ended&)> on_end)
@@ -123,7 +137,7 @@ void TrackedResponder::client_gone() {
     gone_ = true;
     callbacks.swap(on_close_);
   }
-  for (const std::function<void()>& callback : callbacks) callback();
+  call_all(callbacks);
   report(true);
 }
 
@@ -148,7 +162,7 @@ void TrackedResponder::end_with(const ApiError& error) {
     gone_ = true;
     callbacks.swap(on_close_);
   }
-  for (const std::function<void()>& callback : callbacks) callback();
+  call_all(callbacks);
   report(false);
 }
 

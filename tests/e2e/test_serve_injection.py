@@ -33,7 +33,7 @@ def wait_until_idle(case, server):
     while True:
         state = engine_state(server)
         used = state["pages"] - state["free_pages"] - state["cached_pages"]
-        if state["running"] == 0 and state["waiting"] == 0 and used == 0:
+        if state["running"] == state["waiting"] == state["in_flight"] == used == 0:
             return
         case.assertLess(time.monotonic(), deadline, state)
         time.sleep(0.02)
