@@ -1,6 +1,7 @@
 #include "serve/answer_run.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace ingot {
@@ -58,6 +59,8 @@ void AnswerRun::guarded(F&& body) {
       body();
     } catch (const ApiError& error) {
       fail(error);
+    } catch (const std::bad_alloc&) {
+      fail(server_busy("there is no memory for this request now"));
     } catch (...) {
       fail(internal_error());
     }

@@ -1,4 +1,5 @@
 // /v1/embeddings: the inputs are read by the engine, each in a request of its own, and answered together.
+#include <new>
 #include <utility>
 
 #include "serve/answering.h"
@@ -53,6 +54,8 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
         body();
       } catch (const ApiError& error) {
         fail(error);
+      } catch (const std::bad_alloc&) {
+        fail(server_busy("there is no memory for this request now"));
       } catch (...) {
         fail(internal_error());
       }
