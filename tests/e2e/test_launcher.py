@@ -35,7 +35,7 @@ FAKES = {
       printf '#!/bin/sh\\necho "program: $*"; pwd; exit 7\\n' >"$2/ingot"
       chmod +x "$2/ingot" """,
 }
-PACKAGES = ("g++ cmake ninja-build libfmt-dev libcli11-dev libcurl4-openssl-dev libedit-dev libpcre2-dev ca-certificates python3 "
+PACKAGES = ("g++ cmake ninja-build libfmt-dev libcli11-dev libcurl4-openssl-dev libedit-dev libpcre2-dev libssl-dev ca-certificates python3 "
             "python3-pip").split()
 
 
