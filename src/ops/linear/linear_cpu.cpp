@@ -72,7 +72,7 @@ void finish_row(const Linear& op, const LinearBlock& block, int64_t t, float* su
 }
 
 void prepare(Linear& op, Prepare& p) {
-  const PanelKernels& k = *kernels().panels;  // a wrong INGOT_ISA is told at load
+  kernels();  // a wrong INGOT_ISA is told at load
   for (size_t i = 0; i < static_cast<size_t>(op.n_parts); ++i) {
     const Weight& w = op.parts[i].weight;
     CHECK(w.cols == op.x.cols, "weight {} has {} columns, x {}", w.name, w.cols, op.x.cols);
@@ -81,7 +81,8 @@ void prepare(Linear& op, Prepare& p) {
   }
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   for (size_t i = 0; i < task_parts(op); ++i) {
-    for (const int64_t n : {rows, std::min(rows, k.direct_rows)})
+    const int64_t direct = is_packed(op, i) ? direct_rows(op, op.parts[i]) : rows;
+    for (const int64_t n : {rows, std::min(rows, direct)})
       p.need_scratch(cut_of(op, i, std::max<int64_t>(n, 1), p.threads).scratch);
   }
   p.need_shared(XRows::bytes(op, kinds_of(op), rows));

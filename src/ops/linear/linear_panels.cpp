@@ -20,6 +20,12 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 
 }  // namespace
 
+int64_t direct_rows(const Linear& op, const Linear::Part& part) {
+  const PanelKernels& k = *kernels().panels;
+  if (!op.is_glu()) return k.direct_rows(part.packed->kind);
+  return std::min(k.direct_rows(op.parts[0].packed->kind), k.direct_rows(op.parts[1].packed->kind));
+}
+
 LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads) {
   const PanelKernels& k = *kernels().panels;
   const int64_t parts = op.is_glu() ? 2 : 1;
@@ -32,7 +38,7 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
   LinearCut cut{};
   // Four tasks or more for each thread, so that none waits long for the last one.
   int64_t panels = std::max<int64_t>(1, part.packed->panels() / (4 * threads));
-  const bool many = rows > k.direct_rows;
+  const bool many = rows > direct_rows(op, part);
   const int64_t expanded = std::max<int64_t>(1, largest(1));
   panels = std::min(panels, std::max<int64_t>(1, kExpandedBytes / expanded / parts));
   cut.block = panels * kPanelRows;
@@ -46,7 +52,7 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
 void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
                 std::byte* scratch) {
   const PanelKernels& k = *kernels().panels;
-  const bool many = rows > k.direct_rows;
+  const bool many = rows > direct_rows(op, op.parts[block.part]);
   const int parts = op.is_glu() ? 2 : 1;
   PanelSpan spans[2];
   std::byte* expanded[2] = {};

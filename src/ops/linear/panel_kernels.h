@@ -70,8 +70,8 @@ struct PanelKernels {
   void (*expand)(const PanelSpan& span, std::byte* memory);
   void (*run_expanded)(const PanelSpan& span, const std::byte* memory, const XRow* x, int64_t rows, float* out,
                        int64_t stride);
-  int64_t direct_rows;  // up to so many, run() is faster
-  int64_t tile_rows;    // run_expanded() is best at multiples of it
+  int64_t (*direct_rows)(PanelKind kind);  // up to so many, run() is faster
+  int64_t tile_rows;                       // run_expanded() is best at multiples of it
 
   // Sets whose products take several rows of x at once read more than one row of x packed: each `tile_rows` rows, the
   // last tile perhaps fewer, go to memory of tile_bytes(), 64-byte aligned, which XRow::tile of each of them names.
