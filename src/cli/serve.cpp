@@ -109,6 +109,7 @@ void add_rare_options(CLI::App& app, Options& options) {
   seconds("--idle-timeout", limits.idle_seconds);
   seconds("--write-timeout", limits.write_seconds);
   seconds("--watchdog", options.server.watchdog_seconds);
+  seconds("--queue-timeout", options.server.queue_seconds);
   app.add_option("--max-connections", limits.connections)->check(integer_in(1, 1 << 20))->group("");
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
@@ -141,9 +142,10 @@ CommandBody setup(CLI::App& app) {
 constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
-    "A single key may come in INGOT_API_KEY. Limits, with their defaults at /v1/limits: --max-body, "
-    "--max-connections,\n"
-    "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --max-log, --watchdog, --gap-ms, --step-rows.";
+    "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
+    "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --queue-timeout, --max-log, --watchdog, "
+    "--gap-ms,\n"
+    "--step-rows.";
 
 }  // namespace
 

@@ -113,6 +113,7 @@ void AnswerRun::make_choices() {
 
 void AnswerRun::submit_all() {
   const int n = generation_.choices;
+  check_list("prompt", generation_.prompts.size(), context_.engine());
   const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const int first = static_cast<int>(p) * n;
@@ -141,6 +142,7 @@ void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_pt
   request.tenant = head_.tenant;
   request.priority = generation_.priority;
   request.reuse_prefix = generation_.reuse_prefix;
+  request.queue_seconds = context_.queue_seconds;
   if (logprobs) {
     request.on_logits = [logprobs](int position, std::span<const float> logits) { logprobs->take(position, logits); };
   }

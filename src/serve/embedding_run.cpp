@@ -33,6 +33,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     const std::shared_ptr<EmbeddingRun> self = shared_from_this();
     strand_.post([self] {
       self->guarded([&] {
+        check_list("input", self->job_.inputs.size(), self->context_.engine());
         for (size_t i = 0; i < self->job_.inputs.size(); ++i) self->submit(i);
         self->responder_->on_close([weak = std::weak_ptr(self)] {
           const std::shared_ptr<EmbeddingRun> run = weak.lock();
@@ -73,6 +74,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     request.prompt = input;
     request.max_tokens = 0;
     request.tenant = head_.tenant;
+    request.queue_seconds = context_.queue_seconds;
     request.hidden_from = pooled->first_row();
     request.on_hidden = [pooled](int position, std::span<const float> hidden) { pooled->take(position, hidden); };
     vectors_.push_back(pooled);
@@ -94,6 +96,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     if (done_) return;
     context_.metrics.finished(reason);
     if (reason == FinishReason::kCancelled) throw server_busy("the server is shutting down");
+    if (reason == FinishReason::kDeadline) throw server_busy("the request waited too long for its turn");
     if (reason != FinishReason::kLength && reason != FinishReason::kStop) {
       throw ApiError{.status = 500,
                      .message = "the model could not compute this vector",

@@ -1,7 +1,10 @@
 // What the handlers of all routes share. Made once by the server; outlives every request.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
+#include <string_view>
 
 #include "serve/api_error.h"
 #include "serve/http.h"
@@ -26,6 +29,7 @@ struct ServeContext {
   Keys& keys;
   Log& log;
   HttpLimits http_limits = {};
+  double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 
   Engine& engine() const { return *model.engine; }
@@ -34,5 +38,12 @@ struct ServeContext {
     if (!head.tenant.empty()) keys.charge(head.tenant, tokens);
   }
 };
+
+// A list of which not all can wait at once would be turned away for ever. Throws ApiError, 400.
+inline void check_list(std::string_view param, size_t items, const Engine& engine) {
+  const auto room = static_cast<size_t>(engine.options().max_waiting);
+  if (items <= room) return;
+  throw bad_field(param, fmt::format("{} has {} entries; this server's queue holds {}", param, items, room));
+}
 
 }  // namespace ingot

@@ -31,6 +31,19 @@ void check_exposure(const ServerOptions& options, const Keys& keys) {
               options.http.host);
 }
 
+// What a browser asks whether it may send: clients have headers of their own (x-stainless-…), and none of them has a
+// meaning here but those of keys.
+std::string allowed_request_headers(const HttpHead& head) {
+  const std::string_view asked = head.header("access-control-request-headers");
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == ',' ||
+           c == ' ';
+  };
+  if (!asked.empty() && asked.size() <= 1024 && std::all_of(asked.begin(), asked.end(), plain))
+    return std::string(asked);
+  return "authorization, content-type, x-api-key, anthropic-version, anthropic-beta";
+}
+
 // By its status. A 503 was counted by whoever knows which queue is full.
 std::optional<Rejected> why_rejected(int status) {
   if (status == 503) return std::nullopt;
@@ -61,7 +74,8 @@ void Server::set_model(const ServedModel& model) {
                                   .metrics = metrics_,
                                   .keys = keys_,
                                   .log = log_,
-                                  .http_limits = options_.http.limits});
+                                  .http_limits = options_.http.limits,
+                                  .queue_seconds = options_.queue_seconds});
 }
 
 void Server::run() {
@@ -128,10 +142,23 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
 }
 
 HttpResponse Server::refuse(const HttpHead& head, const ApiError& error) {
-  metrics_.answered(find_route(head.method, head.path).label, error.status);
+  const std::string_view label = find_route(head.method, head.path).label;
+  metrics_.answered(label, error.status);
+  if (may_log_refusal())
+    log_.info("refused", {{"id", head.id}, {"route", std::string(label)}, {"status", error.status}});
   HttpResponse response = error_response(error, style_of(head.path));
   for (auto& header : common_headers(head)) response.headers.push_back(std::move(header));
   return response;
+}
+
+bool Server::may_log_refusal() {
+  constexpr int kEachSecond = 20;
+  const auto second = static_cast<int64_t>(steady_seconds());
+  if (second != refusals_second_) {
+    refusals_second_ = second;
+    refusals_ = 0;
+  }
+  return refusals_++ < kEachSecond;
 }
 
 HttpResponse Server::refusal(int status, std::string_view why) const {
@@ -149,9 +176,10 @@ HttpHeaders Server::common_headers(const HttpHead& head) const {
   headers.emplace_back("vary", "Origin");
   if (head.method == "OPTIONS") {
     headers.emplace_back("access-control-allow-methods", "GET, POST, OPTIONS");
-    headers.emplace_back("access-control-allow-headers",
-                         "authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
+    headers.emplace_back("access-control-allow-headers", allowed_request_headers(head));
     headers.emplace_back("access-control-max-age", "600");
+  } else {
+    headers.emplace_back("access-control-expose-headers", "retry-after, x-request-id");
   }
   return headers;
 }
@@ -166,13 +194,18 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   std::optional<ApiError> refused;
   if (keys_.required() && route.access == Access::kKey) {
     const std::optional<std::string> name = keys_.name_of(request.head);
-    refused = name ? keys_.enter(*name) : no_key();
-    if (!refused) request.head.tenant = *name;
+    if (!name) {
+      refused = no_key();
+    } else {
+      // A key's limits are of what costs: its user may look at the engine while an answer comes.
+      if (route.generates) refused = keys_.enter(*name);
+      if (!refused) request.head.tenant = *name;
+    }
   }
   const auto tracked = std::make_shared<TrackedResponder>(
       std::move(responder), style_of(request.head.path), common_headers(request.head),
       [this, &route, id = request.head.id, tenant = request.head.tenant](const Ended& ended) {
-        if (!tenant.empty()) keys_.leave(tenant);
+        if (!tenant.empty() && route.generates) keys_.leave(tenant);
         in_flight_.remove(ended.responder);
         record(route, id, tenant, ended);
       });
@@ -218,8 +251,11 @@ void Server::record(const Route& route, const std::string& id, const std::string
 // ---- How it stands ----
 
 bool Server::stalled() const {
-  // A large model's steps may be long by nature: what it has shown before is no stall.
-  return context_->engine().stalled_seconds() > std::max(options_.watchdog_seconds, 10 * longest_step_.load());
+  // A large model's steps may be long by nature: what it has shown before is no stall. But one step in which the
+  // machine slept must not blind the watchdog for ever.
+  constexpr double kMost = 60;
+  const double shown = std::min(10 * longest_step_.load(), kMost);
+  return context_->engine().stalled_seconds() > std::max(options_.watchdog_seconds, shown);
 }
 
 Server::Health Server::health() const {

@@ -22,6 +22,7 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts = {};  // of the Host header, besides this machine's own names; "*": any
   std::string cors_origin = {};                 // pages of this origin may call; empty: none but our own
   int max_in_flight = 272;                      // requests that generate, running and waiting: beyond, 503
+  double queue_seconds = 0;                     // a request that has not begun after so long gets 503; 0: it waits
   double watchdog_seconds = 8;                  // without a step while requests run: /health says 503
   double key_check_seconds = 2;                 // how often the key file is looked at
   std::string version = {};
@@ -78,6 +79,8 @@ class Server {
   void record(const Route& route, const std::string& id, const std::string& tenant, const Ended& ended);
   void watch_keys();
   bool stalled() const;
+  // Whoever is refused costs nothing else: only so many of them a second get a line. The io thread's own.
+  bool may_log_refusal();
 
   const ServerOptions options_;
   Log log_;
@@ -92,6 +95,8 @@ class Server {
     int64_t count = 0;
   };
   std::atomic<double> longest_step_{0};
+  int64_t refusals_second_ = 0;
+  int refusals_ = 0;
   GapMark gap_old_, gap_new_;  // guarded by gap_mutex_
   HttpServer http_;            // last: its end closes the connections, whose callbacks use all above
 };

@@ -80,6 +80,9 @@ class Keys(serving.ToyCase):
         self.assertGreater(int(refused.headers["retry-after"]), 0)
         self.assertEqual(refused.json()["error"]["code"], "rate_limit_exceeded")
         self.assertEqual(self.complete_as(KEY).status, 200)
+        # What generates nothing is not limited: the page of this user goes on.
+        for path in ("/v1/engine", "/v1/models", "/v1/limits", "/metrics"):
+            self.assertEqual(self.server.get(path, headers=bearer("key-of-bob-000001")).status, 200, path)
 
     def test_a_key_has_its_requests_at_once(self):
         def ask(_):
@@ -129,6 +132,7 @@ class Keys(serving.ToyCase):
             log = server.errors()
         self.assertIn("/v1/chat/completions", log)
         self.assertIn("alice", log)
+        self.assertIn("refused", log)
         for secret in (KEY, "a-secret-prompt", "a-wrong-secret-key"):
             self.assertNotIn(secret, log)
 

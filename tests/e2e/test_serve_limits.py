@@ -1,4 +1,5 @@
 """The limits that /v1/limits tells, at the limit and one beyond: rows 21, 22 and 23."""
+import concurrent.futures
 import json
 import time
 
@@ -119,3 +120,33 @@ class SmallCacheTest(serving.ToyCase):
         self.assertIn("256", error["message"])
         answer = self.post(TEXT, {"prompt": "x" * 255, "max_tokens": 5})
         self.assertEqual(answer["choices"][0]["finish_reason"], "length" if answer["usage"]["completion_tokens"] else "stop")
+
+
+class SmallQueueTest(serving.ToyCase):
+    ARGS = ("--parallel", "1", "--max-queue", "4")
+
+    def test_a_list_that_can_never_wait_is_refused_by_name(self):
+        for path, field in (("/v1/completions", "prompt"), ("/v1/embeddings", "input")):
+            answer = self.server.post(path, {field: ["a"] * 5, **({"max_tokens": 1} if field == "prompt" else {})})
+            self.assertEqual(answer.status, 400, answer.body)
+            self.assertEqual(answer.json()["error"]["param"], field)
+            answer = self.server.post(path, {field: ["a"] * 4, **({"max_tokens": 1} if field == "prompt" else {})})
+            self.assertEqual(answer.status, 200, answer.body)
+
+
+class QueueTimeoutTest(serving.ToyCase):
+    ARGS = ("--parallel", "1", "--queue-timeout", "0.2")
+
+    def test_who_waits_too_long_is_told_to_come_again(self):
+        def ask(tokens):
+            return self.server.post("/v1/completions", {"prompt": "a", "max_tokens": tokens, "ignore_eos": True}).status
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for _ in range(40):  # until one of them waited for too long
+                statuses = set(pool.map(ask, [240] * 8))
+                self.assertLessEqual(statuses, {200, 503})
+                if 503 in statuses:
+                    break
+            else:
+                self.fail("nobody waited for too long")
+        self.assertEqual(ask(1), 200)

@@ -228,7 +228,7 @@ struct Dot {
   }
   void add(const Weights& w, const int8_t* x, const int16_t*) {
     const int8x8_t run = vld1_s8(x);
-    const int8x16_t a = vcombine_s8(run, run);
+    [[maybe_unused]] const int8x16_t a = vcombine_s8(run, run);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
       const int8x16_t b = (int8x16_t)w.pair[i];
