@@ -253,20 +253,23 @@ int run(Options& options) {
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  // Without a description: a range beside the name of a number would make two lines of the help.
+  const auto range = [](int low, int high) { return CLI::Range(low, high).description(""); };
   app.add_option("MODEL", options->words,
                  "A GGUF file, a Hugging Face directory or a cached name; or: ops [NAME…], the operators alone")
       ->type_name("");
-  app.add_option("--prompt", options->prompt, "Tokens of each prompt")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--gen", options->gen, "Tokens to make for each")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--prompt", options->prompt, "Tokens of each prompt")->check(range(1, 1 << 24))->type_name("N");
+  app.add_option("--gen", options->gen, "Tokens to make for each")->check(range(1, 1 << 24))->type_name("N");
   app.add_option("--batch", options->batch, "Sequences at once, separated by commas")
       ->delimiter(',')
       ->check([](const std::string& n) { return n.empty() ? "a number is empty" : ""; })
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(CLI::Range(1, 1000));
+      ->check(range(1, 4096))
+      ->type_name("N");
+  app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(range(1, 1000))->type_name("N");
   app.add_option("--shape", options->shape, "Random weights of a published shape, such as llama-3.2-1b");
   app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
   app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
-  app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(CLI::Range(1, 1 << 16));
+  app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(range(1, 1 << 16))->type_name("N");
   app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 (the default), bf16 or q8_0");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node");
   add_trace_options(app, options->trace);

@@ -160,9 +160,14 @@ class BadUsageTest(support.TestCase):
 
 class HelpTest(support.TestCase):
     def test_help_fits_a_screen_and_has_an_example(self):
-        for command in ("run", "chat", "serve", "tokenize", "detokenize", "template"):
-            with self.subTest(command):
-                result = support.run(command, "--help")
+        listed = support.run("--help").stdout.split("Commands:\n")[1].split("\n\n")[0].splitlines()
+        commands = [line.split()[0] for line in listed]
+        self.assertIn("bench", commands)
+        self.assertGreaterEqual(len(commands), 12)
+        forms = [[], *([command] for command in commands), ["bench", "serve"], ["bench", "ops"], ["bench", "--trace", "x"]]
+        for form in forms:
+            with self.subTest(form):
+                result = support.run(*form, "--help")
                 self.assertEqual(result.returncode, 0)
                 self.assertIn("Example", result.stdout)
                 lines = result.stdout.splitlines()
