@@ -277,7 +277,7 @@ TEST(Answering, BadRequestsNameTheirField) {
   EXPECT_EQ(param(kChat, chat(R"(,"stop_token_ids":[999])")), "stop_token_ids[0]");
   EXPECT_EQ(param(kChat, chat(R"(,"stream_options":{"include_usage":true})")), "stream_options");
   EXPECT_EQ(param(kChat, chat(R"(,"top_logprobs":2)")), "top_logprobs");
-  EXPECT_EQ(param(kChat, chat(R"(,"response_format":{"type":"json_object"})")), "response_format");
+  EXPECT_EQ(param(kChat, chat(R"(,"response_format":{"type":"json_object"})")), "response_format.type");
   EXPECT_EQ(param(kChat, chat(R"(,"modalities":["text","audio"])")), "modalities[1]");
   EXPECT_EQ(param(kChat, chat(R"(,"min_tokens":5,"max_tokens":4)")), "min_tokens");
   EXPECT_EQ(param(kChat, chat(R"(,"tool_choice":"required")")), "tool_choice");
@@ -357,8 +357,10 @@ TEST(Answering, ContentPartsAndRolesReachTheTemplate) {
   ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 32, .page_rows = 16}, shown);
   const JsonObject answer = server.ok(kChat, R"({"messages":[
       {"role":"developer","content":"a"},
-      {"role":"user","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}],"name":"n"},
-      {"role":"assistant","content":"d","refusal":null,"annotations":[],"audio":null,"tool_calls":null}],"max_tokens":1})");
+      {"role":"user","content":[{"type":"text","text":"b","prompt_cache_breakpoint":{"ttl":"5m"}},
+                                {"type":"text","text":"c"}],"name":"n"},
+      {"role":"assistant","content":"d","refusal":null,"annotations":[],"audio":null,"tool_calls":null}],"max_tokens":1,
+      "reasoning_effort":"max"})");
   // [system:a:][user:b\nc:n][assistant:d:]
   EXPECT_EQ(answer.at("usage").at("prompt_tokens").as_int64(), 11 + 12 + 14);
 }

@@ -33,10 +33,17 @@ const char* anthropic_type(int status) {
   }
 }
 
+// "n" does not begin "no such field".
+bool begins_with_field(std::string_view message, std::string_view param) {
+  if (!message.starts_with(param)) return false;
+  return message.size() == param.size() || message[param.size()] == ' ' || message[param.size()] == ':';
+}
+
 std::string error_body(const ApiError& error, ApiStyle style) {
   if (style == ApiStyle::kAnthropic) {
     // Anthropic has no place for the field's name but the sentence.
-    const std::string message = error.param.empty() ? error.message : fmt::format("{}: {}", error.param, error.message);
+    const bool named = error.param.empty() || begins_with_field(error.message, error.param);
+    const std::string message = named ? error.message : fmt::format("{}: {}", error.param, error.message);
     return to_json(
         JsonObject{{"type", "error"}, {"error", {{"type", anthropic_type(error.status)}, {"message", message}}}});
   }

@@ -32,6 +32,12 @@ TEST(ApiError, AnthropicShapeCarriesTheFieldInItsSentence) {
   EXPECT_EQ(get_string(body.as_object(), "type"), "error");
   EXPECT_EQ(get_string(body.at("error").as_object(), "type"), "invalid_request_error");
   EXPECT_EQ(get_string(body.at("error").as_object(), "message"), "max_tokens: is missing");
+  const auto message = [](std::string_view param, std::string text) {
+    const HttpResponse refused = error_response(bad_field(param, std::move(text)), ApiStyle::kAnthropic);
+    return get_string(parse_json(refused.body, "body").at("error").as_object(), "message");
+  };
+  EXPECT_EQ(message("max_tokens", "max_tokens is required"), "max_tokens is required");
+  EXPECT_EQ(message("n", "no"), "n: no");
   const Json busy = parse_json(error_response(server_busy("later"), ApiStyle::kAnthropic).body, "body");
   EXPECT_EQ(get_string(busy.at("error").as_object(), "type"), "overloaded_error");
 }

@@ -30,7 +30,8 @@ JsonObject template_message(const Fields& message, const ServedModel& model) {
   const JsonArray* calls = message.array("tool_calls");
   const bool has_calls = calls && !calls->empty();
   if (has_calls && role != "assistant") {
-    throw bad_field(message.path("tool_calls"), "tool_calls belong to messages of the assistant");
+    throw bad_field(message.path("tool_calls"),
+                    fmt::format("{} may stand in messages of the assistant only", message.path("tool_calls")));
   }
   if (!content && !has_calls) {
     throw bad_field(message.path("content"), fmt::format("{} is required", message.path("content")));
@@ -73,7 +74,8 @@ void check_modalities(const Fields& fields) {
   const JsonArray* modalities = fields.array("modalities");
   for (size_t i = 0; modalities && i < modalities->size(); ++i) {
     if ((*modalities)[i].get_string() != "text") {
-      throw bad_field(fmt::format("modalities[{}]", i), "modalities may hold text only");
+      const std::string path = fmt::format("modalities[{}]", i);
+      throw bad_field(path, fmt::format("{} must be text: nothing else is made", path));
     }
   }
 }

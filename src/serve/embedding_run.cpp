@@ -87,7 +87,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       context_.metrics.rejected(context_.draining ? Rejected::kDraining : Rejected::kQueueFull);
       throw server_busy(context_.draining ? "the server is shutting down" : "too many requests wait already");
     }
-    if (submitted.id < 0) throw bad_field("input", submitted.refused);
+    if (submitted.id < 0) throw bad_field("input", "input cannot be computed: " + submitted.refused);
     ids_.push_back(submitted.id);
     tokens_ += static_cast<int64_t>(input.size());
   }

@@ -31,6 +31,7 @@ constexpr std::array kBlockFields = {
     Field{.name = "id", .kinds = kString, .text = "Of tool_use", .max_length = 256},
     Field{.name = "name", .kinds = kString, .text = "Of tool_use", .max_length = kMaxToolName},
     Field{.name = "input", .kinds = kObject, .text = "Of tool_use"},
+    Field{.name = "toolset_name", .kinds = kString, .text = "Of tool_use and tool_result", .effect = kIgnored},
     Field{.name = "caller", .kinds = kObject, .text = "Of tool_use", .effect = kIgnored},
     Field{.name = "tool_use_id", .kinds = kString, .text = "Of tool_result", .max_length = 256},
     Field{.name = "content",
@@ -46,7 +47,7 @@ constexpr std::array kBlockFields = {
 constexpr FieldTable kBlock{"ContentBlock", kBlockFields};
 
 constexpr std::array kMessageFields = {
-    Field{.name = "role", .kinds = kString, .text = "Who speaks", .required = true, .values = "user|assistant"},
+    Field{.name = "role", .kinds = kString, .text = "Who speaks", .required = true, .values = "user|assistant|system"},
     Field{.name = "content",
           .kinds = kString | kArray,
           .text = "Text, or a list of blocks",
@@ -79,10 +80,11 @@ constexpr FieldTable kTool{"ClientTool", kToolFields};
 constexpr std::array kToolChoiceFields = {
     Field{.name = "type",
           .kinds = kString,
-          .text = "auto or none; a forced call is refused",
+          .text = "Whether tools are offered to the model",
           .required = true,
-          .values = "auto|any|tool|none"},
-    Field{.name = "name", .kinds = kString, .text = "Of a forced call", .max_length = kMaxToolName},
+          .values = "auto|none",
+          .reason = "forced calls are not supported"},
+    Field{.name = "name", .kinds = kString, .text = "Of a forced call", .effect = kRefused},
     Field{.name = "disable_parallel_tool_use", .kinds = kBool, .text = "One call at most", .fallback = "false"},
 };
 constexpr FieldTable kToolChoice{"ToolChoice", kToolChoiceFields};
@@ -102,6 +104,15 @@ constexpr std::array kThinkingFields = {
     Field{.name = "display", .kinds = kString, .text = "How thoughts are shown", .effect = kIgnored},
 };
 constexpr FieldTable kThinking{"Thinking", kThinkingFields};
+
+constexpr std::array kOutputConfigFields = {
+    Field{.name = "effort",
+          .kinds = kString,
+          .text = "For templates that have reasoning_effort",
+          .values = "low|medium|high|xhigh|max"},
+    Field{.name = "format", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
+};
+constexpr FieldTable kOutputConfigTable{"OutputConfig", kOutputConfigFields};
 
 constexpr Field kModel{
     .name = "model", .kinds = kString, .text = "A name that /v1/models tells; may be left out", .max_length = 512};
@@ -130,7 +141,7 @@ constexpr Field kChoice{
 constexpr Field kThink{
     .name = "thinking", .kinds = kObject, .text = "Thoughts before the answer", .members = &kThinking};
 constexpr Field kOutputConfig{
-    .name = "output_config", .kinds = kObject, .text = "Effort and constrained output", .effect = kRefused};
+    .name = "output_config", .kinds = kObject, .text = "How the answer is made", .members = &kOutputConfigTable};
 constexpr Field kMcpServers{.name = "mcp_servers", .kinds = kArray, .text = "Tools elsewhere", .effect = kRefused};
 constexpr Field kSpeed{.name = "speed", .kinds = kString, .text = "Class of speed", .effect = kIgnored};
 constexpr Field kContextManagement{

@@ -17,6 +17,7 @@ constexpr std::array kEmbedding = {
           .kinds = kString | kArray,
           .text = "Text or token ids, or a list of either",
           .required = true,
+          .max_prompts = kMaxPrompts,
           .items = kString | kInteger | kArray},
     Field{.name = "encoding_format",
           .kinds = kString,
@@ -92,17 +93,19 @@ JsonObject field_json(const Field& field) {
   if (field.required) json["required"] = true;
   if (field.effect == kRefused) return json;
   if ((field.kinds & (kInteger | kNumber)) != 0) {
-    json["minimum"] = field.low;
-    json["maximum"] = field.high;
+    json["minimum"] = range_end(field, field.low);
+    json["maximum"] = range_end(field, field.high);
+  } else if (field.low < field.high) {
+    json["item_minimum"] = field.low;
+    json["item_maximum"] = field.high;
   }
-  const std::pair<const char*, size_t> lengths[] = {{"max_length", field.max_length},
-                                                    {"min_length", field.min_length},
-                                                    {"max_items", field.max_items},
-                                                    {"min_items", field.min_items},
-                                                    {"item_max_length", field.item_max_length}};
+  const std::pair<const char*, size_t> lengths[] = {
+      {"max_length", field.max_length}, {"min_length", field.min_length},   {"max_items", field.max_items},
+      {"min_items", field.min_items},   {"max_prompts", field.max_prompts}, {"item_max_length", field.item_max_length}};
   for (const auto& [name, length] : lengths) {
     if (length != 0) json[name] = length;
   }
+  if (field.items != 0) json["items"] = kind_names(field.items);
   if (field.values) json["values"] = field.values;
   if (field.fallback) json["default"] = parse_json(field.fallback, "default");
   if (field.members) json["members"] = table_json(*field.members);

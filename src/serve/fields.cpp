@@ -100,20 +100,27 @@ void check_item(const Json& item, const Field& field, const std::string& path) {
   if (item.is_object() && field.members) check_fields(item.get_object(), *field.members, path + ".");
 }
 
+// The sentence for a value of a kind, or for a word, that the field does not take.
+std::string expected(const Field& field, const std::string& path) {
+  std::string text = kinds_text(field.kinds);
+  if (field.values && field.kinds == kString) {
+    const bool several = std::string_view(field.values).find('|') != std::string_view::npos;
+    text = (several ? "one of " : "") + std::string(field.values);
+  }
+  text = fmt::format("{} must be {}", path, text);
+  return field.reason ? fmt::format("{}: {}", text, field.reason) : text;
+}
+
 void check_value(const Json& value, const Field& field, const std::string& path) {
   if (field.effect == FieldEffect::kRefused) {
     if (says_nothing(value)) return;
     throw bad_field(path, fmt::format("{} is not supported by this server", path));
   }
-  if ((kind_of(value) & field.kinds) == 0) {
-    throw bad_field(path, fmt::format("{} must be {}", path, kinds_text(field.kinds)));
-  }
+  if ((kind_of(value) & field.kinds) == 0) throw bad_field(path, expected(field, path));
   if (value.is_number()) check_number(value, field, path);
   if (value.is_string()) {
     check_length(characters(view(value)), field.min_length, field.max_length, "characters", path);
-    if (field.values && !is_word_of(view(value), field.values)) {
-      throw bad_field(path, fmt::format("{} must be one of {}", path, field.values));
-    }
+    if (field.values && !is_word_of(view(value), field.values)) throw bad_field(path, expected(field, path));
   }
   if (value.is_array()) {
     const JsonArray& items = value.get_array();
@@ -145,6 +152,12 @@ std::optional<int64_t> exact_integer(const Json& value) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (!(std::abs(number) <= kExact) || number != std::trunc(number)) return std::nullopt;
   return static_cast<int64_t>(number);
+}
+
+Json range_end(const Field& field, double end) {
+  if ((field.kinds & kNumber) != 0) return end;
+  // 2^63 itself is beyond the integers of 64 bits, and a double holds nothing between it and 2^63 - 1024.
+  return end >= 0x1p63 ? Json(kIntMax) : Json(static_cast<int64_t>(end));
 }
 
 void check_fields(const JsonObject& object, const FieldTable& table, const std::string& path) {

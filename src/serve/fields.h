@@ -38,12 +38,14 @@ struct Field {
   const char* text;
   FieldEffect effect = FieldEffect::kHonoured;
   bool required = false;
-  double low = 0, high = 0;             // of kInteger and kNumber, both included
+  double low = 0, high = 0;             // of kInteger and kNumber, else of an object's values; both included
   size_t max_length = 0;                // characters of a string; 0: as many as the body may have
   size_t min_length = 0;                // likewise
   size_t max_items = 0;                 // items of an array, members of an object; 0: as many as the body may have
   size_t min_items = 0;                 // of an array
+  size_t max_prompts = 0;               // items of an array of texts or of lists; of ids there may be more
   const char* values = nullptr;         // of a string: the words it may be, "auto|default"; none: any text
+  const char* reason = nullptr;         // why other words and kinds are refused, for the error
   const char* fallback = nullptr;       // as JSON; none: absent means not used, or as `text` says
   unsigned items = 0;                   // of an array: kinds of its items; 0: any, the reader checks them
   size_t item_max_length = 0;           // characters of a string among them
@@ -103,6 +105,9 @@ class Fields {
 
 // An integer, however JSON has it (4 or 4.0); empty where it is none or beyond 64 bits.
 std::optional<int64_t> exact_integer(const Json& value);
+
+// An end of a number's range as it is published: that of an integer is one.
+Json range_end(const Field& field, double end);
 
 // Of /v1/limits: each endpoint's fields with type, range, limits, default and effect.
 JsonObject field_limits();

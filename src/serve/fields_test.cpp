@@ -46,6 +46,7 @@ std::string refused(const JsonObject& object, const FieldTable& table) {
   } catch (const ApiError& error) {
     EXPECT_EQ(error.status, 400);
     EXPECT_EQ(error.message.find("xxxxxxxx"), std::string::npos) << "an error quotes the request: " << error.message;
+    EXPECT_TRUE(error.message.starts_with(error.param)) << error.message;
     return error.param.empty() ? "?" : error.param;
   }
 }
@@ -202,6 +203,36 @@ TEST(Fields, LimitsTellEveryField) {
     EXPECT_EQ(fields.size(), endpoint.body->fields.size());
     for (const Field& field : endpoint.body->fields) EXPECT_TRUE(fields.contains(field.name)) << field.name;
   }
+}
+
+TEST(Fields, LimitsTellWhatIsTaken) {
+  const JsonObject limits = field_limits();
+  const Json& chat = limits.at("/v1/chat/completions");
+  EXPECT_EQ(chat.at("seed").at("maximum"), Json(std::numeric_limits<int64_t>::max()));
+  EXPECT_EQ(chat.at("seed").at("minimum"), Json(std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(chat.at("logit_bias").at("item_maximum").to_number<int>(), 100);
+  EXPECT_EQ(chat.at("stop").at("items"), Json(JsonArray{"string"}));
+  EXPECT_EQ(chat.at("tool_choice").at("values").as_string(), "none|auto");
+  EXPECT_EQ(limits.at("/v1/embeddings").at("input").at("max_prompts").to_number<size_t>(), kMaxPrompts);
+}
+
+TEST(Fields, WordsThatAreRefusedAreToldWhy) {
+  const auto message = [](const std::string& more) {
+    try {
+      read_body(R"({"messages":[{"role":"user","content":"a"}],)" + more + "}", kChatFields);
+    } catch (const ApiError& error) {
+      return error.message;
+    }
+    return std::string();
+  };
+  const std::string choice =
+      "tool_choice must be one of none|auto: forced calls and lists of allowed tools are not supported";
+  for (const char* value : {R"("required")", "3", R"({"type":"allowed_tools","mode":"auto"})"}) {
+    EXPECT_EQ(message(std::string(R"("tool_choice":)") + value), choice);
+  }
+  EXPECT_EQ(message(R"("response_format":{"type":"json_object"})"),
+            "response_format.type must be text: constrained output is not supported");
+  EXPECT_EQ(message(R"("reasoning_effort":"max")"), "");
 }
 
 TEST(Fields, IntegersHoweverTheyAreWritten) {

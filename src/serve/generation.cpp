@@ -124,25 +124,21 @@ void read_common(const Fields& fields, const ServedModel& model, Generation& gen
   if (const std::optional<int64_t> best = fields.integer("best_of"); best && *best != generation.choices) {
     throw bad_field(fields.path("best_of"), "best_of must be equal to n: no answer is made that is not sent");
   }
-  const JsonObject* format = fields.object("response_format");
-  if (format && Fields(*format).string("type") != "text") {
-    throw bad_field("response_format", "response_format must be text: constrained output is not supported");
-  }
 }
 
 void check_model(const Fields& fields, const ServedModel& model) {
   const std::optional<std::string> asked = fields.string("model");
   if (!asked || model.answers_to(*asked)) return;
   throw ApiError{.status = 404,
-                 .message = "the model that the request names is not served here; /v1/models tells which is",
+                 .message = "model names what is not served here: /v1/models tells what is",
                  .param = "model",
                  .code = "model_not_found"};
 }
 
 ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param) {
   return {.status = 400,
-          .message = fmt::format("the context of this model is {} tokens for the prompt and the answer, {} has {}",
-                                 model.context, param, tokens),
+          .message = fmt::format("{} has {} tokens, the context of this model is {} for the prompt and the answer",
+                                 param, tokens, model.context),
           .param = param,
           .code = "context_length_exceeded"};
 }
@@ -157,8 +153,8 @@ void check_prompts(const Generation& generation, const ServedModel& model, const
   }
   if (generation.total_choices() > kMaxChoices) {
     throw bad_field(
-        "n", fmt::format("{} prompts with n = {} are {} answers, at most {} are allowed", generation.prompts.size(),
-                         generation.choices, generation.total_choices(), kMaxChoices));
+        "n", fmt::format("n is {}, which makes {} answers to {} prompts: at most {} are allowed", generation.choices,
+                         generation.total_choices(), generation.prompts.size(), kMaxChoices));
   }
 }
 

@@ -20,7 +20,7 @@ class MessageBuilder {
   void add(const Fields& block) {
     const std::string type = *block.string("type");
     if (type == "text") add_text(required(block, "text"));
-    if (type == "thinking") thought_ += required(block, "thinking");
+    if (type == "thinking") add_thought(block);
     if (type == "tool_use") add_call(block);
     if (type == "tool_result") add_result(block);
   }
@@ -43,8 +43,17 @@ class MessageBuilder {
   }
 
  private:
+  void check_role(const Fields& block, std::string_view role) const {
+    if (role_ == role) return;
+    const std::string path = block.path("type");
+    throw bad_field(path, fmt::format("{} {} may stand in messages of the {} only", path, *block.string("type"), role));
+  }
+  void add_thought(const Fields& block) {
+    check_role(block, "assistant");
+    thought_ += required(block, "thinking");
+  }
   void add_call(const Fields& block) {
-    if (role_ != "assistant") throw bad_field(block.path("type"), "tool_use belongs to messages of the assistant");
+    check_role(block, "assistant");
     const Json* input = block.value("input");
     calls_.push_back(JsonObject{{"id", required(block, "id")},
                                 {"type", "function"},
@@ -52,7 +61,7 @@ class MessageBuilder {
                                                         {"arguments", input ? *input : Json(JsonObject{})}}}});
   }
   void add_result(const Fields& block) {
-    if (role_ != "user") throw bad_field(block.path("type"), "tool_result belongs to messages of the user");
+    check_role(block, "user");
     if (has_text_) finish();
     const Json* content = block.value("content");
     out_.push_back(JsonObject{{"role", "tool"},
@@ -92,13 +101,18 @@ void read_conversation(const JsonObject& body, const ServedModel& model, Generat
   for (size_t i = 0; i < messages.size(); ++i) {
     const Fields message(messages[i].get_object(), fmt::format("messages[{}].", i));
     if (i + 1 == messages.size() && message.string("role") == "assistant") {
-      throw bad_field(message.path("role"), "the last message must be the user's: answers are not continued");
+      throw bad_field(message.path("role"), fmt::format("{} must not be assistant in the last message: answers are not "
+                                                        "continued",
+                                                        message.path("role")));
     }
     add_message(message, conversation.messages);
   }
   conversation.tools = read_anthropic_tools(body, tool_form_of(model));
   if (const JsonObject* thinking = fields.object("thinking")) {
     conversation.variables["enable_thinking"] = Fields(*thinking).string("type") != "disabled";
+  }
+  if (const JsonObject* config = fields.object("output_config")) {
+    if (const Json* effort = Fields(*config).value("effort")) conversation.variables["reasoning_effort"] = *effort;
   }
   render_conversation(model, conversation, generation);
 }

@@ -74,9 +74,16 @@ TEST(Messages, ErrorsHaveAnthropicsShape) {
     EXPECT_EQ(text_of(json.at("type")), "error");
     return text_of(json.at("error").at("message"));
   };
-  EXPECT_NE(error(R"({"messages":[{"role":"user","content":"a"}]})").find("max_tokens"), std::string::npos);
-  EXPECT_NE(error(R"({"max_tokens":1,"messages":[{"role":"system","content":"a"}]})").find("messages[0].role"),
+  EXPECT_EQ(error(R"({"messages":[{"role":"user","content":"a"}]})"), "max_tokens is required");
+  EXPECT_NE(error(R"({"max_tokens":1,"messages":[{"role":"tool","content":"a"}]})").find("messages[0].role"),
             std::string::npos);
+  EXPECT_EQ(error(body(R"(,"output_config":{"effort":"low","format":{"type":"json_schema"}})")),
+            "output_config.format is not supported by this server");
+  EXPECT_EQ(error(body(R"(,"tool_choice":{"type":"any"})")),
+            "tool_choice.type must be one of auto|none: forced calls are not supported");
+  EXPECT_EQ(
+      error(R"({"max_tokens":1,"messages":[{"role":"system","content":[{"type":"tool_result","tool_use_id":"1"}]}]})"),
+      "messages[0].content[0].type tool_result may stand in messages of the user only");
   EXPECT_NE(error(R"({"max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})")
                 .find("continued"),
             std::string::npos);
@@ -99,6 +106,28 @@ TEST(Messages, BlocksBecomeTheTemplatesMessages) {
       {"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"c"}]}]})");
   // [system:s][user:a][assistant:b:f9][tool:r][user:c]
   EXPECT_EQ(count.at("input_tokens").as_int64(), 10 + 8 + 16 + 8 + 8);
+  const JsonObject more = server.ok("/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"a"},
+      {"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"x":9},"toolset_name":"t"}]},
+      {"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r","toolset_name":"t"}]},
+      {"role":"system","content":"s"}]})");
+  // [user:a][assistant::f9][tool:r][system:s]
+  EXPECT_EQ(more.at("input_tokens").as_int64(), 8 + 15 + 8 + 10);
+}
+
+TEST(Messages, EffortReachesTheTemplateAndARefusedSystemMessageIsToldSo) {
+  const std::string strict =
+      "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+      "{{ m.content }}{% endfor %}{{ reasoning_effort }}";
+  ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 32, .page_rows = 16}, strict);
+  const JsonObject count =
+      server.ok("/v1/messages/count_tokens",
+                R"({"messages":[{"role":"user","content":"a"}],"output_config":{"effort":"xhigh"}})");
+  EXPECT_EQ(count.at("input_tokens").as_int64(), 6);  // axhigh
+  const HttpResponse refused =
+      server.call(kMessages, R"({"max_tokens":1,"messages":[{"role":"system","content":"s"}]})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("\"messages are not"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("System role not supported"), std::string::npos) << refused.body;
 }
 
 std::vector<double> vector_of(const JsonObject& answer, size_t i = 0) {

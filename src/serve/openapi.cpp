@@ -22,6 +22,7 @@ constexpr Plain kPlain[] = {
     {"/ready", "Whether requests are taken", "application/json", true},
     {"/metrics", "Counters in Prometheus' text format", "text/plain", false},
     {"/v1/models", "The model that is served", "application/json", false},
+    {"/v1/models/{id}", "The same by its name", "application/json", false},
     {"/v1/limits", "Every field's type, range and limit", "application/json", false},
     {"/v1/engine", "The engine's counters now", "application/json", false},
     {"/openapi.json", "This document", "application/json", false},
@@ -73,6 +74,10 @@ class Schemas {
       schema["enum"] = JsonArray{nullptr, false, "", JsonArray{}, JsonObject{}};
       return schema;
     }
+    if (field.max_prompts != 0) {
+      schema["anyOf"] = prompt_schemas(field);
+      return schema;
+    }
     schema["type"] = types_of(field.kinds, !field.required);
     add_limits(field, schema);
     if ((field.kinds & kArray) != 0 && field.items != 0) schema["items"] = item_schema(field);
@@ -91,8 +96,10 @@ class Schemas {
 
   static void add_limits(const Field& field, JsonObject& schema) {
     if ((field.kinds & (kInteger | kNumber)) != 0) {
-      schema["minimum"] = field.low;
-      schema["maximum"] = field.high;
+      schema["minimum"] = range_end(field, field.low);
+      schema["maximum"] = range_end(field, field.high);
+    } else if (field.low < field.high) {
+      schema["additionalProperties"] = JsonObject{{"type", "number"}, {"minimum", field.low}, {"maximum", field.high}};
     }
     if (field.max_length != 0) schema["maxLength"] = field.max_length;
     if (field.min_length != 0) schema["minLength"] = field.min_length;
@@ -111,11 +118,20 @@ class Schemas {
     schema["enum"] = std::move(values);
   }
 
+  // Text, ids, or a list of either, which alone is limited in its length.
+  static JsonArray prompt_schemas(const Field& field) {
+    const JsonObject text{{"type", "string"}}, id{{"type", "integer"}, {"minimum", 0}};
+    const JsonObject ids{{"type", "array"}, {"items", id}, {"minItems", 1}};
+    const auto list_of = [&](const JsonObject& items) {
+      return JsonObject{{"type", "array"}, {"items", items}, {"minItems", 1}, {"maxItems", field.max_prompts}};
+    };
+    return {text, ids, list_of(text), list_of(ids)};
+  }
+
   Json item_schema(const Field& field) {
     if (field.items == kObject && field.members) return refer(*field.members);
     JsonObject schema{{"type", types_of(field.items, false)}};
     if (field.item_max_length != 0) schema["maxLength"] = field.item_max_length;
-    if ((field.items & kArray) != 0) schema["items"] = JsonObject{{"type", "integer"}};
     return schema;
   }
 
@@ -159,6 +175,10 @@ Json openapi_document(const std::string& version) {
                    {"responses",
                     error_answers({{"200", answer_of(plain.type, JsonObject{{"type", json ? "object" : "string"}})}})}};
     if (plain.open) get["security"] = JsonArray{};
+    if (std::string_view(plain.path).ends_with("{id}")) {
+      get["parameters"] = JsonArray{
+          JsonObject{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", JsonObject{{"type", "string"}}}}};
+    }
     paths[plain.path] = JsonObject{{"get", std::move(get)}};
   }
   for (const Endpoint& endpoint : endpoints()) {

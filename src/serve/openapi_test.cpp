@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "serve/fields.h"
 
 namespace ingot {
@@ -36,6 +38,16 @@ TEST(OpenApi, TellsEveryFieldOfEveryEndpoint) {
   }
   const Json& temperature = schemas.at("ChatRequest").at("properties").at("temperature");
   EXPECT_EQ(temperature.at("maximum").to_number<double>(), 2);
+  EXPECT_EQ(schemas.at("ChatRequest").at("properties").at("seed").at("maximum"),
+            Json(std::numeric_limits<int64_t>::max()));
+  const Json& bias = schemas.at("ChatRequest").at("properties").at("logit_bias");
+  EXPECT_EQ(bias.at("additionalProperties").at("minimum").to_number<double>(), -100);
+  // Text, ids, a list of texts and a list of lists; of ids there may be more than of prompts.
+  const JsonArray& prompt = schemas.at("CompletionRequest").at("properties").at("prompt").at("anyOf").as_array();
+  ASSERT_EQ(prompt.size(), 4u);
+  EXPECT_FALSE(prompt[1].as_object().contains("maxItems"));
+  for (const size_t list : {2u, 3u}) EXPECT_EQ(prompt[list].at("maxItems").to_number<int>(), 64);
+  EXPECT_EQ(document.at("paths").at("/v1/models/{id}").at("get").at("parameters").as_array().size(), 1u);
   // It survives being written and read.
   EXPECT_EQ(parse_json(to_json(document), "document").at("info").at("version").as_string(), "1.2.3");
 }

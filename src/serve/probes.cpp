@@ -1,5 +1,7 @@
 #include "serve/probes.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <string>
 #include <utility>
@@ -144,7 +146,7 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const Json body = read_body(request.body, kTokenizeFields);
   const Fields fields(body.get_object());
   const auto text = first_of({"text", "content", "prompt"}, [&](const char* name) { return fields.string(name); });
-  if (!text) throw bad_field("text", "is missing");
+  if (!text) throw bad_field("text", "text is required: what is cut into tokens");
   const auto special =
       first_of({"add_special", "add_special_tokens"}, [&](const char* name) { return fields.boolean(name); });
   const ServedModel& model = server.context().model;
@@ -160,13 +162,14 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
   const Fields fields(body.get_object());
   const char* const name = fields.array("tokens") != nullptr ? "tokens" : "ids";
   const JsonArray* ids = fields.array(name);
-  if (ids == nullptr) throw bad_field("tokens", "is missing");
+  if (ids == nullptr) throw bad_field("tokens", "tokens is required: a list of ids");
   const Tokenizer& tokenizer = *server.context().model.tokenizer;
   std::vector<Token> tokens;
-  for (const Json& id : *ids) {
-    const std::optional<int64_t> token = exact_integer(id);
+  for (size_t i = 0; i < ids->size(); ++i) {
+    const std::optional<int64_t> token = exact_integer((*ids)[i]);
     if (!token || *token < 0 || *token >= tokenizer.vocab_size() || !tokenizer.contains(static_cast<Token>(*token))) {
-      throw bad_field(name, "holds an id that is no token of this model");
+      const std::string path = fmt::format("{}[{}]", name, i);
+      throw bad_field(path, fmt::format("{} is no token of this model", path));
     }
     tokens.push_back(static_cast<Token>(*token));
   }

@@ -137,10 +137,11 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   const std::shared_ptr<const ChatTemplate>& chat =
       !conversation.tools.tools.empty() && model.tool_chat ? model.tool_chat : model.chat;
   if (!chat) {
-    throw ApiError{.status = 400,
-                   .message = "this model has no chat template: /v1/completions goes on with a text",
-                   .param = "messages",
-                   .code = "no_chat_template"};
+    throw ApiError{
+        .status = 400,
+        .message = "messages need a chat template, and this model has none: /v1/completions goes on with a text",
+        .param = "messages",
+        .code = "no_chat_template"};
   }
   JsonObject given = conversation.variables;
   given["messages"] = conversation.messages;
@@ -151,7 +152,7 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   try {
     pieces = chat->render_pieces(template_variables(given, model.source));
   } catch (const Error& error) {
-    throw bad_field("messages", fmt::format("the model's chat template does not take this conversation{}",
+    throw bad_field("messages", fmt::format("messages are not a conversation that the model's chat template takes{}",
                                             own_words(*chat, error.what())));
   }
   generation.prompts.push_back(encode_pieces(model, pieces));

@@ -13,15 +13,17 @@ namespace {
 bool is_absent(const Json* value) { return !value || value->is_null(); }
 
 const JsonObject& object_at(const Json& value, std::string_view path) {
-  if (!value.is_object()) throw bad_field(path, fmt::format("must be an object, not {}", json_type_name(value)));
+  if (!value.is_object())
+    throw bad_field(path, fmt::format("{} must be an object, not {}", path, json_type_name(value)));
   return value.get_object();
 }
 
 std::string string_at(const JsonObject& object, std::string_view key, const std::string& path) {
   const Json* value = find(object, key);
   const std::string where = fmt::format("{}.{}", path, key);
-  if (is_absent(value)) throw bad_field(where, "is required");
-  if (!value->is_string()) throw bad_field(where, fmt::format("must be a string, not {}", json_type_name(*value)));
+  if (is_absent(value)) throw bad_field(where, where + " is required");
+  if (!value->is_string())
+    throw bad_field(where, fmt::format("{} must be a string, not {}", where, json_type_name(*value)));
   return std::string(value->get_string());
 }
 
@@ -32,8 +34,9 @@ std::string name_at(const JsonObject& function, const std::string& path) {
            c == '.';
   });
   if (!fits) {
-    throw bad_field(path + ".name",
-                    fmt::format("must have 1 to {} letters, digits, underscores, hyphens or points", kMaxToolName));
+    throw bad_field(
+        path + ".name",
+        fmt::format("{}.name must have 1 to {} letters, digits, underscores, hyphens or points", path, kMaxToolName));
   }
   return name;
 }
@@ -59,44 +62,48 @@ Json function_for_template(const std::string& name, const JsonObject& given, std
 const JsonArray* tools_of(const JsonObject& body) {
   const Json* value = find(body, "tools");
   if (is_absent(value)) return nullptr;
-  if (!value->is_array()) throw bad_field("tools", fmt::format("must be an array, not {}", json_type_name(*value)));
+  if (!value->is_array())
+    throw bad_field("tools", fmt::format("tools must be an array, not {}", json_type_name(*value)));
   if (value->get_array().size() > kMaxTools) {
-    throw bad_field("tools", fmt::format("has {} tools, at most {} are allowed", value->get_array().size(), kMaxTools));
+    throw bad_field("tools",
+                    fmt::format("tools has {} items, at most {} are allowed", value->get_array().size(), kMaxTools));
   }
   return value->get_array().empty() ? nullptr : &value->get_array();
 }
 
 void check_form(ToolForm form) {
-  if (form == ToolForm::kNone) throw bad_field("tools", "the model's chat template has no place for tools");
+  if (form == ToolForm::kNone) throw bad_field("tools", "tools have no place in the model's chat template");
   if (form == ToolForm::kOther) {
     throw bad_field("tools",
-                    "the model writes calls in a form that is not supported; Hermes/Qwen, Llama-3 and Mistral are");
+                    "tools would be called in a form that is not supported; those of Hermes/Qwen, Llama-3 and "
+                    "Mistral are");
   }
 }
 
 void add_name(ToolsOfRequest& request, std::string name, const std::string& path) {
   if (std::ranges::find(request.names, name) != request.names.end()) {
-    throw bad_field(path + ".name", fmt::format("another tool is named '{}' already", name));
+    throw bad_field(path + ".name", fmt::format("{}.name is '{}', and so is another tool's", path, name));
   }
   request.names.push_back(std::move(name));
 }
 
-// "auto" or "none". Throws where a call is forced, which would need constrained output.
+// "auto" or "none". Throws where a call is forced or only some tools are allowed: both need constrained output.
 std::string openai_choice(const JsonObject& body) {
   const Json* value = find(body, "tool_choice");
   if (is_absent(value)) return "auto";
-  if (value->is_object()) throw bad_field("tool_choice", "a forced call is not supported: use 'auto' or 'none'");
-  if (!value->is_string()) throw bad_field("tool_choice", "must be 'auto' or 'none'");
-  const std::string choice(value->get_string());
-  if (choice == "required") throw bad_field("tool_choice", "'required' is not supported: use 'auto' or 'none'");
-  if (choice != "auto" && choice != "none") throw bad_field("tool_choice", "must be 'auto' or 'none'");
+  const std::string choice = value->is_string() ? std::string(value->get_string()) : "";
+  if (choice != "auto" && choice != "none") {
+    throw bad_field("tool_choice",
+                    "tool_choice must be 'auto' or 'none': forced calls and lists of allowed tools are not supported");
+  }
   return choice;
 }
 
 bool flag(const JsonObject& object, std::string_view key, const std::string& path, bool fallback) {
   const Json* value = find(object, key);
   if (is_absent(value)) return fallback;
-  if (!value->is_bool()) throw bad_field(path, fmt::format("must be a bool, not {}", json_type_name(*value)));
+  if (!value->is_bool())
+    throw bad_field(path, fmt::format("{} must be true or false, not {}", path, json_type_name(*value)));
   return value->get_bool();
 }
 
@@ -112,10 +119,10 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
     const std::string path = fmt::format("tools[{}]", i);
     const JsonObject& tool = object_at((*tools)[i], path);
     if (string_at(tool, "type", path) != "function") {
-      throw bad_field(path + ".type", "only tools of type 'function' are supported");
+      throw bad_field(path + ".type", path + ".type must be 'function': other tools are not supported");
     }
     const Json* value = find(tool, "function");
-    if (is_absent(value)) throw bad_field(path + ".function", "is required");
+    if (is_absent(value)) throw bad_field(path + ".function", path + ".function is required");
     const JsonObject& function = object_at(*value, path + ".function");
     std::string name = name_at(function, path + ".function");
     request.tools.push_back(function_for_template(name, function, "parameters", path + ".function"));
@@ -133,7 +140,7 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
     const JsonObject& object = object_at(*value, "tool_choice");
     choice = string_at(object, "type", "tool_choice");
     if (choice != "auto" && choice != "none") {
-      throw bad_field("tool_choice.type", "a forced call is not supported: use 'auto' or 'none'");
+      throw bad_field("tool_choice.type", "tool_choice.type must be 'auto' or 'none': forced calls are not supported");
     }
     request.one_call = flag(object, "disable_parallel_tool_use", "tool_choice.disable_parallel_tool_use", false);
   }
@@ -144,7 +151,7 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
     const JsonObject& tool = object_at((*tools)[i], path);
     const Json* type = find(tool, "type");
     if (!is_absent(type) && string_at(tool, "type", path) != "custom") {
-      throw bad_field(path + ".type", "tools that run on the server are not supported");
+      throw bad_field(path + ".type", path + ".type must be 'custom': tools that run on the server are not supported");
     }
     std::string name = name_at(tool, path);
     request.tools.push_back(function_for_template(name, tool, "input_schema", path));

@@ -20,7 +20,7 @@ std::string refused(Reader reader, std::string_view body, ToolForm form = ToolFo
     return "";
   } catch (const ApiError& error) {
     EXPECT_EQ(error.status, 400);
-    EXPECT_FALSE(error.message.empty());
+    EXPECT_TRUE(error.message.starts_with(error.param + " ")) << error.message;
     return error.param;
   }
 }
@@ -76,7 +76,8 @@ TEST(ToolsRequest, RefusesByTheFieldsName) {
   EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {"name": "f"}},
                                  {"type": "function", "function": {"name": "f"}}]})"),
             "tools[1].function.name");
-  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})"}) {
+  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})",
+                             R"({"type": "allowed_tools", "mode": "auto"})"}) {
     EXPECT_EQ(openai(std::string(R"({"tool_choice": )") + choice + "}"), "tool_choice");
   }
   EXPECT_EQ(openai(R"({"parallel_tool_calls": 1})"), "parallel_tool_calls");

@@ -5,6 +5,7 @@ import random
 import shutil
 import struct
 import threading
+import unittest
 
 import models
 import serving
@@ -31,62 +32,79 @@ def nested(n, inner=""):
     return "[" * n + inner + "]" * n
 
 
-# (row of the list, path, body, statuses): what another server died of. None: any 4xx or 200.
+def rules(n):
+    """A grammar in which each rule leads to the next."""
+    return "\n".join(["root ::= r0", *(f"r{i} ::= r{i + 1}" for i in range(n)), f'r{n} ::= "a"'])
+
+
+def schema(depth):
+    """A response_format whose schema is nested so deep."""
+    inner = '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
+    return f'{{"messages":[{{"role":"user","content":"a"}}],"response_format":{{"type":"json_schema","json_schema":' \
+           f'{{"schema":{inner}}}}}}}'
+
+
+# (row of the list, path, body, statuses, the field at fault): what another server died of. Statuses None: any 4xx or 200;
+# field None: the body as a whole, or no error.
 CORPUS = [
-    ("R1", CHAT, '{: "model": "x"}', (400,)),
-    ("R2", CHAT, chat(grammar="Root ::= \"a\""), (400,)),
-    ("R3", TEXT, {"prompt": [-1]}, (400,)),
-    ("R4", CHAT, chat(temperature="hot"), (400,)),
-    ("R4", CHAT, chat(temperature=None, top_p=None, seed=None, n=None, stop=None, logit_bias=None), (200,)),
-    ("R5", CHAT, chat(n_discard=-1), (400,)),
-    ("R5", CHAT, chat(n_discard=1 << 62), (400,)),
-    ("R6", CHAT, chat(grammar="root ::= " + "(" * 60000), (400,)),
-    ("R8", CHAT, chat(response_format={"type": "json_schema", "json_schema": {"schema": {"pattern": "(?<=x)*"}}}), (400,)),
-    ("R9", TEXT, text(prompt="a" * 131072), (400,)),
-    ("R9", TEXT, text(prompt="a" * 26000), (400,)),
-    ("R9", TEXT, text(prompt="\n" * 100000), (400,)),
-    ("R9", TEXT, text(prompt="a" * 400), (200,)),
-    ("R10", CHAT, chat(tools=tool(description="ä" * 3000)), None),
-    ("R12", CHAT, {"messages": MESSAGES, "seed": 1}, (200,)),
-    ("R13", TEXT, text(prompt="x" * 513), (400,)),
-    ("R13", "/v1/embeddings", {"input": "x" * 600}, (400,)),
-    ("R14", CHAT, b'{"messages":[{"role":"user","content":"\xff\xfe"}]}', (400,)),
-    ("R14", CHAT, b'{"\xff":1}', (400,)),
-    ("R17", CHAT, chat(chat_template_kwargs={"tokenize": True}), (400,)),
-    ("R19", TEXT, text(prompt=""), (400,)),
-    ("R19", TEXT, text(prompt=[]), (400,)),
-    ("R19", CHAT, {"messages": []}, (400,)),
-    ("R20", TEXT, text(n=10**12), (400,)),
-    ("R20", TEXT, text(best_of=10**12), (400,)),
-    ("R20", TEXT, text(prompt=["a"] * 100000), (400,)),
-    ("R20", TEXT, text(prompt=["a"] * 64, n=16), (400,)),
-    ("R21", CHAT, chat(logit_bias={"256": 1}), (400,)),
-    ("R21", CHAT, chat(logit_bias={"99999999999999999999": 1}), (400,)),
-    ("R22", TEXT, text(prompt=[1, 2, 256]), (400,)),
-    ("R22", TEXT, text(prompt=[[1], [-5]]), (400,)),
-    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":NaN}', (400,)),
-    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":1e999}', (400,)),
-    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":-Infinity}', (400,)),
-    ("R23", CHAT, chat(temperature=-1), (400,)),
-    ("R23", CHAT, chat(repetition_penalty=0), (400,)),
-    ("R24", CHAT, chat(guided_regex="(", guided_json={"type": "x"}), (400,)),
-    ("R24", CHAT, chat(tools=tool(parameters={"type": "nonsense", "pattern": "("})), None),
-    ("R26", CHAT, chat(tools=tool(), response_format={"type": "json_object"}), (400,)),
-    ("R26", CHAT, chat(response_format={"type": "text"}), (200,)),
-    ("R26", CHAT, chat(parallel_tool_calls=None), (200,)),
+    ("R1", CHAT, '{: "model": "x"}', (400,), None),
+    ("R2", CHAT, chat(grammar="Root ::= \"a\""), (400,), "grammar"),
+    ("R3", TEXT, {"prompt": [-1]}, (400,), "prompt[0]"),
+    ("R4", CHAT, chat(temperature="hot"), (400,), "temperature"),
+    ("R4", CHAT, chat(temperature=None, top_p=None, seed=None, n=None, stop=None, logit_bias=None), (200,), None),
+    ("R5", CHAT, chat(n_discard=-1), (400,), "n_discard"),
+    ("R5", CHAT, chat(n_discard=1 << 62), (400,), "n_discard"),
+    ("R6", CHAT, chat(grammar="root ::= " + "(" * 60000), (400,), "grammar"),
+    ("R6", CHAT, chat(grammar=rules(5000)), (400,), "grammar"),
+    ("R8", CHAT, schema(10), (400,), "response_format.type"),
+    ("R8", CHAT, schema(5000), (400,), None),
+    ("R8", CHAT, chat(response_format={"type": "json_schema", "json_schema": {"schema": {"pattern": "(?<=x)*"}}}), (400,),
+     "response_format.type"),
+    ("R9", TEXT, text(prompt="a" * 131072), (400,), "prompt"),
+    ("R9", TEXT, text(prompt="a" * 26000), (400,), "prompt"),
+    ("R9", TEXT, text(prompt="\n" * 100000), (400,), "prompt"),
+    ("R9", TEXT, text(prompt="a" * 400), (200,), None),
+    ("R10", CHAT, chat(tools=tool(description="ä" * 3000)), None, None),
+    ("R12", CHAT, {"messages": MESSAGES, "seed": 1}, (200,), None),
+    ("R13", TEXT, text(prompt="x" * 513), (400,), "prompt"),
+    ("R13", "/v1/embeddings", {"input": "x" * 600}, (400,), "input"),
+    ("R14", CHAT, b'{"messages":[{"role":"user","content":"\xff\xfe"}]}', (400,), None),
+    ("R14", CHAT, b'{"\xff":1}', (400,), None),
+    ("R17", CHAT, chat(chat_template_kwargs={"tokenize": True}), (400,), "chat_template_kwargs.tokenize"),
+    ("R19", TEXT, text(prompt=""), (400,), "prompt"),
+    ("R19", TEXT, text(prompt=[]), (400,), "prompt"),
+    ("R19", CHAT, {"messages": []}, (400,), "messages"),
+    ("R20", TEXT, text(n=10**12), (400,), "n"),
+    ("R20", TEXT, text(best_of=10**12), (400,), "best_of"),
+    ("R20", TEXT, text(prompt=["a"] * 100000), (400,), "prompt"),
+    ("R20", TEXT, text(prompt=["a"] * 64, n=16), (400,), "n"),
+    ("R21", CHAT, chat(logit_bias={"256": 1}), (400,), "logit_bias"),
+    ("R21", CHAT, chat(logit_bias={"99999999999999999999": 1}), (400,), "logit_bias"),
+    ("R22", TEXT, text(prompt=[1, 2, 256]), (400,), "prompt[2]"),
+    ("R22", TEXT, text(prompt=[[1], [-5]]), (400,), "prompt[1][0]"),
+    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":NaN}', (400,), None),
+    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":1e999}', (400,), "temperature"),
+    ("R23", CHAT, '{"messages":[{"role":"user","content":"a"}],"temperature":-Infinity}', (400,), None),
+    ("R23", CHAT, chat(temperature=-1), (400,), "temperature"),
+    ("R23", CHAT, chat(repetition_penalty=0), (400,), "repetition_penalty"),
+    ("R24", CHAT, chat(guided_regex="(", guided_json={"type": "x"}), (400,), "guided_regex"),
+    ("R24", CHAT, chat(tools=tool(parameters={"type": "nonsense", "pattern": "("})), None, None),
+    ("R26", CHAT, chat(tools=tool(), response_format={"type": "json_object"}), (400,), "response_format.type"),
+    ("R26", CHAT, chat(response_format={"type": "text"}), (200,), None),
+    ("R26", CHAT, chat(parallel_tool_calls=None), (200,), None),
     ("R26", CHAT, {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "1", "type": "function", "function": {"name": "f", "arguments": None}}]}], "max_tokens": 2}, None),
-    ("R26", CHAT, chat(tools=[{"type": "custom", "custom": {"name": "f"}}]), (400,)),
-    ("R26", CHAT, chat(tools=[{"type": "function"}]), (400,)),
-    ("R27", CHAT, chat(tools=tool(), tool_choice="required", max_tokens=1), (400,)),
-    ("R29", CHAT, chat(priority=5, n=3), (200,)),
-    ("R29", CHAT, chat(lora=[{"id": 7, "scale": 1}]), (400,)),
-    ("R31", TEXT, text(echo=True, logprobs=1, top_k=1), (200,)),
-    ("depth", CHAT, '{"messages":' + nested(10000) + "}", (400,)),
-    ("twice", CHAT, '{"messages":[],"messages":[]}', (400,)),
-    ("nul", CHAT, chat(messages=[{"role": "user", "content": "a\0b"}]), (200,)),
-    ("empty", CHAT, "", (400,)),
-    ("inert", CHAT, chat(messages=[{"role": "user", "content": "{{ 7*7 }}{% raw %}${x}</s><s>"}]), (200,)),
+        {"id": "1", "type": "function", "function": {"name": "f", "arguments": None}}]}], "max_tokens": 2}, None, None),
+    ("R26", CHAT, chat(tools=[{"type": "custom", "custom": {"name": "f"}}]), (400,), "tools[0].type"),
+    ("R26", CHAT, chat(tools=[{"type": "function"}]), (400,), "tools[0].function"),
+    ("R27", CHAT, chat(tools=tool(), tool_choice="required", max_tokens=1), (400,), "tool_choice"),
+    ("R29", CHAT, chat(priority=5, n=3), (200,), None),
+    ("R29", CHAT, chat(lora=[{"id": 7, "scale": 1}]), (400,), "lora"),
+    ("R31", TEXT, text(echo=True, logprobs=1, top_k=1), (200,), None),
+    ("depth", CHAT, '{"messages":' + nested(10000) + "}", (400,), None),
+    ("twice", CHAT, '{"messages":[],"messages":[]}', (400,), None),
+    ("nul", CHAT, chat(messages=[{"role": "user", "content": "a\0b"}]), (200,), None),
+    ("empty", CHAT, "", (400,), None),
+    ("inert", CHAT, chat(messages=[{"role": "user", "content": "{{ 7*7 }}{% raw %}${x}</s><s>"}]), (200,), None),
 ]
 
 
@@ -98,7 +116,7 @@ class BadRequestTest(serving.ToyCase):
     def test_row_19_requests_that_broke_others(self):
         golden = self.golden()
         pid = self.server.pid
-        for name, path, body, statuses in CORPUS:
+        for name, path, body, statuses, param in CORPUS:
             for _ in range(3):
                 with self.subTest(name=name, body=str(body)[:80]):
                     answer = self.server.post(path, body)
@@ -108,6 +126,9 @@ class BadRequestTest(serving.ToyCase):
                     if answer.status >= 400:
                         error = answer.json()["error"]
                         self.assertTrue(error["message"])
+                        if statuses:
+                            self.assertEqual(error["param"], param, error)
+                            self.assertTrue(error["message"].startswith(param or ""), error)
         self.assert_alive()
         self.assertEqual(self.server.pid, pid)
         self.assertEqual(self.golden(), golden)
@@ -256,3 +277,7 @@ class NotANumberTest(serving.ToyCase):
         self.assertNotIn(b"[DONE]", answer.body)
         self.assertEqual(self.complete_ids([100, 101]).status, 200)
         self.assertEqual(self.complete_ids([self.POISONED], echo=True, logprobs=2).status, 500)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,7 +1,7 @@
 """The limits that /v1/limits tells, at the limit and one beyond: rows 21, 22 and 23."""
 import concurrent.futures
-import json
 import time
+import unittest
 
 import serving
 from test_serve_bad_requests import CHAT, MESSAGES, TEXT, chat, find_tables, text
@@ -23,14 +23,14 @@ class LimitsTest(serving.ToyCase):
         self.assertEqual(self.status(path, {**body, field: make(limit + 1)}), (400, param or field))
 
     def test_row_21_lists_and_lengths(self):
-        self.check_limit(CHAT, "n", self.limit(CHAT, "n", "maximum") and 16, int, chat())
+        self.check_limit(CHAT, "n", self.limit(CHAT, "n", "maximum"), int, chat())
         self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "max_items"), lambda n: [f"#{i}#" for i in range(n)], chat())
         self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "max_length"), lambda n: "#" * n, chat())
         self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "item_max_length"), lambda n: ["#" * n], chat(),
                          param="stop[0]")
-        self.check_limit(CHAT, "top_logprobs", 20, int, chat(logprobs=True))
-        self.check_limit(TEXT, "logprobs", 20, int, text())
-        self.check_limit(TEXT, "prompt", 64, lambda n: ["a"] * n, text(max_tokens=1))
+        self.check_limit(CHAT, "top_logprobs", self.limit(CHAT, "top_logprobs", "maximum"), int, chat(logprobs=True))
+        self.check_limit(TEXT, "logprobs", self.limit(TEXT, "logprobs", "maximum"), int, text())
+        self.check_limit(TEXT, "prompt", self.limit(TEXT, "prompt", "max_prompts"), lambda n: ["a"] * n, text(max_tokens=1))
         # No model here has so many tokens: beyond the limit it is the number of members that is refused.
         many = {str(i): 0 for i in range(self.limit(CHAT, "logit_bias", "max_items") + 1)}
         self.assertEqual(self.status(CHAT, chat(logit_bias=many)), (400, "logit_bias"))
@@ -69,11 +69,23 @@ class LimitsTest(serving.ToyCase):
         self.assertLess(grown, 3 * limit + (32 << 20), f"{grown} bytes more than before")
         self.assert_alive()
 
+    def refused(self, path, body):
+        """The field that an error is about, whatever its shape; empty where there is none."""
+        answer = self.server.post(path, body)
+        if answer.status == 200:
+            return ""
+        self.assertEqual(answer.status, 400, answer.body[:300])
+        error = answer.json()["error"]
+        return error["param"] if "param" in error else error["message"].split()[0]
+
     def test_row_22_every_number_at_both_ends(self):
         """For every number of every endpoint: the ends of its range are taken, what lies beyond is refused by name."""
         base = {CHAT: chat(max_tokens=1), TEXT: text(max_tokens=1), "/v1/messages": {"messages": MESSAGES, "max_tokens": 1},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
                 "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}}
+        # What some numbers need beside them. Vectors have one size: of `dimensions` only that one is taken.
+        beside = {"best_of": lambda value: {"n": value}, "min_tokens": lambda value: {"max_tokens": max(value, 1)},
+                  "top_logprobs": lambda value: {"logprobs": True}}
         tested = 0
         for path, table in find_tables(self.server.get("/v1/limits").json()).items():
             for name, field in table.items():
@@ -81,12 +93,15 @@ class LimitsTest(serving.ToyCase):
                     continue
                 low, high = field["minimum"], field["maximum"]
                 self.assertLess(low, high)
-                whole = "number" not in field["type"]
-                step = 1 if whole else 0.01
-                for value in (low - step, high + step) if high < 1e15 else (2**63, -(2**63) - 1):
-                    value = int(value) if whole else value
-                    status, param = self.status(path, {**base[path], name: value})
-                    self.assertEqual((status, param if path[:12] != "/v1/messages" else name), (400, name), f"{path} {name} {value}")
+                step = 0.01 if "number" in field["type"] else 1
+                for value in (low, high):
+                    if name == "dimensions":
+                        continue
+                    echo = {"echo": True} if path == TEXT and value == 0 else {}
+                    body = {**base[path], **beside.get(name, lambda value: {})(value), **echo, name: value}
+                    self.assertEqual(self.refused(path, body), "", f"{path} {name} {value}")
+                for value in (low - step, high + step):
+                    self.assertEqual(self.refused(path, {**base[path], name: value}), name, f"{path} {name} {value}")
                 tested += 1
         self.assertGreater(tested, 40)
 
@@ -150,3 +165,7 @@ class QueueTimeoutTest(serving.ToyCase):
             else:
                 self.fail("nobody waited for too long")
         self.assertEqual(ask(1), 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
