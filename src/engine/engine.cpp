@@ -90,7 +90,9 @@ Submitted Engine::submit(Request request, std::function<void(const Event&)> on_e
   SeqId id = -1;
   {
     const std::lock_guard lock(mutex_);
-    if (draining_ || stop_ || stats_.waiting + queued_ >= options_.max_waiting) {
+    // Whoever finds a free seq does not wait.
+    const int free = std::max(0, options_.max_seqs - stats_.running);
+    if (draining_ || stop_ || int64_t{stats_.waiting} + queued_ >= int64_t{options_.max_waiting} + free) {
       ++busy_;
       return {.id = -1, .refused = {}, .busy = true};
     }

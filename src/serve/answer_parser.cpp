@@ -108,6 +108,7 @@ std::vector<AnswerPart> AnswerParser::finish() {
 }
 
 int AnswerParser::n_calls() const { return impl_->calls.n_calls(); }
+bool AnswerParser::calls_are_whole() const { return impl_->calls.n_ended() == impl_->calls.n_calls(); }
 
 bool AnswerParser::complete() const { return impl_->form.one_call && impl_->calls.n_ended() > 0; }
 

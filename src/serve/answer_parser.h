@@ -82,6 +82,8 @@ class AnswerParser {
   std::vector<AnswerPart> finish();
 
   int n_calls() const;
+  // Every call that has begun has ended.
+  bool calls_are_whole() const;
   // One call was asked for and is whole: the rest of the answer is not wanted.
   bool complete() const;
 

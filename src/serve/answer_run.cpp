@@ -66,7 +66,11 @@ void AnswerRun::guarded(F&& body) {
     }
   } catch (...) {
     // There is no memory even for the error: the reader sees a connection that ends.
-    done_ = true;
+    try {
+      settle();
+    } catch (...) {
+      done_ = true;
+    }
     responder_->abort();
   }
 }
@@ -113,7 +117,7 @@ void AnswerRun::make_choices() {
 
 void AnswerRun::submit_all() {
   const int n = generation_.choices;
-  check_list("prompt", generation_.prompts.size(), context_.engine());
+  check_list("prompt", static_cast<size_t>(generation_.total_choices()), context_.engine());
   const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const int first = static_cast<int>(p) * n;
@@ -142,7 +146,7 @@ void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_pt
   request.tenant = head_.tenant;
   request.priority = generation_.priority;
   request.reuse_prefix = generation_.reuse_prefix;
-  request.queue_seconds = context_.queue_seconds;
+  if (first == 0) request.queue_seconds = context_.queue_seconds;  // once one of a list has begun, the others wait
   if (logprobs) {
     request.on_logits = [logprobs](int position, std::span<const float> logits) { logprobs->take(position, logits); };
   }
@@ -249,7 +253,9 @@ void AnswerRun::end_choice(int index, ChoiceEnd end) {
   send(index, choice.text.finish(), true);
   if (choice.text.stopped()) end = ChoiceEnd::kStopString;  // by what was held back to the end
   const bool called = choice.parser && choice.parser->n_calls() > 0;
-  if (called && end != ChoiceEnd::kLength) end = ChoiceEnd::kToolCalls;
+  // A stop string inside a call leaves a broken one: that is no call.
+  const bool whole = called && (end != ChoiceEnd::kStopString || choice.parser->calls_are_whole());
+  if (whole && end != ChoiceEnd::kLength) end = ChoiceEnd::kToolCalls;
   choice.ended = true;
   --open_;
   context_.metrics.finished(end == ChoiceEnd::kLength ? FinishReason::kLength : FinishReason::kStop);
@@ -294,6 +300,8 @@ void AnswerRun::fail(const ApiError& error) {
 // A stream begins with its first event, so that what goes wrong before it still has a status of its own.
 void AnswerRun::write(std::string bytes) {
   if (done_ || bytes.empty()) return;
+  // Of what was given earlier: a single event may be larger than what a reader may leave lying.
+  const size_t unread = responder_->unsent();
   if (!started_) {
     HttpResponse head{.status = 200,
                       .content_type = "text/event-stream",
@@ -304,7 +312,7 @@ void AnswerRun::write(std::string bytes) {
   } else {
     responder_->write(std::move(bytes));
   }
-  if (responder_->unsent() > context_.http_limits.unsent_bytes) {
+  if (unread > context_.http_limits.unsent_bytes) {
     settle();
     responder_->abort();
   } else if (responder_->closed()) {

@@ -61,7 +61,11 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
         fail(internal_error());
       }
     } catch (...) {
-      done_ = true;
+      try {
+        settle();
+      } catch (...) {
+        done_ = true;
+      }
       responder_->abort();
     }
   }
@@ -74,7 +78,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     request.prompt = input;
     request.max_tokens = 0;
     request.tenant = head_.tenant;
-    request.queue_seconds = context_.queue_seconds;
+    if (index == 0) request.queue_seconds = context_.queue_seconds;
     request.hidden_from = pooled->first_row();
     request.on_hidden = [pooled](int position, std::span<const float> hidden) { pooled->take(position, hidden); };
     vectors_.push_back(pooled);

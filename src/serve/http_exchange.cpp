@@ -1,5 +1,6 @@
 #include "serve/http_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ingot {
@@ -79,6 +80,7 @@ void HttpExchange::start(HttpResponse head) {
   if (gone_ || begun_) return;
   begun_ = true;
   unsent_ += head.body.size();
+  largest_ = head.body.size();
   output_.bytes = std::move(head.body);
   output_.response = std::move(head);
   output_.streamed = true;
@@ -91,7 +93,10 @@ void HttpExchange::write(std::string bytes) {
   const size_t before = unsent_.fetch_add(bytes.size());
   // The connection was told of earlier bytes and waits for the reader: this is other news.
   if (before > unsent_limit_) woken_ = false;
-  if (before > kMostFactor * unsent_limit_) {
+  // A single piece may be larger than the limit, however fast the reader.
+  const size_t most = kMostFactor * unsent_limit_ + largest_;
+  largest_ = std::max(largest_, bytes.size());
+  if (before > most) {
     unsent_.fetch_sub(bytes.size());
     overflowed_ = true;
   } else if (output_.bytes.empty()) {

@@ -89,6 +89,7 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   const size_t unsent_limit_;
   std::atomic<bool> gone_ = false, overflowed_ = false;
   std::atomic<size_t> unsent_ = 0;
+  size_t largest_ = 0;  // piece so far
 
   std::mutex mutex_;
   Output output_;

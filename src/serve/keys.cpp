@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -91,8 +92,9 @@ Keys::Digest Keys::digest(std::string_view key) const {
 Keys::Stamp Keys::stamp_of(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) throw Error("[keys] the key file cannot be read");
-  return {.seconds = info.st_mtim.tv_sec,
-          .nanoseconds = info.st_mtim.tv_nsec,
+  // Of the last change of any kind: new rights count as well.
+  return {.seconds = info.st_ctim.tv_sec,
+          .nanoseconds = info.st_ctim.tv_nsec,
           .bytes = info.st_size,
           .inode = static_cast<uint64_t>(info.st_ino)};
 }
@@ -208,12 +210,14 @@ void Keys::charge(const std::string& name, int64_t tokens) {
 bool Keys::reload() {
   if (options_.file.empty()) return false;
   const Stamp stamp = stamp_of(options_.file);
+  const bool readable = std::ifstream(options_.file).good();  // or else it is tried again
   {
     const std::lock_guard lock(mutex_);
     if (stamp == stamp_) return false;
     // Remembered even where the file turns out to be wrong: it is said once, not every time.
-    stamp_ = stamp;
+    if (readable) stamp_ = stamp;
   }
+  if (!readable) throw Error("[keys] the key file cannot be read");
   take(read());
   return true;
 }

@@ -81,6 +81,7 @@ void Server::set_model(const ServedModel& model) {
 void Server::run() {
   if (!options_.keys.file.empty()) watch_keys();
   http_.run();
+  workers_.stop();  // the model may go from here on
 }
 
 void Server::on_step(const StepFacts& step) {
@@ -191,26 +192,33 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   if (match.route == nullptr) return responder->send(refuse(request.head, no_route(request.head.path)));
   const Route& route = *match.route;
   // The key was checked before the body came; it may have been revoked since.
-  std::optional<ApiError> refused;
-  if (keys_.required() && route.access == Access::kKey) {
-    const std::optional<std::string> name = keys_.name_of(request.head);
-    if (!name) {
-      refused = no_key();
-    } else {
-      // A key's limits are of what costs: its user may look at the engine while an answer comes.
-      if (route.generates) refused = keys_.enter(*name);
-      if (!refused) request.head.tenant = *name;
-    }
-  }
+  const bool keyed = keys_.required() && route.access == Access::kKey;
+  const std::optional<std::string> name = keyed ? keys_.name_of(request.head) : std::nullopt;
+  request.head.tenant = name.value_or("");
+  const auto entered = std::make_shared<bool>(false);
   const auto tracked = std::make_shared<TrackedResponder>(
       std::move(responder), style_of(request.head.path), common_headers(request.head),
-      [this, &route, id = request.head.id, tenant = request.head.tenant](const Ended& ended) {
-        if (!tenant.empty() && route.generates) keys_.leave(tenant);
+      [this, &route, entered, id = request.head.id, tenant = request.head.tenant](const Ended& ended) {
+        if (*entered) keys_.leave(tenant);
         in_flight_.remove(ended.responder);
         record(route, id, tenant, ended);
       });
+  const bool full = route.generates && in_flight_.generating() >= options_.max_in_flight;
   in_flight_.add(tracked, route.generates);
   tracked->watch();
+  std::optional<ApiError> refused;
+  if (keyed && !name) {
+    refused = no_key();
+  } else if (route.generates && context_->draining) {
+    refused = server_busy("the server is shutting down");
+  } else if (full) {
+    metrics_.rejected(Rejected::kQueueFull);
+    refused = server_busy("too many requests are under way; try again");
+  } else if (keyed && route.generates) {
+    // A key's limits are of what costs: its user may look at the engine while an answer comes.
+    refused = keys_.enter(*name);
+    *entered = !refused;
+  }
   if (refused) return tracked->send(error_response(*refused, style_of(request.head.path)));
   dispatch(route, std::move(request), tracked);
 }
@@ -222,6 +230,9 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
       route.handler(*this, std::move(given), tracked);
     } catch (const ApiError& error) {
       tracked->send(error_response(error, style));
+    } catch (const Error&) {
+      // What a tokenizer says of a text that it cannot cut, such as one that its pattern takes too long for.
+      tracked->send(error_response({.status = 400, .message = "this text cannot be turned into tokens"}, style));
     } catch (const std::bad_alloc&) {
       tracked->fail([] { return server_busy("there is no memory for this request now"); });
     } catch (...) {
@@ -229,7 +240,13 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
     }
   };
   if (route.runs == RunsOn::kIo) return body(request);
-  const bool taken = workers_.post([body = std::move(body), request = std::move(request)]() mutable { body(request); });
+  // Bodies that wait for a worker count like those that are being read.
+  const auto size = static_cast<int64_t>(request.body.size());
+  const std::shared_ptr<void> counted(nullptr, [this, size](void*) { queued_bytes_ -= size; });
+  const bool fits = (queued_bytes_ += size) <= static_cast<int64_t>(options_.http.limits.bodies_bytes);
+  const bool taken = fits && workers_.post([body = std::move(body), request = std::move(request), counted]() mutable {
+    body(request);
+  });
   if (taken) return;
   metrics_.rejected(Rejected::kQueueFull);
   tracked->send(error_response(server_busy("too many requests are waiting; try again"), style));
@@ -310,6 +327,7 @@ void Server::stop() {
 
 void Server::watch_keys() {
   const auto look = [this] {
+    watch_keys();  // first: what follows may find no memory
     const bool taken = workers_.post([this] {
       try {
         if (!keys_.reload()) return;
@@ -321,7 +339,6 @@ void Server::watch_keys() {
       }
     });
     (void)taken;  // busy workers look at it the next time
-    watch_keys();
   };
   http_.post(look, options_.key_check_seconds);
 }

@@ -95,6 +95,7 @@ class Server {
     int64_t count = 0;
   };
   std::atomic<double> longest_step_{0};
+  std::atomic<int64_t> queued_bytes_{0};  // bodies that the workers have or will have
   int64_t refusals_second_ = 0;
   int refusals_ = 0;
   GapMark gap_old_, gap_new_;  // guarded by gap_mutex_

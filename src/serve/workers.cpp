@@ -9,31 +9,43 @@ Workers::Workers(int threads, size_t max_jobs) : max_jobs_(max_jobs) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+  std::deque<std::function<void()>> dropped;  // goes outside the lock: what jobs hold may post
+  std::unique_lock lock(mutex_);
+  dropped.swap(jobs_);
+  while (!urgent_.empty()) run_one(lock, urgent_);
+  closed_ = true;
+  lock.unlock();
 }
 
 bool Workers::post(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
-    if (jobs_.size() >= max_jobs_) return false;
+    if (stop_ || jobs_.size() >= max_jobs_) return false;
     jobs_.push_back(std::move(job));
   }
   wake_.notify_one();
   return true;
 }
 
-void Workers::post_first(std::function<void()> job) {
+bool Workers::post_first(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
+    if (closed_) return false;
     urgent_.push_back(std::move(job));
   }
   wake_.notify_one();
+  return true;
 }
 
 size_t Workers::waiting() const {
@@ -41,22 +53,25 @@ size_t Workers::waiting() const {
   return jobs_.size() + urgent_.size();
 }
 
+void Workers::run_one(std::unique_lock<std::mutex>& lock, std::deque<std::function<void()>>& queue) {
+  std::function<void()> job = std::move(queue.front());
+  queue.pop_front();
+  lock.unlock();
+  try {
+    job();
+  } catch (...) {
+    ++failed_;
+  }
+  job = nullptr;  // what it holds may take the lock when it goes
+  lock.lock();
+}
+
 void Workers::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stop_ || !urgent_.empty() || !jobs_.empty(); });
     if (stop_) return;
-    std::deque<std::function<void()>>& queue = urgent_.empty() ? jobs_ : urgent_;
-    std::function<void()> job = std::move(queue.front());
-    queue.pop_front();
-    lock.unlock();
-    try {
-      job();
-    } catch (...) {
-      ++failed_;
-    }
-    job = nullptr;  // what it holds may take the lock when it goes
-    lock.lock();
+    run_one(lock, urgent_.empty() ? jobs_ : urgent_);
   }
 }
 
@@ -78,13 +93,16 @@ void Strand::post(std::function<void()> job) {
     state_->jobs.push_back(std::move(job));
     if (std::exchange(state_->scheduled, true)) return;
   }
-  try {
-    state_->workers.post_first(std::move(first));
-  } catch (...) {
+  const auto drop = [this] {
     std::vector<std::function<void()>> dropped;  // outside the lock: what they hold may post when it goes
     const std::lock_guard lock(state_->mutex);
     state_->scheduled = false;
     dropped.swap(state_->jobs);
+  };
+  try {
+    if (!state_->workers.post_first(std::move(first))) drop();
+  } catch (...) {
+    drop();
     throw;
   }
 }
@@ -102,7 +120,7 @@ void Strand::drain(const std::shared_ptr<State>& state) {
     }
     again = false;
     try {
-      state->workers.post_first([state] { drain(state); });
+      again = !state->workers.post_first([state] { drain(state); });
     } catch (...) {
       again = true;  // no memory to wait in the line
     }

@@ -111,8 +111,8 @@ class BenchTraceTest(support.TestCase):
         self.assert_consistent(got)
 
     def test_few_pages_preempt_and_all_finish(self):
-        # Six pages of 32 KiB; a request needs four in the end.
-        got = self.report(azure([(0.0, 1600, 1600)] * 8), "--seqs", "4", "--kv-memory", "192K")
+        # Six pages of 16 KiB; a request needs four in the end.
+        got = self.report(azure([(0.0, 1600, 1600)] * 8), "--seqs", "4", "--kv-memory", "96K")
         self.assertEqual(got["engine"]["pages"], 6)
         self.assertEqual(got["requests"]["finished"], 8)
         self.assertGreater(got["engine"]["preempted"], 0)

@@ -142,10 +142,10 @@ class SmallQueueTest(serving.ToyCase):
 
     def test_a_list_that_can_never_wait_is_refused_by_name(self):
         for path, field in (("/v1/completions", "prompt"), ("/v1/embeddings", "input")):
-            answer = self.server.post(path, {field: ["a"] * 5, **({"max_tokens": 1} if field == "prompt" else {})})
+            answer = self.server.post(path, {field: ["a"] * 6, **({"max_tokens": 1} if field == "prompt" else {})})
             self.assertEqual(answer.status, 400, answer.body)
             self.assertEqual(answer.json()["error"]["param"], field)
-            answer = self.server.post(path, {field: ["a"] * 4, **({"max_tokens": 1} if field == "prompt" else {})})
+            answer = self.server.post(path, {field: ["a"] * 5, **({"max_tokens": 1} if field == "prompt" else {})})
             self.assertEqual(answer.status, 200, answer.body)
 
 
