@@ -300,8 +300,6 @@ void AnswerRun::fail(const ApiError& error) {
 // A stream begins with its first event, so that what goes wrong before it still has a status of its own.
 void AnswerRun::write(std::string bytes) {
   if (done_ || bytes.empty()) return;
-  // Of what was given earlier: a single event may be larger than what a reader may leave lying.
-  const size_t unread = responder_->unsent();
   if (!started_) {
     HttpResponse head{.status = 200,
                       .content_type = "text/event-stream",
@@ -312,12 +310,7 @@ void AnswerRun::write(std::string bytes) {
   } else {
     responder_->write(std::move(bytes));
   }
-  if (unread > context_.http_limits.unsent_bytes) {
-    settle();
-    responder_->abort();
-  } else if (responder_->closed()) {
-    settle();
-  }
+  if (responder_->closed()) settle();  // a reader that stands still is cut by the HTTP layer, which counts it
 }
 
 void AnswerRun::cancel_all() {

@@ -309,20 +309,6 @@ TEST(Answering, ClientThatGoesStopsItsRequest) {
   server.expect_idle();  // long before the context is full, or after it: nothing is left either way
 }
 
-TEST(Answering, ReaderThatTakesNothingIsCut) {
-  ToyServer server;
-  const std::string body = chat(R"(,"stream":true,"logit_bias":{"2":-100})");
-  auto responder = std::make_shared<TestResponder>();
-  responder->unsent_value = server.context.http_limits.unsent_bytes + 1;
-  HttpRequest request;
-  request.head.path = kChat;
-  request.body = body;
-  handle_chat(server.context, std::move(request), responder);
-  responder->wait();
-  EXPECT_TRUE(responder->aborted());
-  server.expect_idle();
-}
-
 TEST(Answering, DrainingServerIsBusy) {
   ToyServer server;
   server.expect_idle();  // drains
