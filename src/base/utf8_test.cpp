@@ -10,8 +10,15 @@ namespace {
 
 const std::string kReplacement = "\xef\xbf\xbd";
 
+// With the address sanitizer's fake stacks all of them take minutes on AArch64.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint32_t kStep = 7;
+#else
+constexpr uint32_t kStep = 1;
+#endif
+
 TEST(Utf8, EveryCodePointRoundTrips) {
-  for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
+  for (uint32_t cp = 0; cp <= 0x10ffff; cp += kStep) {
     std::string text;
     utf8_append(text, cp);
     if (cp >= 0xd800 && cp <= 0xdfff) {
