@@ -1,8 +1,9 @@
 #include "serve/answer_run.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
+
+#include "serve/request_guard.h"
 
 namespace ingot {
 namespace {
@@ -51,28 +52,20 @@ AnswerRun::~AnswerRun() {
   }
 }
 
-// What goes wrong on the strand ends this request and no other.
 template <class F>
 void AnswerRun::guarded(F&& body) {
+  guard_request(
+      body, [this](const ApiError& error) { fail(error); }, [this] { give_up(); });
+}
+
+// The reader sees a connection that ends.
+void AnswerRun::give_up() {
   try {
-    try {
-      body();
-    } catch (const ApiError& error) {
-      fail(error);
-    } catch (const std::bad_alloc&) {
-      fail(server_busy("there is no memory for this request now"));
-    } catch (...) {
-      fail(internal_error());
-    }
+    settle();
   } catch (...) {
-    // There is no memory even for the error: the reader sees a connection that ends.
-    try {
-      settle();
-    } catch (...) {
-      done_ = true;
-    }
-    responder_->abort();
+    done_ = true;
   }
+  responder_->abort();
 }
 
 void AnswerRun::start() {

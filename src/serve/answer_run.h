@@ -47,6 +47,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
 
   template <class F>
   void guarded(F&& body);
+  void give_up();
   void make_choices();
   void submit_all();
   void submit(size_t prompt, int first, int count, const std::shared_ptr<PromptLogprobs>& logprobs);

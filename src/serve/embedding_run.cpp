@@ -1,9 +1,9 @@
 // /v1/embeddings: the inputs are read by the engine, each in a request of its own, and answered together.
-#include <new>
 #include <utility>
 
 #include "serve/answering.h"
 #include "serve/embedding.h"
+#include "serve/request_guard.h"
 #include "serve/serve_context.h"
 
 namespace ingot {
@@ -50,24 +50,17 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
  private:
   template <class F>
   void guarded(F&& body) {
+    guard_request(
+        body, [this](const ApiError& error) { fail(error); }, [this] { give_up(); });
+  }
+
+  void give_up() {
     try {
-      try {
-        body();
-      } catch (const ApiError& error) {
-        fail(error);
-      } catch (const std::bad_alloc&) {
-        fail(server_busy("there is no memory for this request now"));
-      } catch (...) {
-        fail(internal_error());
-      }
+      settle();
     } catch (...) {
-      try {
-        settle();
-      } catch (...) {
-        done_ = true;
-      }
-      responder_->abort();
+      done_ = true;
     }
+    responder_->abort();
   }
 
   void submit(size_t index) {

@@ -28,7 +28,6 @@ struct ServeContext {
   Metrics& metrics;
   Keys& keys;
   Log& log;
-  HttpLimits http_limits = {};
   double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 

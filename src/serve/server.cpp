@@ -74,7 +74,6 @@ void Server::set_model(const ServedModel& model) {
                                   .metrics = metrics_,
                                   .keys = keys_,
                                   .log = log_,
-                                  .http_limits = options_.http.limits,
                                   .queue_seconds = options_.queue_seconds});
 }
 

@@ -91,7 +91,7 @@ class TestResponder : public Responder {
     const std::lock_guard lock(mutex_);
     return closed_;
   }
-  size_t unsent() const override { return unsent_value; }
+  size_t unsent() const override { return 0; }
   void on_close(std::function<void()> callback) override {
     {
       const std::lock_guard lock(mutex_);
@@ -132,7 +132,6 @@ class TestResponder : public Responder {
     const std::lock_guard lock(mutex_);
     return answers_;
   }
-  std::atomic<size_t> unsent_value{0};
 
  private:
   void take(HttpResponse response, bool whole) {
