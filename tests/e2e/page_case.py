@@ -80,10 +80,11 @@ class PageCase(unittest.TestCase):
         return mock
 
     def metrics(self, width, height, theme="light"):
-        """The size of the window and the system's theme."""
+        """The size of the window and the system's theme; a system that asks for no motion, so nothing is still moving."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+        wishes = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce"}
+        media = {"features": [{"name": name, "value": value} for name, value in wishes.items()]}
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
 
     def shot(self, name):
@@ -131,7 +132,20 @@ class PageCase(unittest.TestCase):
     def click(self, selector):
         node = self.one(selector)
         self.js("arguments[0].scrollIntoView({block: 'center'})", node)
-        node.click()
+        self.tap(node)
+
+    def tap(self, node):
+        """Clicks once the node can be reached: a layout may still be on its way."""
+        from selenium.common import exceptions
+
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return node.click()
+            except (exceptions.ElementNotInteractableException, exceptions.ElementClickInterceptedException):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def press(self, *keys):
         """Keys pressed together, wherever the focus is."""

@@ -51,7 +51,7 @@ class Chat(PageCase):
         self.open_page(pace=0.05)
         self.type("long\n")
         self.until_text(".message.assistant .markdown", "1 2 3")
-        self.named("Stop").click()
+        self.tap(self.named("Stop"))
         self.until_idle(1)
         self.until_text(".stats", "stopped")
         self.named("Send")
@@ -59,12 +59,12 @@ class Chat(PageCase):
     def test_regenerating_keeps_both_answers(self):
         mock = self.open_page()
         self.send("say: again", answers=1)
-        self.named("Regenerate").click()
+        self.tap(self.named("Regenerate"))
         self.until(lambda: len(mock.requests) == 2, "asked twice")
         self.until_idle(1)
         self.assertEqual(mock.requests[0]["messages"], mock.requests[1]["messages"])
         self.until_text(".message.assistant .branches", "2 / 2")
-        self.named("Previous version").click()
+        self.tap(self.named("Previous version"))
         self.until_text(".message.assistant .branches", "1 / 2")
 
     def test_editing_makes_a_branch(self):
@@ -81,7 +81,7 @@ class Chat(PageCase):
         contents = [message["content"] for message in mock.requests[2]["messages"]]
         self.assertEqual(contents, ["say: first", "first", "say: other"])
         self.assertEqual(self.text(".message.user .branches"), ["2 / 2"])
-        self.named("Previous version", ".message.user").click()
+        self.tap(self.named("Previous version", ".message.user"))
         self.until_text(".message.user .bubble", "say: second")
         self.assertEqual(self.text(".bubble > .markdown"), ["first", "second"])
 
@@ -123,8 +123,8 @@ class Chat(PageCase):
             Object.defineProperty(navigator, 'clipboard', {value: {writeText: async t => { window.copied.push(t); }}});
             done(true);"""
         self.browser.execute_async_script(copied)
-        self.named("Copy code").click()
-        self.named("Copy message", ".message.assistant").click()
+        self.tap(self.named("Copy code"))
+        self.tap(self.named("Copy message", ".message.assistant"))
         self.until(lambda: self.js("return window.copied.length") == 2, "both were copied")
         self.assertEqual(self.js("return window.copied"), ["int main() { return 0; }", code.replace("\\n", "\n")])
 
@@ -174,7 +174,7 @@ class Conversations(PageCase):
 
     def menu_item(self, label):
         items = self.until(lambda: self.all(".menu [role=menuitem]"), "the menu is open")
-        next(item for item in items if item.text == label).click()
+        self.tap(next(item for item in items if item.text == label))
 
     def test_an_answer_goes_on_while_another_conversation_is_open(self):
         mock = self.open_page(pace=0.01)
@@ -273,7 +273,7 @@ class Failures(PageCase):
         self.until_text(".failed", "The server is busy: the mock was told to fail. Try again in 1 s.")
         self.send("fail: 400", answers=2)
         self.until_text(".failed", "the mock was told to fail")
-        self.named("Try again", ".message:last-child").click()
+        self.tap(self.named("Try again", ".message:last-child"))
         self.until(lambda: len(mock.requests) == 3, "asked again")
         self.until_idle(2)
 

@@ -64,6 +64,7 @@ class App {
     else this.drawList();
     addEventListener("hashchange", () => this.followHash());
     if (!narrow.matches && !dialogIsOpen()) this.composer.focus();
+    void document.body.offsetWidth; // what is open at the start is laid out before anything may slide
     document.documentElement.dataset.ready = "true";
   }
 
