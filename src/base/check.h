@@ -2,6 +2,9 @@
 // aborts; stays in release builds. Never used to validate files or requests: those throw Error.
 #pragma once
 
+#ifdef __CUDACC__
+#define FMT_USE_CONSTEXPR 1  // fmt 9 turns it off for nvcc, and its consteval constructors fail then
+#endif
 #include <fmt/format.h>
 
 #include <string>
