@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/host_device.h"
 #include "tensor/dtype.h"
 
 namespace ingot {
 
-inline uint16_t load_u16(const uint8_t* in) { return static_cast<uint16_t>(in[0] | (in[1] << 8)); }
+INGOT_HD inline uint16_t load_u16(const uint8_t* in) { return static_cast<uint16_t>(in[0] | (in[1] << 8)); }
 inline void store_u16(uint16_t value, uint8_t* out) {
   out[0] = static_cast<uint8_t>(value & 0xff);
   out[1] = static_cast<uint8_t>(value >> 8);
@@ -23,7 +24,7 @@ inline void store_u32(uint32_t value, uint8_t* out) {
 
 // As f16_to_f32, with masks in place of branches, so that a loop over it is vectorized (1 to 2 G values/s
 // against 0.38 G with baseline x86-64 flags).
-inline float load_f16(const uint8_t* in) {
+INGOT_HD inline float load_f16(const uint8_t* in) {
   const int32_t half = load_u16(in);
   const int32_t magnitude = (half & 0x7fff) << 13;
   const int32_t subnormal = -static_cast<int32_t>(magnitude < (1 << 23));
@@ -66,8 +67,12 @@ inline constexpr auto kSpreadByte = [] {
   }
   return table;
 }();
-inline void spread_bits(const uint8_t* in, uint8_t* out) {
+INGOT_HD inline void spread_bits(const uint8_t* in, uint8_t* out) {
+#ifdef __CUDA_ARCH__  // no table of the host's there
+  for (int i = 0; i < 32; ++i) out[i] = in[i / 8] >> (i % 8) & 1 ? 16 : 0;
+#else
   for (int i = 0; i < 4; ++i) std::memcpy(out + 8 * i, kSpreadByte[in[i]].data(), 8);
+#endif
 }
 
 // 1 / x, and 0 for 0.

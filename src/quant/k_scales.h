@@ -8,9 +8,11 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace ingot {
 
-inline void unpack_k_scales(const uint8_t* in, uint8_t* scale, uint8_t* min) {
+INGOT_HD inline void unpack_k_scales(const uint8_t* in, uint8_t* scale, uint8_t* min) {
   for (int j = 0; j < 4; ++j) {
     scale[j] = in[j] & 63;
     min[j] = in[j + 4] & 63;

@@ -59,6 +59,10 @@ struct Linear {
   ActivationKind glu = ActivationKind::kNone;
   Tensor residual;  // [T, N], or none; parts[0].out may alias it
   HeadsOutput heads;
+  // Set by cuda::prepare() where there is room: the weights of all parts in the order of linear_stream.cuh, in tiles of
+  // that many rows.
+  const std::byte* streamed = nullptr;
+  int streamed_rows = 0;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -15,7 +16,7 @@ struct BF16 {
   static constexpr int64_t kBlock = 1;
   static constexpr int64_t kBytes = 2;
 
-  static void decode(const uint8_t* in, float* out) { *out = bf16_to_f32(load_u16(in)); }
+  INGOT_HD static void decode(const uint8_t* in, float* out) { *out = bf16_to_f32(load_u16(in)); }
   static void encode(const float* in, uint8_t* out) { store_u16(f32_to_bf16(*in), out); }
 };
 

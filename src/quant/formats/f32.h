@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/host_device.h"
+
 namespace ingot {
 
 struct F32 {
@@ -13,7 +15,7 @@ struct F32 {
   static constexpr int64_t kBytes = 4;
 
   // One block: kBytes bytes to kBlock floats, and back.
-  static void decode(const uint8_t* in, float* out) { std::memcpy(out, in, sizeof(float)); }
+  INGOT_HD static void decode(const uint8_t* in, float* out) { std::memcpy(out, in, sizeof(float)); }
   static void encode(const float* in, uint8_t* out) { std::memcpy(out, in, sizeof(float)); }
 };
 

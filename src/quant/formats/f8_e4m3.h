@@ -9,6 +9,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace ingot {
 
 struct F8_E4M3 {
@@ -17,7 +19,7 @@ struct F8_E4M3 {
   static constexpr int64_t kBlock = 1;
   static constexpr int64_t kBytes = 1;
 
-  static void decode(const uint8_t* in, float* out) {
+  INGOT_HD static void decode(const uint8_t* in, float* out) {
     // Masks in place of branches, as in load_f16: vectorized.
     const int32_t magnitude = *in & 0x7f;
     const int32_t subnormal = -static_cast<int32_t>(magnitude < 8);

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -18,7 +19,7 @@ struct F8_E5M2 {
   static constexpr int64_t kBlock = 1;
   static constexpr int64_t kBytes = 1;
 
-  static void decode(const uint8_t* in, float* out) {
+  INGOT_HD static void decode(const uint8_t* in, float* out) {
     const uint8_t half[2] = {0, *in};
     *out = load_f16(half);
   }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 
@@ -23,6 +24,15 @@ struct INT4 {
   static constexpr int64_t kHead = 2;
 
   static int64_t row_bytes(int64_t n) { return n / kBlock * kBytes + (n + kGroup - 1) / kGroup * kHead; }
+
+  // The block of kBlock values from value k on, of a row that begins at `in`.
+  INGOT_HD static void decode_block(const uint8_t* in, int64_t k, float* out) {
+    const uint8_t* head = in + k / kGroup * (kHead + kGroup / kBlock * kBytes);
+    const float d = load_f16(head);
+    const uint8_t* q = head + kHead + k % kGroup / kBlock * kBytes;
+    for (int i = 0; i < 16; ++i) out[i] = d * static_cast<float>((q[i] & 15) - 8);
+    for (int i = 0; i < 16; ++i) out[i + 16] = d * static_cast<float>((q[i] >> 4) - 8);
+  }
 
   static void decode_row(const uint8_t* __restrict in, float* __restrict out, int64_t n) {
     float d = 0;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -22,8 +23,14 @@ struct INT8 {
   static constexpr int64_t kHead = 4;
 
   static int64_t row_bytes(int64_t n) { return n == 0 ? 0 : n + kHead; }
-  static float scale(const uint8_t* in) {
+  INGOT_HD static float scale(const uint8_t* in) {
     return std::bit_cast<float>(static_cast<uint32_t>(load_u16(in)) | static_cast<uint32_t>(load_u16(in + 2)) << 16);
+  }
+
+  // The block of kBlock values from value k on, of a row that begins at `in`.
+  INGOT_HD static void decode_block(const uint8_t* in, int64_t k, float* out) {
+    const float d = scale(in);
+    for (int64_t i = k; i < k + kBlock; ++i) *out++ = d * static_cast<float>(static_cast<int8_t>(in[kHead + i]));
   }
 
   static void decode_row(const uint8_t* __restrict in, float* __restrict out, int64_t n) {

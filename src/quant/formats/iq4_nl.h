@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 
@@ -22,11 +23,12 @@ struct IQ4_NL {
                                                     1,    13,   25,  38,  53,  69,  89,  113};
   static constexpr Codebook kCodebook{kTable};
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const uint8_t* q = in + 2;
-    float scaled[16];  // 16 products, then 32 loads: half of the multiplications
-    for (size_t i = 0; i < 16; ++i) scaled[i] = d * static_cast<float>(kTable[i]);
+    constexpr auto table = kTable;  // its own copy, for devices
+    float scaled[16];               // 16 products, then 32 loads: half of the multiplications
+    for (size_t i = 0; i < 16; ++i) scaled[i] = d * static_cast<float>(table[i]);
     for (int i = 0; i < 16; ++i) out[i] = scaled[q[i] & 15];
     for (int i = 0; i < 16; ++i) out[i + 16] = scaled[q[i] >> 4];
   }

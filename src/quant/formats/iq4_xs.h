@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 #include "quant/formats/iq4_nl.h"
@@ -22,15 +23,16 @@ struct IQ4_XS {
   static constexpr int64_t kBlock = 256;
   static constexpr int64_t kBytes = 136;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const int high = load_u16(in + 2);
+    constexpr auto table = IQ4_NL::kTable;
     for (int j = 0; j < 8; ++j) {
       const int low = (in[4 + j / 2] >> (4 * (j % 2))) & 15;
       const float scale = d * static_cast<float>((low | (((high >> (2 * j)) & 3) << 4)) - 32);
       const uint8_t* q = in + 8 + 16 * j;
       float scaled[16];
-      for (size_t i = 0; i < 16; ++i) scaled[i] = scale * static_cast<float>(IQ4_NL::kTable[i]);
+      for (size_t i = 0; i < 16; ++i) scaled[i] = scale * static_cast<float>(table[i]);
       for (int i = 0; i < 16; ++i) out[i] = scaled[q[i] & 15];
       for (int i = 0; i < 16; ++i) out[i + 16] = scaled[q[i] >> 4];
       out += 32;

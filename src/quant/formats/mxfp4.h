@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -25,16 +26,17 @@ struct MXFP4 {
   static constexpr std::array<int8_t, 16> kTable = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
   // 2^(e − 128); the two smallest are subnormal floats.
-  static float half_power(int e) {
+  INGOT_HD static float half_power(int e) {
     const uint32_t bits = e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23;
     return std::bit_cast<float>(bits);
   }
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = half_power(in[0]);
     const uint8_t* q = in + 1;
+    constexpr auto table = kTable;
     float scaled[16];
-    for (size_t i = 0; i < 16; ++i) scaled[i] = d * static_cast<float>(kTable[i]);
+    for (size_t i = 0; i < 16; ++i) scaled[i] = d * static_cast<float>(table[i]);
     for (int i = 0; i < 16; ++i) out[i] = scaled[q[i] & 15];
     for (int i = 0; i < 16; ++i) out[i + 16] = scaled[q[i] >> 4];
   }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 
@@ -21,7 +22,7 @@ struct Q2_K {
   static constexpr int64_t kBlock = 256;
   static constexpr int64_t kBytes = 84;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in + 80);
     const float dmin = load_f16(in + 82);
     for (int half = 0; half < 2; ++half) {

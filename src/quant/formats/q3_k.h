@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 
@@ -23,7 +24,7 @@ struct Q3_K {
   static constexpr int64_t kBlock = 256;
   static constexpr int64_t kBytes = 110;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in + 108);
     float scale[16];
     for (int j = 0; j < 16; ++j) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -17,7 +18,7 @@ struct Q4_0 {
   static constexpr int64_t kBlock = 32;
   static constexpr int64_t kBytes = 18;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const uint8_t* q = in + 2;
     for (int i = 0; i < 16; ++i) out[i] = d * static_cast<float>((q[i] & 15) - 8);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -17,7 +18,7 @@ struct Q4_1 {
   static constexpr int64_t kBlock = 32;
   static constexpr int64_t kBytes = 20;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const float m = load_f16(in + 2);
     const uint8_t* q = in + 4;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 #include "quant/k_scales.h"
@@ -22,7 +23,7 @@ struct Q4_K {
   static constexpr int64_t kBlock = 256;
   static constexpr int64_t kBytes = 144;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const float dmin = load_f16(in + 2);
     uint8_t scale[8], min[8];

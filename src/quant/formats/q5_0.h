@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -18,7 +19,7 @@ struct Q5_0 {
   static constexpr int64_t kBlock = 32;
   static constexpr int64_t kBytes = 22;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const uint8_t* q = in + 6;
     // Through bytes in two short loops and one of 32: the compiler vectorizes each.

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -18,7 +19,7 @@ struct Q5_1 {
   static constexpr int64_t kBlock = 32;
   static constexpr int64_t kBytes = 24;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const float m = load_f16(in + 2);
     const uint8_t* q = in + 8;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 #include "quant/k_scales.h"
@@ -23,7 +24,7 @@ struct Q5_K {
   static constexpr int64_t kBlock = 256;
   static constexpr int64_t kBytes = 176;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const float dmin = load_f16(in + 2);
     uint8_t scale[8], min[8];

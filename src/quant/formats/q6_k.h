@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 #include "quant/fit.h"
 
@@ -21,7 +22,7 @@ struct Q6_K {
   static constexpr int64_t kBlock = 256;
   static constexpr int64_t kBytes = 210;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in + 208);
     for (int half = 0; half < 2; ++half) {
       for (int s = 0; s < 4; ++s) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "quant/fields.h"
 
 namespace ingot {
@@ -17,7 +18,7 @@ struct Q8_0 {
   static constexpr int64_t kBlock = 32;
   static constexpr int64_t kBytes = 34;
 
-  static void decode(const uint8_t* __restrict in, float* __restrict out) {
+  INGOT_HD static void decode(const uint8_t* __restrict in, float* __restrict out) {
     const float d = load_f16(in);
     const uint8_t* q = in + 2;
     for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(static_cast<int8_t>(q[i])) * d;
