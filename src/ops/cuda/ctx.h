@@ -6,9 +6,10 @@
 // the same bucket, so grids depend on the bucket alone (Ctx::shape, seqs, q_rows); true lengths are read on the device.
 // Tensors, weights (in their published format) and the KV cache are in the device's memory.
 //
-// The KV cache on the device: a page holds, for each KV head, the keys of its slots one row after another, and the values
-// likewise: [kv head][slot][dim] (not the CPU's groups of keys; sizes and addresses are KvLayer's). Rows of f16 and bf16
-// whose length is a multiple of 64 elements are stored with their 16-byte pieces permuted: see kv_piece() in kernel.cuh.
+// The KV cache on the device: a page holds, for each KV head, the keys of its slots one row after another, and the
+// values likewise: [kv head][slot][dim] (not the CPU's groups of keys; sizes and addresses are KvLayer's). Rows of f16
+// and bf16 whose length is a multiple of 64 elements are stored with their 16-byte pieces permuted: see kv_piece() in
+// kernel.cuh.
 #pragma once
 
 #include <algorithm>

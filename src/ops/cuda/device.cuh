@@ -151,16 +151,16 @@ __device__ inline void barrier_wait(CopyBarrier* barrier, uint32_t parity) {
       : "memory");
 #endif
 }
-// `bytes` (a multiple of 16, both ends 16-byte aligned) by the copy engine; completes the barrier. `once`: they are read
-// once, so they make room in the cache first.
+// `bytes` (a multiple of 16, both ends 16-byte aligned) by the copy engine; completes the barrier. `once`: they are
+// read once, so they make room in the cache first.
 __device__ inline void copy_bulk(void* shared, const void* global, uint32_t bytes, CopyBarrier* barrier,
                                  bool once = true) {
 #if __CUDA_ARCH__ >= 900
   // The encoded cache policies of createpolicy.fractional with fraction 1: evict_first and evict_normal.
   const uint64_t policy = once ? 0x12F0000000000000ull : 0x1000000000000000ull;
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
-          shared_address(shared)),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(shared_address(shared)),
       "l"(global), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
       : "memory");
 #endif
@@ -191,10 +191,9 @@ __device__ inline void multiply_bf16(float (&d)[4], const uint32_t (&a)[4], cons
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 __device__ inline void multiply_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 }  // namespace ingot::cuda

@@ -23,9 +23,9 @@ namespace ingot::cuda {
 // Division that rounds up.
 __host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Where the 16-byte piece `piece` of slot `slot`'s row lies in the KV cache, where rows are multiples of 128 bytes: eight
-// rows one after another have the same piece in eight different groups of banks, so a page copied as it is into shared
-// memory is read without conflicts by ldmatrix.
+// Where the 16-byte piece `piece` of slot `slot`'s row lies in the KV cache, where rows are multiples of 128 bytes:
+// eight rows one after another have the same piece in eight different groups of banks, so a page copied as it is into
+// shared memory is read without conflicts by ldmatrix.
 __host__ __device__ constexpr int kv_piece(int slot, int piece) { return piece ^ (slot & 7); }
 
 // Sums and maxima over the warp; every lane gets the result. Fixed order: the same for every launch.

@@ -1,0 +1,45 @@
+# The CUDA backend: every src/**/*.cu, src/**/cuda_*.cpp and linear_blas.cpp. It is linked behind engine/cuda.h in one of
+# three forms, each a set of objects that the programs link directly:
+#   ingot_cuda_none      a stub, where there is no CUDA
+#   ingot_cuda_real      compiled by nvcc
+#   ingot_cuda_emulated  compiled as C++, the host plays the device: in tests alone (cmake/emulated)
+# INGOT_CUDA: AUTO is ON where a toolkit is found and this machine has a GPU.
+set(INGOT_CUDA AUTO CACHE STRING "The CUDA backend: AUTO, ON or OFF")
+set(INGOT_CUDA_ARCHS "80-real;89-real;90a-real" CACHE STRING "Compute capabilities that get machine code")
+
+file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
+  ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
+set(INGOT_CUDA_TESTS ${INGOT_CUDA_SOURCES})
+list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$")
+file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp)
+set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/ops/cuda/[a-z_]*\\.cpp$")
+set(INGOT_CUDA_REAL_ONLY "/cuda_runtime\\.cpp$|/linear_blas\\.cpp$")
+
+set(INGOT_CUDA_BUILT OFF)
+if(NOT INGOT_CUDA STREQUAL "OFF")
+  find_program(INGOT_NVCC nvcc HINTS /usr/local/cuda/bin)
+  set(gpu OFF)
+  if(EXISTS /dev/nvidia0 OR EXISTS /dev/nvidiactl OR EXISTS /dev/dxg)
+    set(gpu ON)
+  endif()
+  if(INGOT_NVCC AND (INGOT_CUDA STREQUAL "ON" OR gpu))
+    set(INGOT_CUDA_BUILT ON)
+  elseif(INGOT_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "INGOT_CUDA is ON, but there is no nvcc")
+  endif()
+endif()
+message(STATUS "CUDA: ${INGOT_CUDA_BUILT}")
+
+if(INGOT_CUDA_BUILT)
+  set(CMAKE_CUDA_COMPILER ${INGOT_NVCC})
+  set(CMAKE_CUDA_ARCHITECTURES ${INGOT_CUDA_ARCHS})
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # linked by name below: no program needs a library of CUDA's to start
+  enable_language(CUDA)
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+  find_package(CUDAToolkit REQUIRED)
+  # CMake 3.25 drops CUDA_STANDARD 20, so the standard is a plain flag. -Xptxas -v: tools/check_spills.py reads it.
+  string(APPEND CMAKE_CUDA_FLAGS " -std=c++20 --expt-relaxed-constexpr -Xptxas -v -Xfatbin -compress-all")
+  string(APPEND CMAKE_CUDA_FLAGS " -diag-suppress=20012,20013,20014,20015")
+endif()

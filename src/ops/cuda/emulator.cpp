@@ -1,0 +1,337 @@
+#include "ops/cuda/emulator.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ops/cuda/fiber.h"
+
+namespace ingot::cuda {
+namespace emulated {
+
+dim3 g_thread, g_block, g_threads, g_grid;
+
+namespace {
+
+enum class State : uint8_t { kReady, kWaiting, kEnded };
+
+struct Warp {
+  int first = 0;      // thread
+  int live = 0;       // threads that have not ended
+  int arrived = 0;    // at the meeting in progress
+  uint64_t turn = 0;  // meetings so far
+  Slots slots[2];     // of this meeting and of the one before: somebody may still be reading it
+};
+
+struct Meeting {
+  int arrived = 0;
+  int sum = 0;     // of predicates
+  int result = 0;  // of the last one
+  uint64_t turn = 0;
+};
+
+constexpr int kNamedBarriers = 16;
+constexpr int kPatience = 1 << 14;  // rounds in which every thread only looks at memory
+
+// One block after another, all with the same fibers.
+struct Machine {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<State> states;
+  std::vector<Warp> warps;
+  std::vector<std::byte> shared;
+  Meeting block;
+  Meeting named[kNamedBarriers];
+  int threads = 0, live = 0, current = -1;
+  bool only_looked = false;  // the thread that ran last waits for memory
+
+  Warp& warp() { return warps[static_cast<size_t>(current) / 32]; }
+  void wake(int first, int count) {
+    for (int i = first; i < first + count; ++i) {
+      if (states[static_cast<size_t>(i)] == State::kWaiting) states[static_cast<size_t>(i)] = State::kReady;
+    }
+  }
+  // Until `turn` has moved on.
+  void wait(const uint64_t& turn) {
+    const int me = current;
+    const uint64_t before = turn;
+    while (turn == before) {
+      states[static_cast<size_t>(me)] = State::kWaiting;
+      fibers[static_cast<size_t>(me)]->leave();
+    }
+  }
+  void finish_warp(Warp& w) {
+    w.arrived = 0;
+    ++w.turn;
+    wake(w.first, 32);
+  }
+  void finish(Meeting& m) {
+    m.arrived = 0;
+    m.result = m.sum;
+    m.sum = 0;
+    ++m.turn;
+    wake(0, threads);
+  }
+  void end_thread() {
+    Warp& w = warp();
+    states[static_cast<size_t>(current)] = State::kEnded;
+    --live;
+    if (--w.live > 0 && w.arrived == w.live) finish_warp(w);
+    if (live > 0 && block.arrived == live) finish(block);
+  }
+  bool run_thread(int i);
+  bool run_warp(Warp& w);
+  void run_block(const std::function<void()>& body);
+};
+
+std::mutex g_mutex;  // one grid at a time
+Machine* g_machine = nullptr;
+
+// False where it only looked at memory that has not changed.
+bool Machine::run_thread(int i) {
+  current = i;
+  only_looked = false;
+  const auto n = static_cast<unsigned>(i);
+  g_thread = dim3(n % g_threads.x, n / g_threads.x % g_threads.y, n / (g_threads.x * g_threads.y));
+  if (fibers[static_cast<size_t>(i)]->enter()) end_thread();
+  return !only_looked;
+}
+
+bool Machine::run_warp(Warp& w) {
+  bool any = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (int i = w.first; i < std::min(w.first + 32, threads); ++i) {
+      if (states[static_cast<size_t>(i)] == State::kReady) again |= run_thread(i);
+    }
+    any |= again;
+  }
+  return any;
+}
+
+void Machine::run_block(const std::function<void()>& body) {
+  live = threads;
+  block = {};
+  for (Meeting& m : named) m = {};
+  for (size_t w = 0; w < warps.size(); ++w) {
+    warps[w].first = static_cast<int>(32 * w);
+    warps[w].live = std::min(32, threads - warps[w].first);
+    warps[w].arrived = 0;
+  }
+  for (int i = 0; i < threads; ++i) {
+    states[static_cast<size_t>(i)] = State::kReady;
+    fibers[static_cast<size_t>(i)]->start(&body);
+  }
+  for (int idle = 0; live > 0;) {
+    bool any = false;
+    for (Warp& w : warps) any |= run_warp(w);
+    idle = any ? 0 : idle + 1;
+    CHECK(idle < kPatience, "block {}: {} threads wait for what nobody does (at the block's barrier {})", g_block.x,
+          live, block.arrived);
+  }
+}
+
+}  // namespace
+
+int lane() { return g_machine->current % 32; }
+
+unsigned live_lanes() {
+  unsigned bits = 0;
+  const Warp& w = g_machine->warp();
+  for (int i = 0; i < 32 && w.first + i < g_machine->threads; ++i) {
+    if (g_machine->states[static_cast<size_t>(w.first + i)] != State::kEnded) bits |= 1u << i;
+  }
+  return bits;
+}
+
+const Slots& meet_warp(const void* mine, size_t bytes) {
+  Machine& m = *g_machine;
+  Warp& w = m.warp();
+  const int me = m.current;
+  Slots& slots = w.slots[w.turn % 2];
+  if (bytes > 0) std::memcpy(slots[me % 32], mine, bytes);
+  if (++w.arrived == w.live) {
+    m.finish_warp(w);
+  } else {
+    m.wait(w.turn);
+  }
+  return slots;
+}
+
+void meet_block() { __syncthreads_count(0); }
+
+void meet_some(int id, int count) {
+  Machine& m = *g_machine;
+  Meeting& meeting = m.named[id];
+  if (++meeting.arrived == count) {
+    m.finish(meeting);
+  } else {
+    m.wait(meeting.turn);
+  }
+}
+
+void wait_a_while() {
+  Machine& m = *g_machine;
+  m.only_looked = true;
+  m.fibers[static_cast<size_t>(m.current)]->leave();
+}
+
+std::byte* dynamic_shared() {
+  const auto address = reinterpret_cast<uintptr_t>(g_machine->shared.data());
+  return g_machine->shared.data() + (1024 - address % 1024) % 1024;
+}
+
+void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body) {
+  const std::lock_guard lock(g_mutex);
+  static Machine machine;
+  g_machine = &machine;
+  g_grid = grid;
+  g_threads = threads;
+  machine.threads = static_cast<int>(threads.x * threads.y * threads.z);
+  while (machine.fibers.size() < static_cast<size_t>(machine.threads)) {
+    machine.fibers.push_back(std::make_unique<Fiber>());
+  }
+  machine.states.resize(static_cast<size_t>(machine.threads));
+  machine.warps.resize((static_cast<size_t>(machine.threads) + 31) / 32);
+  machine.shared.resize(static_cast<size_t>(shared) + 1024);
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        g_block = dim3(x, y, z);
+        std::memset(machine.shared.data(), 0xff, machine.shared.size());
+        machine.run_block(body);
+      }
+    }
+  }
+}
+
+}  // namespace emulated
+
+unsigned __ballot_sync(unsigned mask, int predicate) {
+  const auto [all, lane] = emulated::meet(predicate);
+  unsigned bits = 0;
+  for (int i = 0; i < 32; ++i) {
+    if ((emulated::live_lanes() & mask) >> i & 1) bits |= (emulated::from<int>(all, i) != 0 ? 1u : 0u) << i;
+  }
+  return bits;
+}
+
+int __syncthreads_count(int predicate) {
+  emulated::Machine& m = *emulated::g_machine;
+  m.block.sum += predicate != 0;
+  if (++m.block.arrived == m.live) {
+    m.finish(m.block);
+  } else {
+    m.wait(m.block.turn);
+  }
+  return m.block.result;
+}
+
+// --- Barriers of copies ---
+
+namespace {
+
+void settle(CopyBarrier* barrier) {
+  if (barrier->missing != 0 || barrier->pieces != 0) return;
+  barrier->parity ^= 1;
+  barrier->missing = barrier->arrivals;
+}
+
+}  // namespace
+
+void barrier_init(CopyBarrier* barrier, int arrivals) {
+  *barrier = {.parity = 0,
+              .arrivals = static_cast<uint16_t>(arrivals),
+              .missing = static_cast<uint16_t>(arrivals),
+              .pieces = 0};
+}
+
+void barrier_arrive(CopyBarrier* barrier) {
+  CHECK(barrier->missing > 0, "more arrivals than the barrier has");
+  --barrier->missing;
+  settle(barrier);
+}
+
+void barrier_expect(CopyBarrier* barrier, uint32_t bytes) {
+  barrier->pieces = static_cast<int16_t>(barrier->pieces + static_cast<int>(bytes / 16));
+  barrier_arrive(barrier);
+}
+
+void barrier_wait(CopyBarrier* barrier, uint32_t parity) {
+  while (barrier->parity == (parity & 1)) emulated::wait_a_while();
+}
+
+void copy_bulk(void* shared, const void* global, uint32_t bytes, CopyBarrier* barrier, bool) {
+  CHECK(
+      bytes % 16 == 0 && reinterpret_cast<uintptr_t>(shared) % 16 == 0 && reinterpret_cast<uintptr_t>(global) % 16 == 0,
+      "a bulk copy of {} bytes that are not aligned", bytes);
+  std::memcpy(shared, global, bytes);
+  barrier->pieces = static_cast<int16_t>(barrier->pieces - static_cast<int>(bytes / 16));
+  settle(barrier);
+}
+
+// --- Matrix instructions ---
+
+namespace {
+
+uint32_t two(const std::byte* low, const std::byte* high) {
+  uint16_t a = 0, b = 0;
+  std::memcpy(&a, low, 2);
+  std::memcpy(&b, high, 2);
+  return a | uint32_t{b} << 16;
+}
+
+struct Fragments {
+  uint32_t a[4];
+  uint32_t b[2];
+};
+
+template <class Value>
+void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const Value& value) {
+  const Fragments mine{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+  const auto [all, lane] = emulated::meet(mine);
+  const auto half = [](uint32_t word, int k) { return static_cast<uint16_t>(word >> (k % 2 * 16)); };
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
+    float sum = d[i];
+    for (int k = 0; k < 16; ++k) {
+      const auto of_a = emulated::from<Fragments>(all, row % 8 * 4 + k % 8 / 2);
+      const auto of_b = emulated::from<Fragments>(all, col * 4 + k % 8 / 2);
+      sum += value(half(of_a.a[row / 8 + k / 8 * 2], k)) * value(half(of_b.b[k / 8], k));
+    }
+    d[i] = sum;
+  }
+  __syncwarp();
+}
+
+}  // namespace
+
+void load_matrices(uint32_t (&r)[4], const void* row) {
+  CHECK(reinterpret_cast<uintptr_t>(row) % 16 == 0, "a row of a matrix is not aligned");
+  const auto [all, lane] = emulated::meet(row);
+  for (int m = 0; m < 4; ++m) {
+    const auto* from = emulated::from<const std::byte*>(all, 8 * m + lane / 4) + lane % 4 * 4;
+    r[m] = two(from, from + 2);
+  }
+  __syncwarp();
+}
+
+void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
+  CHECK(reinterpret_cast<uintptr_t>(row) % 16 == 0, "a row of a matrix is not aligned");
+  const auto [all, lane] = emulated::meet(row);
+  for (int m = 0; m < 4; ++m) {
+    const auto* low = emulated::from<const std::byte*>(all, 8 * m + lane % 4 * 2);
+    const auto* high = emulated::from<const std::byte*>(all, 8 * m + lane % 4 * 2 + 1);
+    r[m] = two(low + lane / 4 * 2, high + lane / 4 * 2);
+  }
+  __syncwarp();
+}
+
+void multiply_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  multiply(d, a, b, [](uint16_t bits) { return bf16_to_f32(bits); });
+}
+
+void multiply_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  multiply(d, a, b, [](uint16_t bits) { return f16_to_f32(bits); });
+}
+
+}  // namespace ingot::cuda

@@ -1,0 +1,17 @@
+// Small kernels whose results are known, for the tests of the device's wrappers and of their emulation.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/ctx.h"
+
+namespace ingot::cuda {
+
+// c[16, 8] = a[16, 16] · b[16, 8], rounded to bf16 before.
+void probe_product(const Ctx& ctx, const float* a, const float* b, float* c);
+// Running sums of n values, n a multiple of 64 up to 1024.
+void probe_scan(const Ctx& ctx, const float* x, int n, float* out);
+// *out = 48 for each block, by way of *total; *ticket is zero before and after.
+void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out);
+
+}  // namespace ingot::cuda

@@ -1,0 +1,130 @@
+#include "tensor/cuda_emulated.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ingot::cuda {
+namespace {
+
+using Works = std::vector<std::function<void()>>;
+
+// What the emulated device may hold: INGOT_EMULATED_BYTES, so that tests can run out of it.
+int64_t capacity() {
+  const char* set = std::getenv("INGOT_EMULATED_BYTES");
+  return set != nullptr ? std::atoll(set) : int64_t{8} << 30;
+}
+
+int64_t g_used = 0;
+thread_local Works* t_recording = nullptr;
+
+}  // namespace
+
+void emulated_work(StreamRef, std::function<void()> work) {
+  if (t_recording != nullptr) {
+    t_recording->push_back(std::move(work));
+  } else {
+    work();
+  }
+}
+
+int device_count() { return 1; }
+std::string why_no_device() { return ""; }
+void use_device(int index) {
+  if (index != 0) throw Error("[cuda] there is no device {}; there is 1", index);
+}
+DeviceFacts device_facts() {
+  return {.name = "emulated",
+          .major = 9,
+          .minor = 0,
+          .multiprocessors = 4,
+          .total_bytes = capacity(),
+          .free_bytes = capacity() - g_used,
+          .shared_bytes = 227 << 10,
+          .l2_bytes = 50 << 20};
+}
+bool is_emulated() { return true; }
+
+DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  if (bytes > capacity() - g_used) {
+    throw Error("[cuda] {} MiB of the device's memory are wanted and {} MiB are free", bytes >> 20,
+                (capacity() - g_used) >> 20);
+  }
+  g_used += bytes;
+  data_ = static_cast<std::byte*>(std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256)));
+  std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: nobody relies on what is there
+}
+DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) g_used -= bytes_;
+  std::free(data_);
+}
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+PinnedMemory::PinnedMemory(int64_t bytes)
+    : data_(static_cast<std::byte*>(std::calloc(1, static_cast<size_t>(bytes)))), bytes_(bytes) {
+  if (bytes > 0 && data_ == nullptr) throw Error("[cuda] no {} MiB of pinned memory", bytes >> 20);
+}
+PinnedMemory::~PinnedMemory() { std::free(data_); }
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Stream::Stream() = default;
+Stream::~Stream() = default;
+void Stream::synchronize() const {}
+
+void copy_to_device(void* to, const void* from, int64_t bytes, StreamRef stream) {
+  emulated_work(stream, [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+}
+void copy_to_host(void* to, const void* from, int64_t bytes, StreamRef stream) {
+  copy_to_device(to, from, bytes, stream);
+}
+void copy_on_device(void* to, const void* from, int64_t bytes, StreamRef stream) {
+  emulated_work(stream, [=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
+}
+void fill_bytes(void* to, int value, int64_t bytes, StreamRef stream) {
+  emulated_work(stream, [=] { std::memset(to, value, static_cast<size_t>(bytes)); });
+}
+
+Event::Event() = default;
+Event::~Event() = default;
+Event::Event(Event&& other) noexcept = default;
+Event& Event::operator=(Event&& other) noexcept = default;
+void Event::record(StreamRef) {}
+void Event::synchronize() const {}
+bool Event::done() const { return true; }
+void Event::hold(StreamRef) const {}
+double Event::seconds_since(const Event&) const { return 0; }
+
+RecordedGraph::RecordedGraph(StreamRef, const std::function<void()>& body) {
+  auto works = std::make_unique<Works>();
+  t_recording = works.get();
+  body();
+  t_recording = nullptr;
+  handle_ = works.release();
+}
+RecordedGraph::~RecordedGraph() { delete static_cast<Works*>(handle_); }
+RecordedGraph::RecordedGraph(RecordedGraph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+RecordedGraph& RecordedGraph::operator=(RecordedGraph&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+void RecordedGraph::launch(StreamRef stream) const {
+  for (const std::function<void()>& work : *static_cast<const Works*>(handle_)) emulated_work(stream, work);
+}
+
+}  // namespace ingot::cuda
