@@ -10,9 +10,10 @@
 namespace ingot {
 
 struct RopeTable {
-  std::vector<float> inv_freq;  // [rotary_dim / 2], chosen once from the scaling and the engine's context
-  float magnitude = 1;          // multiplies cos and sin (yarn, longrope)
-  Tensor out;                   // [T, rotary_dim]
+  std::vector<float> inv_freq;             // [rotary_dim / 2], chosen once from the scaling and the engine's context
+  float magnitude = 1;                     // multiplies cos and sin (yarn, longrope)
+  Tensor out;                              // [T, rotary_dim]
+  const float* device_inv_freq = nullptr;  // inv_freq on the CUDA device; set by cuda::prepare()
 
   template <class F>
   void each(F&& f) {
