@@ -39,7 +39,10 @@ if(INGOT_CUDA_BUILT)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
   find_package(CUDAToolkit REQUIRED)
-  # CMake 3.25 drops CUDA_STANDARD 20, so the standard is a plain flag. -Xptxas -v: tools/check_spills.py reads it.
-  string(APPEND CMAKE_CUDA_FLAGS " -std=c++20 --expt-relaxed-constexpr -Xptxas -v -Xfatbin -compress-all")
+  # CMake 3.25 does not know how nvcc 13 is told of C++20. -Xptxas -v: tools/check_cuda.py reads what it prints.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_STANDARD__HAS_FULL_SUPPORT ON)
+  string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr --fmad=false -Xptxas -v -Xfatbin -compress-all")
   string(APPEND CMAKE_CUDA_FLAGS " -diag-suppress=20012,20013,20014,20015")
 endif()

@@ -41,19 +41,30 @@ struct dim3 {
   dim3(X x_, Y y_, Z z_) : x(static_cast<unsigned>(x_)), y(static_cast<unsigned>(y_)), z(static_cast<unsigned>(z_)) {}
 };
 
-#define INGOT_VECTOR(T, NAME)                                \
-  struct alignas(2 * sizeof(T)) NAME##2 {                    \
-    T x, y;                                                  \
-  };                                                         \
-  struct alignas(4 * sizeof(T)) NAME##4 {                    \
-    T x, y, z, w;                                            \
-  };                                                         \
-  inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; } \
-  inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
-INGOT_VECTOR(float, float)
-INGOT_VECTOR(int, int)
-INGOT_VECTOR(unsigned, uint)
-#undef INGOT_VECTOR
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 namespace ingot::cuda {
 
