@@ -44,8 +44,8 @@ void run(const AddRmsNorm& op, Ctx& ctx) {
   if (rows == 0) return;
   const bool wide = in_fours(op.a) && in_fours(op.b) && in_fours(op.sum) && in_fours(op.out) && in_fours(op.weight);
   const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(row_threads(op.out.cols)))};
-  launch(ctx, add_rms_norm, shape, View(op.a), View(op.b), reinterpret_cast<const float*>(op.weight.data),
-         View(op.sum), View(op.out), op.eps, wide);
+  launch(ctx, add_rms_norm, shape, View(op.a), View(op.b), reinterpret_cast<const float*>(op.weight.data), View(op.sum),
+         View(op.out), op.eps, wide);
 }
 
 }  // namespace ingot::cuda

@@ -20,36 +20,26 @@ struct Four {
   float v[4];
 };
 
-__device__ inline float as_float(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-__device__ inline uint32_t as_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 // The values [4i, 4i + 4) of a row. REQUIRES: in_fours().
 __device__ inline Four load_four(const std::byte* row, int64_t i, DType dtype) {
   if (dtype == DType::kF32) {
     const uint4 u = reinterpret_cast<const uint4*>(row)[i];
-    return {{as_float(u.x), as_float(u.y), as_float(u.z), as_float(u.w)}};
+    return {{__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w)}};
   }
   const uint2 u = reinterpret_cast<const uint2*>(row)[i];
   if (dtype == DType::kBF16)
-    return {{as_float(u.x << 16), as_float(u.x & 0xffff0000u), as_float(u.y << 16), as_float(u.y & 0xffff0000u)}};
+    return {{__uint_as_float(u.x << 16), __uint_as_float(u.x & 0xffff0000u), __uint_as_float(u.y << 16),
+             __uint_as_float(u.y & 0xffff0000u)}};
   return {{f16_value(static_cast<uint16_t>(u.x & 0xffffu)), f16_value(static_cast<uint16_t>(u.x >> 16)),
            f16_value(static_cast<uint16_t>(u.y & 0xffffu)), f16_value(static_cast<uint16_t>(u.y >> 16))}};
 }
 __device__ inline void store_four(std::byte* row, int64_t i, DType dtype, const Four& x) {
   if (dtype == DType::kF32) {
     uint4 u;
-    u.x = as_bits(x.v[0]);
-    u.y = as_bits(x.v[1]);
-    u.z = as_bits(x.v[2]);
-    u.w = as_bits(x.v[3]);
+    u.x = __float_as_uint(x.v[0]);
+    u.y = __float_as_uint(x.v[1]);
+    u.z = __float_as_uint(x.v[2]);
+    u.w = __float_as_uint(x.v[3]);
     reinterpret_cast<uint4*>(row)[i] = u;
     return;
   }

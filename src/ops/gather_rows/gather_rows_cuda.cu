@@ -6,7 +6,8 @@ namespace ingot::cuda {
 namespace {
 
 // Rows of the bucket beyond the step's are filled with row 0.
-__global__ void gather_rows(View x, View out, const int32_t* logit_row, const int32_t* counts, int64_t rows, bool wide) {
+__global__ void gather_rows(View x, View out, const int32_t* logit_row, const int32_t* counts, int64_t rows,
+                            bool wide) {
   let_next_begin();
   wait_for_inputs();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
