@@ -5,7 +5,7 @@
 #   ingot_cuda_emulated  compiled as C++, the host plays the device: in tests alone (cmake/emulated)
 # INGOT_CUDA: AUTO is ON where a toolkit is found and this machine has a GPU.
 set(INGOT_CUDA AUTO CACHE STRING "The CUDA backend: AUTO, ON or OFF")
-set(INGOT_CUDA_ARCHS "80-real;89-real;90a-real" CACHE STRING "Compute capabilities that get machine code")
+set(INGOT_CUDA_ARCHS "" CACHE STRING "Compute capabilities that get machine code; empty: all that we have kernels for")
 
 file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
   ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
@@ -33,6 +33,15 @@ message(STATUS "CUDA: ${INGOT_CUDA_BUILT}")
 if(INGOT_CUDA_BUILT)
   set(CMAKE_CUDA_COMPILER ${INGOT_NVCC})
   set(CMAKE_CUDA_ARCHITECTURES ${INGOT_CUDA_ARCHS})
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90a-real)
+    execute_process(COMMAND ${INGOT_NVCC} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+    foreach(arch 100 120)
+      if(known MATCHES "sm_${arch}[^0-9a-z]")
+        list(APPEND CMAKE_CUDA_ARCHITECTURES ${arch}-real)
+      endif()
+    endforeach()
+  endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # linked by name below: no program needs a library of CUDA's to start
   enable_language(CUDA)
   if(CCACHE)

@@ -93,4 +93,7 @@ struct Prepare {
 template <class Op>
 void prepare(Op&, Prepare&) {}
 
+// Throws Error where the device in use runs none of the kernels that this program was built with.
+void require_kernels();
+
 }  // namespace ingot::cuda

@@ -2,10 +2,27 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "ops/cuda/kernel.cuh"
 
-#ifndef INGOT_CUDA_EMULATED
+#ifdef INGOT_CUDA_EMULATED
 namespace ingot::cuda {
+void require_kernels() {}
+}  // namespace ingot::cuda
+#else
+namespace ingot::cuda {
+namespace {
+__global__ void nothing() {}
+}  // namespace
+
+void require_kernels() {
+  cudaFuncAttributes attributes = {};
+  if (cudaFuncGetAttributes(&attributes, nothing) == cudaSuccess) return;
+  (void)cudaGetLastError();
+  const DeviceFacts facts = device_facts();
+  throw Error("[cuda] {} has compute capability {}.{}, and this program was built without kernels for it", facts.name,
+              facts.major, facts.minor);
+}
 
 void check_launch(cudaError_t error, const char* what) {
   CHECK(error == cudaSuccess, "{}: {}", what, cudaGetErrorString(error));
