@@ -12,6 +12,11 @@ __device__ inline uint32_t ordered_bits(float x) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
+// The value that has these bits; NaN's are of no value.
+__device__ inline float ordered_value(uint32_t bits) {
+  return __uint_as_float((bits & 0x80000000u) != 0 ? bits & 0x7fffffffu : ~bits);
+}
+
 // Different for every element of a row: larger comes first, and of equal values the lower index.
 __device__ inline uint64_t order_key(float x, int64_t i) {
   return static_cast<uint64_t>(ordered_bits(x)) << 32 | (0xffffffffu - static_cast<uint32_t>(i));
