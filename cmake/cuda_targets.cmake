@@ -4,8 +4,8 @@ list(FILTER real EXCLUDE REGEX "${INGOT_CUDA_EMULATED_ONLY}")
 if(INGOT_CUDA_BUILT)
   add_library(ingot_cuda_real OBJECT ${real})
   target_link_libraries(ingot_cuda_real PUBLIC ingot_engine CUDA::cudart_static)
-  # nvcc does not see that the format strings are constant.
-  target_compile_definitions(ingot_cuda_real PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=>)
+  # fmt 9 turns constexpr off for nvcc, and its consteval constructors fail then.
+  target_compile_definitions(ingot_cuda_real PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
   target_include_directories(ingot_cuda_real PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   set(backend ingot_cuda_real)
   target_link_libraries(ingot_engine INTERFACE CUDA::cudart_static ${CMAKE_DL_LIBS} rt)
