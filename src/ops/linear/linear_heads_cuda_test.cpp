@@ -1,0 +1,247 @@
+// q, k and v of a linear on the device: norms of heads, rope and the write to the cache, in the launch of the product
+// or after it, against the reference.
+#include "ops/cuda/test_support.h"
+
+namespace ingot {
+namespace {
+
+using namespace test;
+
+struct HeadsCase {
+  int head_dim = 16, v_dim = 16, rotary = 16;
+  bool interleaved = false, norms = false, bias = false;
+  DType kv = DType::kF32;
+  Format format = Format::kBF16;
+  bool q_bf16 = false;
+};
+
+constexpr int kHeads = 3, kKvHeads = 2, kCols = 64, kPageRows = 16;
+
+// An element of a row of the device's cache, see ops/cuda/ctx.h.
+float cached(const std::byte* row, DType dtype, int dim, int64_t slot, int i) {
+  if (dtype == DType::kQ8_0) {
+    uint16_t half;
+    std::memcpy(&half, row + dim + i / kQ8Block * 2, 2);
+    return static_cast<float>(static_cast<int8_t>(row[i])) * f16_to_f32(half);
+  }
+  if (dtype == DType::kF32) {
+    float x;
+    std::memcpy(&x, row + i * 4, 4);
+    return x;
+  }
+  if (dim % 64 == 0) i = ((i / 8) ^ static_cast<int>(slot % 8)) * 8 + i % 8;
+  uint16_t bits;
+  std::memcpy(&bits, row + i * 2, 2);
+  return dtype == DType::kBF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+// How far a stored value may be from x, in a row whose largest is `largest`.
+double rounding(DType dtype, double x, double largest) {
+  switch (dtype) {
+    case DType::kBF16:
+      return 0x1p-8 * std::fabs(x);
+    case DType::kF16:
+      return 0x1p-11 * std::fabs(x) + 0x1p-24;
+    case DType::kQ8_0:
+      return largest / 127 * 0.51 + 0x1p-10 * largest;
+    default:
+      return 0;
+  }
+}
+
+class Heads {
+ public:
+  Heads(Random& random, const HeadsCase& c, const std::vector<SeqOf>& seqs)
+      : case_(c),
+        batch_(make_batch(seqs, kPageRows)),
+        rows_(batch_.n_rows),
+        q_weight_(random, c.format, kHeads * c.head_dim, kCols),
+        k_weight_(random, c.format, kKvHeads * c.head_dim, kCols),
+        v_weight_(random, c.format, kKvHeads * c.v_dim, kCols),
+        q_bias_(random, Format::kF32, 1, kHeads * c.head_dim),
+        v_bias_(random, Format::kF32, 1, kKvHeads * c.v_dim),
+        q_norm_(random, Format::kF32, 1, c.head_dim),
+        k_norm_(random, Format::kF32, 1, kKvHeads * c.head_dim),
+        x_(rows_, kCols),
+        q_(rows_, kHeads * c.head_dim),
+        k_(rows_, kKvHeads * c.head_dim),
+        v_(rows_, kKvHeads * c.v_dim),
+        table_(rows_, c.rotary),
+        q16_(rows_, kHeads * c.head_dim, kTokenRows, 0, DType::kBF16) {
+    x_.fill_outliers(random);
+    table_.fill([&] { return static_cast<float>(2 * random.uniform() - 1); });
+  }
+
+  void check(int more_rows) {
+    Linear op = linear();
+    const int64_t pages = static_cast<int64_t>(batch_.groups[0].page_table.size());
+    KvLayer& kv = op.heads.rope.kv;
+    // The reference has a cache of f32.
+    kv.dtype = DType::kF32;
+    std::vector<std::byte> want_k(static_cast<size_t>(pages * kPageRows * kKvHeads * kv.k_bytes()));
+    std::vector<std::byte> want_v(static_cast<size_t>(pages * kPageRows * kKvHeads * kv.v_bytes()));
+    kv.k = want_k.data();
+    kv.v = want_v.data();
+    run_ref(op, batch_);
+    const std::vector<float> want_q = q_.values();
+    const KvLayer want_kv = kv;
+    kv.dtype = case_.kv;
+    DeviceRig rig(batch_, {.more_rows = more_rows});
+    rig.place_kv(kv, pages);
+    q_.poison();
+    if (case_.q_bf16) op.parts[0].out = op.heads.rope.q = q16_.tensor();
+    rig.run(op);
+    const std::vector<float> got_q = case_.q_bf16 ? bf16_q() : q_.values();
+    const double q_rounding = case_.q_bf16 ? 0x1p-8 : 0;
+    expect_near(
+        got_q, want_q, q_.cols(),
+        [&](int64_t t, int64_t, double want) { return error(t, 0) + (q_rounding + 8 * kEps) * std::fabs(want); }, "q");
+    compare_cache(rig, kv, want_kv, pages);
+  }
+
+ private:
+  Linear linear() {
+    Linear op;
+    op.x = x_.tensor();
+    op.n_parts = 3;
+    op.parts[0] = {.weight = q_weight_.weight(), .bias = {}, .out = q_.tensor()};
+    op.parts[1] = {.weight = k_weight_.weight(), .bias = {}, .out = k_.tensor()};
+    op.parts[2] = {.weight = v_weight_.weight(), .bias = {}, .out = v_.tensor()};
+    if (case_.bias) op.parts[0].bias = q_bias_.weight(), op.parts[2].bias = v_bias_.weight();
+    op.heads.rope = {.q = q_.tensor(),
+                     .k = k_.tensor(),
+                     .v = v_.tensor(),
+                     .table = table_.tensor(),
+                     .kv = {},
+                     .head_dim = case_.head_dim,
+                     .interleaved = case_.interleaved};
+    op.heads.rope.kv = {.group = 0,
+                        .kv_heads = kKvHeads,
+                        .k_dim = case_.head_dim,
+                        .v_dim = case_.v_dim,
+                        .page_rows = kPageRows,
+                        .dtype = DType::kF32};
+    if (!case_.norms) return op;
+    op.heads.q_norm = {.weight = q_norm_.weight(), .width = case_.head_dim, .eps = 1e-6f};
+    op.heads.k_norm = {.weight = k_norm_.weight(), .width = kKvHeads * case_.head_dim, .eps = 1e-5f};
+    return op;
+  }
+
+  // How far a value of a row of q (0), k (1) or v (2) may be off: the product's error (roundings of x and of the
+  // product to bf16, relative to |x| · |w|), and what norm and rope make of it. Norms divide by the root of the mean
+  // square and multiply by at most 3.5 (TestWeight's values are a sum of four uniforms); rope adds two with factors
+  // below 1.
+  double error(int64_t t, int part) {
+    const TestWeight& w = part == 0 ? q_weight_ : part == 1 ? k_weight_ : v_weight_;
+    const Weight& bias = part == 0 ? q_bias_.weight() : v_bias_.weight();
+    double most = 0, least_mean = 1e30;
+    const int64_t width = part == 0 ? case_.head_dim : w.weight().rows;
+    double squares = 0;
+    for (int64_t n = 0; n < w.weight().rows; ++n) {
+      const std::vector<float> row = w.row(n);
+      double sum = 0, value = 0;
+      for (int64_t k = 0; k < kCols; ++k) {
+        const double product = static_cast<double>(x_.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]);
+        sum += std::fabs(product);
+        value += product;
+      }
+      if (case_.bias && part != 1) value += static_cast<double>(reinterpret_cast<const float*>(bias.data)[n]);
+      most = std::max(most, sum * (0x1p-7 + 128 * kEps));
+      squares += value * value;
+      if ((n + 1) % width == 0) {
+        least_mean = std::min(least_mean, squares / static_cast<double>(width));
+        squares = 0;
+      }
+    }
+    if (case_.format != Format::kBF16) most *= 0x1p-8;
+    if (part == 2) return most;
+    return case_.norms ? 2 * most * 3.5 * 2 / std::sqrt(least_mean) : 2 * most;
+  }
+
+  void compare_cache(DeviceRig& rig, const KvLayer& kv, const KvLayer& want_kv, int64_t pages) {
+    const int64_t slots = pages * kPageRows * kKvHeads;
+    std::vector<std::byte> k(static_cast<size_t>(slots * kv.k_bytes())), v(static_cast<size_t>(slots * kv.v_bytes()));
+    rig.download(k.data(), kv.k, static_cast<int64_t>(k.size()));
+    rig.download(v.data(), kv.v, static_cast<int64_t>(v.size()));
+    KvLayer got = kv;
+    got.k = k.data();
+    got.v = v.data();
+    for (int64_t t = 0; t < rows_; ++t) {
+      const int64_t slot = batch_.groups[0].slot[static_cast<size_t>(t)];
+      for (int h = 0; h < kKvHeads; ++h) {
+        // On the device a key's row lies like a value's.
+        const std::byte* key = got.k_page(slot / kPageRows, h) + slot % kPageRows * got.k_bytes();
+        const float* group = reinterpret_cast<const float*>(want_kv.k_group(slot, h));
+        compare_row(t, 1, case_.head_dim, slot, key, [&](int i) { return group[i * kKeyGroup + slot % kKeyGroup]; });
+        const float* values = reinterpret_cast<const float*>(want_kv.v_row(slot, h));
+        compare_row(t, 2, case_.v_dim, slot, got.v_row(slot, h), [&](int i) { return values[i]; });
+      }
+    }
+  }
+  template <class F>
+  void compare_row(int64_t t, int part, int dim, int64_t slot, const std::byte* row, const F& want) {
+    const double off = error(t, part);
+    double largest = 0;
+    for (int i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(static_cast<double>(want(i))) + off);
+    for (int i = 0; i < dim; ++i) {
+      const double x = static_cast<double>(want(i));
+      ASSERT_NEAR(static_cast<double>(cached(row, case_.kv, dim, slot, i)), x,
+                  off + rounding(case_.kv, std::fabs(x) + off, largest) + 8 * kEps * std::fabs(x))
+          << (part == 1 ? "key" : "value") << " of row " << t << ", element " << i;
+    }
+  }
+  std::vector<float> bf16_q() {
+    std::vector<float> values;
+    const Tensor t = q16_.tensor();
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = 0; c < t.cols; ++c) values.push_back(bf16_to_f32(t.row<uint16_t>(r)[c]));
+    return values;
+  }
+
+  const HeadsCase case_;
+  const Batch batch_;
+  const int64_t rows_;
+  const TestWeight q_weight_, k_weight_, v_weight_, q_bias_, v_bias_, q_norm_, k_norm_;
+  Buffer x_, q_, k_, v_, table_, q16_;
+};
+
+TEST(CudaLinear, HeadsOfFewAndManyRows) {
+  INGOT_NEEDS_DEVICE();
+  Random random(1);
+  for (const std::vector<SeqOf>& seqs : {std::vector<SeqOf>{{1, 40}}, {{3, 3}, {1, 7}, {5, 14}}, {{16, 3}, {1, 7}}}) {
+    for (const bool norms : {false, true}) {
+      SCOPED_TRACE(testing::Message() << seqs.size() << " seqs, norms " << norms);
+      Heads(random, {.norms = norms, .bias = true}, seqs).check(2);
+    }
+  }
+}
+
+TEST(CudaLinear, HeadsOfEveryCache) {
+  INGOT_NEEDS_DEVICE();
+  Random random(2);
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    // 64: the rows' pieces are permuted.
+    Heads(random, {.head_dim = 64, .v_dim = 64, .rotary = 64, .kv = dtype, .q_bf16 = true}, {{2, 13}, {1, 6}}).check(0);
+    Heads(random, {.head_dim = 64, .v_dim = 48, .rotary = 32, .kv = dtype}, {{18, 13}}).check(0);
+  }
+}
+
+TEST(CudaLinear, HeadsTurnedInEveryWay) {
+  INGOT_NEEDS_DEVICE();
+  Random random(3);
+  for (const bool interleaved : {false, true}) {
+    for (const int rotary : {8, 16}) {
+      SCOPED_TRACE(testing::Message() << "interleaved " << interleaved << ", rotary " << rotary);
+      Heads(random, {.rotary = rotary, .interleaved = interleaved}, {{2, 0}}).check(1);
+      Heads(random, {.rotary = rotary, .interleaved = interleaved, .norms = true}, {{17, 0}}).check(0);
+    }
+  }
+  for (const int rows : {3, 11})  // tiles of 48 rows, which end within heads
+    Heads(random, {.head_dim = 26, .v_dim = 26, .rotary = 26}, {{rows, 9}}).check(0);
+  Heads(random, {.format = Format::kQ8_0}, {{2, 5}}).check(0);
+  Heads(random, {.norms = true, .bias = true, .format = Format::kF32}, {{9, 5}}).check(0);
+}
+
+}  // namespace
+}  // namespace ingot

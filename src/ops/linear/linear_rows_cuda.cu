@@ -1,0 +1,230 @@
+// What comes before and after a linear's products where that is a launch of its own: norms of its input, gated units,
+// heads, bias. One block for each row, but for the element-wise.
+#include "base/check.h"
+#include "ops/linear/linear_cuda.cuh"
+
+namespace ingot::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// x, or x + add, or x + norm(add). A thread comes back to the columns that it has written.
+__global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in, const View out) {
+  __shared__ float room[32];
+  let_next_begin();
+  wait_for_inputs();
+  const int64_t row = blockIdx.x;
+  const int cols = in.x.cols, first = static_cast<int>(threadIdx.x);
+  const float n = static_cast<float>(cols);
+  float add_scale = 1;
+  if (in.add_norm != nullptr) {
+    float squares = 0;
+    for (int i = first; i < cols; i += kThreads) {
+      const float v = in.add.get(row, i);
+      squares += v * v;
+    }
+    add_scale = 1.0f / sqrtf(block_sum(squares, room) / n + in.add_eps);
+  }
+  float scale = 1;
+  if (in.weight != nullptr) {
+    float squares = 0;
+    for (int i = first; i < cols; i += kThreads) {
+      float v = in.x.get(row, i);
+      if (in.add.data != nullptr) {
+        float a = in.add.get(row, i);
+        if (in.add_norm != nullptr) a = a * add_scale * in.add_norm[i];
+        v += a;
+        in.sum.set(row, i, v);
+      }
+      squares += v * v;
+    }
+    scale = 1.0f / sqrtf(block_sum(squares, room) / n + in.eps);
+  }
+  const View& from = in.add.data != nullptr ? in.sum : in.x;
+  for (int i = first; i < cols; i += kThreads) {
+    const float v = from.get(row, i);
+    out.set(row, i, in.weight != nullptr ? v * scale * in.weight[i] : v);
+  }
+  for (int i = cols + first; i < out.cols; i += kThreads) out.set(row, i, 0.0f);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    linear_glu(const View gate, const View up, const float* gate_bias, const float* up_bias, ActivationKind kind,
+               int64_t count, const View out) {
+  let_next_begin();
+  wait_for_inputs();
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
+    const int64_t row = i / out.cols, n = i % out.cols;
+    const float a = gate.get(row, n) + (gate_bias != nullptr ? gate_bias[n] : 0.0f);
+    const float b = up.get(row, n) + (up_bias != nullptr ? up_bias[n] : 0.0f);
+    out.set(row, n, activated(kind, a) * b);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) linear_bias(const View out, const float* bias, int64_t count) {
+  let_next_begin();
+  wait_for_inputs();
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
+    const int64_t row = i / out.cols, n = i % out.cols;
+    out.set(row, n, out.get(row, n) + bias[n]);
+  }
+}
+
+// One of q, k and v as the product gave it.
+struct HeadsPart {
+  View from;
+  const float* bias = nullptr;
+  const float* norm = nullptr;
+  int width = 0;  // of a norm
+  float eps = 0;
+};
+
+// The row's values with bias and norms, as f32 in shared memory.
+__device__ void load_heads(const HeadsPart& part, int64_t row, float* to, float* room) {
+  const int cols = part.from.cols, first = static_cast<int>(threadIdx.x);
+  for (int i = first; i < cols; i += kThreads)
+    to[i] = part.from.get(row, i) + (part.bias != nullptr ? part.bias[i] : 0.0f);
+  __syncthreads();
+  if (part.norm == nullptr) return;
+  if (part.width > 1024) {  // one norm over many heads: by the block
+    for (int begin = 0; begin < cols; begin += part.width) {
+      float squares = 0;
+      for (int i = first; i < part.width; i += kThreads) squares += to[begin + i] * to[begin + i];
+      const float scale = 1.0f / sqrtf(block_sum(squares, room) / static_cast<float>(part.width) + part.eps);
+      for (int i = first; i < part.width; i += kThreads) to[begin + i] *= scale * part.norm[i];
+    }
+  } else {  // heads: by warps
+    const int lane = first % 32;
+    for (int begin = first / 32 * part.width; begin < cols; begin += kThreads / 32 * part.width) {
+      float squares = 0;
+      for (int i = lane; i < part.width; i += 32) squares += to[begin + i] * to[begin + i];
+      const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(part.width) + part.eps);
+      for (int i = lane; i < part.width; i += 32) to[begin + i] *= scale * part.norm[i];
+    }
+  }
+  __syncthreads();
+}
+
+__device__ void turn_heads(float* x, int cols, const HeadsArgs& to, const Rotation& rotation) {
+  const int half = rotation.rotary / 2;
+  for (int j = static_cast<int>(threadIdx.x); j < cols / to.head_dim * half; j += kThreads) {
+    const int p = j % half, base = j / half * to.head_dim;
+    rotate_pair(x[base + rotation.first(p)], x[base + rotation.second(p)], rotation.table[p], rotation.table[p + half]);
+  }
+  __syncthreads();
+}
+
+__global__ void __launch_bounds__(kThreads)
+    linear_heads(const HeadsPart q, const HeadsPart k, const HeadsPart v, const HeadsArgs to) {
+  __shared__ float room[32];
+  float* x = shared_memory<float>();
+  let_next_begin();
+  wait_for_inputs();
+  const int64_t row = blockIdx.x;
+  const Rotation rotation{reinterpret_cast<const float*>(to.table.row(row)), to.table.cols, to.interleaved};
+  // A block for q and one for k and v.
+  if (blockIdx.y == 0) {
+    load_heads(q, row, x, room);
+    turn_heads(x, q.from.cols, to, rotation);
+    for (int i = static_cast<int>(threadIdx.x); i < q.from.cols; i += kThreads) to.q.set(row, i, x[i]);
+    return;
+  }
+  const int slot = to.slot[row];
+  if (slot < 0) return;
+  float* values = x + k.from.cols;
+  load_heads(k, row, x, room);
+  turn_heads(x, k.from.cols, to, rotation);
+  load_heads(v, row, values, room);
+  const KvPlace& kv = to.kv;
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < 2 * to.kv_heads; i += kThreads / 32) {
+    const int head = i / 2, dim = i % 2 == 0 ? kv.k_dim : kv.v_dim;
+    const float* from = (i % 2 == 0 ? x : values) + head * dim;
+    kv_write_row(i % 2 == 0 ? kv.k_row(slot, head) : kv.v_row(slot, head), kv.dtype, dim, slot,
+                 [&](int e) { return from[e]; });
+  }
+}
+
+const float* floats(const Weight& w) { return reinterpret_cast<const float*>(w.data); }
+
+int blocks_for(int64_t count, const Ctx& ctx) {
+  return static_cast<int>(std::min<int64_t>(ceil_div(count, kThreads), int64_t{ctx.multiprocessors} * 16));
+}
+
+}  // namespace
+
+InputArgs input_args(const Linear& op) {
+  InputArgs args;
+  args.x = View(op.x);
+  if (!op.input) return args;
+  args.weight = floats(op.input.weight);
+  args.eps = op.input.eps;
+  if (!op.input.add) return args;
+  args.add = View(op.input.add);
+  args.sum = View(op.input.sum);
+  args.add_norm = op.input.add_norm ? floats(op.input.add_norm) : nullptr;
+  args.add_eps = op.input.add_eps;
+  return args;
+}
+
+void make_rows(const InputArgs& in, int64_t rows, const View& out, const Ctx& ctx) {
+  launch(ctx, linear_input_rows, {dim3(rows), dim3(kThreads)}, in, out);
+}
+
+PartOut part_out(const Linear& op, int part) {
+  const Linear::Part& p = op.parts[static_cast<size_t>(part)];
+  PartOut out;
+  out.out = View(p.out);
+  out.bias = p.bias ? floats(p.bias) : nullptr;
+  if (part == 0 && op.residual) out.residual = View(op.residual);
+  return out;
+}
+
+HeadsArgs heads_args(const HeadsOutput& heads, const Ctx& ctx) {
+  const KvLayer& kv = heads.rope.kv;
+  CHECK(kv.k_dim == heads.rope.head_dim, "keys of {} values, heads of {}", kv.k_dim, heads.rope.head_dim);
+  HeadsArgs args;
+  args.q = View(heads.rope.q);
+  args.table = View(heads.rope.table);
+  args.slot = ctx.batch.groups[kv.group].slot;
+  args.kv = KvPlace(kv);
+  args.kv_heads = kv.kv_heads;
+  args.head_dim = heads.rope.head_dim;
+  args.interleaved = heads.rope.interleaved;
+  return args;
+}
+
+bool heads_by_pairs(const Linear& op) {
+  const HeadsOutput& heads = op.heads;
+  return heads && !heads.q_norm.weight && !heads.k_norm.weight && heads.rope.kv.dtype != DType::kQ8_0 &&
+         heads.rope.head_dim % 2 == 0 && heads.rope.kv.v_dim % 2 == 0 && heads.rope.table.cols % 2 == 0;
+}
+
+void finish_glu(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx) {
+  const PartOut a = part_out(op, 0), b = part_out(op, 1);
+  const int64_t count = rows * a.out.cols;
+  launch(ctx, linear_glu, {dim3(blocks_for(count, ctx)), dim3(kThreads)}, gate, up, a.bias, b.bias, op.glu, count,
+         a.out);
+}
+
+void finish_heads(const Linear& op, const View& q, const View& k, const View& v, int64_t rows, const Ctx& ctx) {
+  const auto part = [&](const View& from, size_t i, const HeadsOutput::Norm* norm) {
+    HeadsPart p;
+    p.from = from;
+    p.bias = op.parts[i].bias ? floats(op.parts[i].bias) : nullptr;
+    if (norm == nullptr || !norm->weight) return p;
+    p.norm = floats(norm->weight);
+    p.width = static_cast<int>(norm->width);
+    p.eps = norm->eps;
+    return p;
+  };
+  const int64_t shared = std::max(q.cols, k.cols + v.cols) * int64_t{sizeof(float)};
+  launch(ctx, linear_heads, {dim3(rows, 2), dim3(kThreads), shared}, part(q, 0, &op.heads.q_norm),
+         part(k, 1, &op.heads.k_norm), part(v, 2, nullptr), heads_args(op.heads, ctx));
+}
+
+void add_bias(const View& out, const float* bias, int64_t rows, const Ctx& ctx) {
+  const int64_t count = rows * out.cols;
+  launch(ctx, linear_bias, {dim3(blocks_for(count, ctx)), dim3(kThreads)}, out, bias, count);
+}
+
+}  // namespace ingot::cuda
