@@ -17,9 +17,13 @@ __device__ inline float ordered_value(uint32_t bits) {
   return __uint_as_float((bits & 0x80000000u) != 0 ? bits & 0x7fffffffu : ~bits);
 }
 
+// A value as the upper half of a key.
+__device__ inline uint64_t value_key(float x) { return static_cast<uint64_t>(ordered_bits(x)) << 32; }
+__device__ inline float key_value(uint64_t key) { return ordered_value(static_cast<uint32_t>(key >> 32)); }
+
 // Different for every element of a row: larger comes first, and of equal values the lower index.
 __device__ inline uint64_t order_key(float x, int64_t i) {
-  return static_cast<uint64_t>(ordered_bits(x)) << 32 | (0xffffffffu - static_cast<uint32_t>(i));
+  return value_key(x) | (0xffffffffu - static_cast<uint32_t>(i));
 }
 __device__ inline int32_t key_index(uint64_t key) {
   return static_cast<int32_t>(0xffffffffu - static_cast<uint32_t>(key & 0xffffffffu));

@@ -117,9 +117,9 @@ __device__ inline void rank_gathered(SelectRoom& room, Amount wanted) {
 // The border of the fewest elements, by falling key and then by rising index, whose amounts reach `wanted`; all of them
 // where they do not. each(f) calls f(key, index, amount > 0) for every element, by some thread, the same in each call.
 // coarse(key): a bin that does not fall where the key falls; the better it spreads, the fewer walks: two where no bin
-// has more than kGather. REQUIRES: wanted > 0, keys of kBits bits, indices below 2^27.
-template <int kBits, class Each, class Coarse>
-__device__ Border find_border(SelectRoom& room, Amount wanted, const Each& each, const Coarse& coarse) {
+// has more than kGather. REQUIRES: wanted > 0, bits of keys below `low` are zero, indices below 2^27.
+template <class Each, class Coarse>
+__device__ Border find_border(SelectRoom& room, Amount wanted, int low, const Each& each, const Coarse& coarse) {
   constexpr int kDigit = 9;  // log2(kSelectThreads)
   constexpr uint32_t kMask = kSelectThreads - 1;
   __syncthreads();
@@ -131,20 +131,20 @@ __device__ Border find_border(SelectRoom& room, Amount wanted, const Each& each,
   if (!narrow(room, wanted, each, [&](uint64_t key, uint32_t) { return coarse(key); })) return Border();
   const int bin = static_cast<int>(room.bin);
   // Many in one bin: the digits of the key, then those of the index.
-  int shift = kBits, id_shift = 27;  // what lies above has been fixed
+  int shift = 64, id_shift = 27;  // what lies above has been fixed
   uint64_t prefix = 0;
   uint32_t id_prefix = 0;
   const auto inside = [&](uint64_t key, uint32_t id) {
-    return coarse(key) == bin && (shift == kBits || key >> shift == prefix) && id >> id_shift == id_prefix;
+    return coarse(key) == bin && (shift == 64 || key >> shift == prefix) && id >> id_shift == id_prefix;
   };
   while (room.in_bin > kGather && id_shift > 0) {
-    if (shift > 0) {
-      const int next = shift > kDigit ? shift - kDigit : 0;
+    if (shift > low) {
+      const int next = shift - low > kDigit ? shift - kDigit : low;
       const uint32_t mask = (1u << (shift - next)) - 1;
       narrow(room, wanted, each, [&](uint64_t key, uint32_t id) {
         return inside(key, id) ? static_cast<int>(mask - (static_cast<uint32_t>(key >> next) & mask)) : -1;
       });
-      prefix = (shift == kBits ? 0 : prefix << (shift - next)) | (mask - room.bin);
+      prefix = (shift == 64 ? 0 : prefix << (shift - next)) | (mask - room.bin);
       shift = next;
     } else {
       const int next = id_shift - kDigit;
@@ -163,6 +163,52 @@ __device__ Border find_border(SelectRoom& room, Amount wanted, const Each& each,
   });
   rank_gathered(room, wanted);
   return room.border;
+}
+
+// A value that at least k of the elements reach, where every thread gives the largest of its own (-inf where it has
+// none): the k-th of these. What is below it is not among the k largest. -inf where k is more than the threads.
+__device__ inline float reached_by(SelectRoom& room, int k, float largest) {
+  const int t = static_cast<int>(threadIdx.x);
+  if (k > kSelectThreads) return -INFINITY;
+  __syncthreads();
+  const uint64_t own = order_key(largest, t);
+  room.key[t] = own;
+  __syncthreads();
+  int before = 0;
+  for (int i = 0; i < kSelectThreads; ++i) before += room.key[i] > own ? 1 : 0;
+  if (before == k - 1) room.border.key = own;
+  __syncthreads();
+  return key_value(room.border.key);
+}
+
+// The k largest of a row, NaN below all others: calls put(place, x, i) for each, in any order. REQUIRES: k <= n.
+template <class Put>
+__device__ void top_of_row(SelectRoom& room, const float* row, int n, bool wide, int k, const Put& put) {
+  float largest = -INFINITY, least = INFINITY;
+  each_of_row(row, n, wide, [&](float x, int) {
+    largest = fmaxf(largest, x);
+    if (x > -INFINITY) least = fminf(least, x);
+  });
+  float floor = reached_by(room, k, largest);
+  float* floats = reinterpret_cast<float*>(room.sums);
+  largest = block_max(largest, floats);
+  least = -block_max(-least, floats);
+  if (floor > -INFINITY) least = floor;
+  // An infinite range has no equal bins: one for all, and their bits decide.
+  const Bins bins(largest < INFINITY ? largest : least, least);
+  const auto each = [&](const auto& f) {
+    each_of_row(row, n, wide, [&](float x, int i) {
+      if (!(x < floor)) f(value_key(x), static_cast<uint32_t>(i), Amount{1});
+    });
+  };
+  const auto coarse = [&](uint64_t key) { return key == 0 ? kSelectThreads - 1 : bins.of(key_value(key)); };
+  const Border border = find_border(room, static_cast<Amount>(k), 32, each, coarse);
+  __syncthreads();
+  if (threadIdx.x == 0) room.gathered = 0;
+  __syncthreads();
+  each_of_row(row, n, wide, [&](float x, int i) {
+    if (border.chooses(value_key(x), static_cast<uint32_t>(i))) put(atomicAdd(&room.gathered, 1u), x, i);
+  });
 }
 
 // Sorts n elements in place: before(i, j) says whether element i comes before j, swap(i, j) exchanges them. All

@@ -10,35 +10,13 @@ namespace {
 // lie.
 __global__ void top_k(View x, float* values, int64_t values_stride, int32_t* ids, int64_t ids_stride, int k,
                       bool wide) {
-  __shared__ float floats[32];
-  __shared__ uint32_t taken;
   SelectRoom& room = *shared_memory<SelectRoom>();
   let_next_begin();
   wait_for_inputs();
   const float* row = reinterpret_cast<const float*>(x.row(blockIdx.x));
   values += blockIdx.x * values_stride;
   ids += blockIdx.x * ids_stride;
-  float largest = -INFINITY, least = INFINITY;
-  each_of_row(row, x.cols, wide, [&](float v, int) {
-    if (!(fabsf(v) < INFINITY)) return;
-    largest = fmaxf(largest, v);
-    least = fminf(least, v);
-  });
-  largest = block_max(largest, floats);
-  least = -block_max(-least, floats);
-  const Bins bins(largest, least);
-  const auto each = [&](const auto& f) {
-    each_of_row(row, x.cols, wide, [&](float v, int i) { f(ordered_bits(v), static_cast<uint32_t>(i), Amount{1}); });
-  };
-  const auto coarse = [&](uint64_t key) {
-    return key == 0 ? kSelectThreads - 1 : bins.of(ordered_value(static_cast<uint32_t>(key)));
-  };
-  const Border border = find_border<32>(room, static_cast<Amount>(k), each, coarse);
-  if (threadIdx.x == 0) taken = 0;
-  __syncthreads();
-  each_of_row(row, x.cols, wide, [&](float v, int i) {
-    if (!border.chooses(ordered_bits(v), static_cast<uint32_t>(i))) return;
-    const uint32_t place = atomicAdd(&taken, 1u);
+  top_of_row(room, row, x.cols, wide, k, [&](uint32_t place, float v, int i) {
     values[place] = v;
     ids[place] = i;
   });
