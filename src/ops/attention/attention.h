@@ -29,6 +29,7 @@ struct Attention {
   float softcap = 0;
   Weight sinks;            // [heads] f32, or none
   int64_t parts_room = 0;  // floats of the shared memory for the results of splits; set by prepare()
+  int split_keys = 0;      // CUDA: length of splits at absolute positions; set by cuda::prepare(), 0: no such splits
 
   template <class F>
   void each(F&& f) {

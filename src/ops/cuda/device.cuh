@@ -94,6 +94,21 @@ __device__ inline uint4 load_stream(const void* p) {
   return v;
 }
 
+// What another block of this kernel may have written: past the first-level cache.
+__device__ inline float load_fresh(const float* p) {
+  float x;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(p) : "memory");
+  return x;
+}
+__device__ inline float4 load_fresh4(const float* p) {
+  float4 x;
+  asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "l"(p)
+               : "memory");
+  return x;
+}
+
 // --- Copies into shared memory ---
 
 __device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }

@@ -266,6 +266,8 @@ inline uint4 load_stream(const void* p) {
   std::memcpy(&v, p, sizeof(v));
   return v;
 }
+inline float load_fresh(const float* p) { return *p; }
+inline float4 load_fresh4(const float* p) { return *reinterpret_cast<const float4*>(p); }
 inline void copy_async(void* shared, const void* global, bool valid = true) {
   if (valid) {
     std::memcpy(shared, global, 16);

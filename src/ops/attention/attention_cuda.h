@@ -1,0 +1,65 @@
+// The kernels behind cuda::run(Attention), and what they are given. attention_cuda.cu chooses:
+//   split  a few packed rows of a seq, their keys shared by the warps of a block and by several blocks (decode, drafts)
+//   rows   many rows of a seq in tiles (prompts)
+//   any    any head size and type of the cache, f32 arithmetic
+#pragma once
+
+#include "ops/attention/attention.h"
+#include "ops/cuda/kernel.cuh"
+#include "ops/kv_write/kv_write_device.cuh"
+
+namespace ingot::cuda {
+
+struct AttentionArgs {
+  View q, out;
+  KvPlace kv;
+  const float* sinks = nullptr;  // [heads], or none
+  int kv_heads = 0;
+  int group = 0;  // heads of a KV head; packed row i of a seq is its row i / group, head i % group of the KV head's
+  int window = 0;
+  float scale = 1, scale_log2 = 1;  // of a score; and times log2(e)
+  float softcap = 0;
+
+  const int32_t* counts = nullptr;
+  const int32_t* q_start = nullptr;
+  const int32_t* kv_len = nullptr;
+  const int32_t* position = nullptr;
+  const int32_t* seq = nullptr;
+  const int32_t* page_table = nullptr;
+  int pages_per_seq = 0;
+  int seqs = 0;  // of the bucket
+
+  // Seqs with so many packed rows are this launch's.
+  int least_packed = 1, most_packed = 1 << 30;
+
+  // split: the keys of a block's packed rows are cut into at most `splits` pieces of equal length, a multiple of 64;
+  // or, where split_keys is not 0, at its absolute multiples, whatever else is in the batch.
+  int splits = 1;
+  int split_keys = 0;
+  bool fold = false;       // one block takes all splits of its rows, one after another
+  int tiles = 1;           // blocks for the packed rows of a seq
+  float* parts = nullptr;  // results of splits
+  uint32_t* tickets = nullptr;
+};
+
+// Whether a head size has fast kernels.
+constexpr bool fast_dim(int dim) { return dim == 64 || dim == 96 || dim == 128 || dim == 256; }
+// Packed rows of a block of the split kernels.
+constexpr int kNarrowRows = 16;
+constexpr int wide_rows(int dim) { return dim <= 128 ? 32 : 16; }
+// Keys of a step of a split block: 16 for each of its groups of warps.
+constexpr int kSplitStep = 64;
+// Floats of one split's results for `rows` packed rows.
+constexpr int64_t part_floats(int rows, int dim) { return static_cast<int64_t>(rows) * (dim + 2); }
+
+// Packed rows of a block of the rows kernel.
+constexpr int kRowsTile = 128;
+
+// `bulk`: by the copy engine (compute capability 9.0).
+void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
+void attend_split_f16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
+void attend_rows_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_rows_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_any(const Ctx& ctx, const AttentionArgs& args, int64_t rows);
+
+}  // namespace ingot::cuda
