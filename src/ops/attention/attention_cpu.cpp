@@ -77,6 +77,7 @@ struct OpenBlock {
   DType dtype;
   const std::byte* groups[kBlock / kKeyGroup];
   const std::byte* values[kBlock];
+  int64_t step = 0;  // from one value to the next; 0: they lie in several pages
 
   OpenBlock(const Work& w, int first, int begin, int end) {
     const KvLayer& kv = w.op.kv;
@@ -84,6 +85,8 @@ struct OpenBlock {
     const bool in_place = kv.dtype == DType::kF32 || w.unit.queries() <= w.kernel.direct_queries;
     const int64_t k_group = kv.k_bytes() * kKeyGroup, v_row = kv.v_bytes();
     dtype = in_place ? kv.dtype : DType::kF32;
+    const int64_t row = in_place ? v_row : kv.v_dim * static_cast<int64_t>(sizeof(float));
+    if (!in_place || (first + begin) / kv.page_rows == (first + end - 1) / kv.page_rows) step = row;
     for (int i = begin / kKeyGroup * kKeyGroup; i < end;) {
       const int position = first + i, place = position % kv.page_rows;
       const int stop = std::min(end, i + kv.page_rows - place);
@@ -100,8 +103,7 @@ struct OpenBlock {
       float* room = w.scratch.v + int64_t{from} * kv.v_dim;
       if (!in_place) w.kernel.open_values(kv.dtype, v, stop - from, kv.v_dim, room);
       const std::byte* rows = in_place ? v : reinterpret_cast<const std::byte*>(room);
-      const int64_t step = in_place ? v_row : kv.v_dim * static_cast<int64_t>(sizeof(float));
-      for (int j = from; j < stop; ++j, rows += step) values[j] = rows;
+      for (int j = from; j < stop; ++j, rows += row) values[j] = rows;
       i = stop;
     }
   }
@@ -132,7 +134,7 @@ void run_block(const Work& w, int first, const State& state) {
                   s.scores + from, kBlock);
   const SeenRanges seen{begin, end};
   w.kernel.weigh(s.scores, kBlock, nq, seen, from, to, w.op.scale, w.op.softcap, {state.max, state.sum, s.keep, s.add});
-  w.kernel.mix(block.dtype, s.scores, kBlock, nq, seen, block.values, kv.v_dim, s.keep, s.add, state.acc);
+  w.kernel.mix(block.dtype, s.scores, kBlock, nq, seen, block.values, block.step, kv.v_dim, s.keep, s.add, state.acc);
 }
 
 void run_split(const Work& w, int split, const State& state) {

@@ -50,9 +50,11 @@ struct AttentionKernels {
                 float scale, float softcap, const SoftmaxState& state);
 
   // acc[i] = keep[i] · acc[i] + add[i] · sum over the keys j that i sees of weights[i · stride + j] · values[j], in
-  // order; acc has rows of dim values, of which those of queries that see none stay as they are.
+  // order; acc has rows of dim values, of which those of queries that see none stay as they are. `step` is the bytes
+  // from each value to the next, or 0 where they do not lie at equal distances.
   void (*mix)(DType dtype, const float* weights, int64_t stride, int64_t nq, const SeenRanges& seen,
-              const std::byte* const* values, int64_t dim, const float* keep, const float* add, float* acc);
+              const std::byte* const* values, int64_t step, int64_t dim, const float* keep, const float* add,
+              float* acc);
 
   // Merges the maxima, sums and values of a part into the state and acc. Uses state.keep and state.add.
   void (*merge)(int64_t nq, const float* part_max, const float* part_sum, const float* part_acc, int64_t dim,
