@@ -11,15 +11,26 @@ inline constexpr int kSelectThreads = 512;
 inline constexpr int kGather = 2 * kSelectThreads;
 using Amount = unsigned long long;  // atomicAdd's type
 
-// Calls f(x, i) for the elements of a row of floats, each by one thread.
-template <class F>
+// Calls f(x, i) for the elements of a row of floats, each by one thread. Three loads are on their way while a fourth's
+// values are looked at: a block that has a row for itself waits for the memory otherwise. kCopies: of f's code, 4 where
+// it is short.
+template <int kCopies = 4, class F>
 __device__ inline void each_of_row(const float* row, int n, bool wide, const F& f) {
   const std::byte* bytes = reinterpret_cast<const std::byte*>(row);
-  for (int i = static_cast<int>(threadIdx.x); 4 * i < n; i += static_cast<int>(blockDim.x)) {
-    const Four v = get_four(bytes, i, n, DType::kF32, wide);
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      if (4 * i + k < n) f(v.v[k], 4 * i + k);
+  const int step = static_cast<int>(blockDim.x);
+  int i = static_cast<int>(threadIdx.x);
+  const auto read = [&](int at) { return 4 * at < n ? get_four(bytes, at, n, DType::kF32, wide) : Four{}; };
+  Four a = read(i), b = read(i + step), c = read(i + 2 * step);
+  for (; 4 * i < n; i += step) {
+    const Four d = read(i + 3 * step);
+#pragma unroll kCopies
+    for (int k = 0; k < 4; ++k) {
+      const float x = k == 0 ? a.v[0] : k == 1 ? a.v[1] : k == 2 ? a.v[2] : a.v[3];
+      if (4 * i + k < n) f(x, 4 * i + k);
+    }
+    a = b;
+    b = c;
+    c = d;
   }
 }
 
@@ -115,7 +126,7 @@ __device__ inline void rank_gathered(SelectRoom& room, Amount wanted) {
 }
 
 // The border of the fewest elements, by falling key and then by rising index, whose amounts reach `wanted`; all of them
-// where they do not. each(f) calls f(key, index, amount > 0) for every element, by some thread, the same in each call.
+// where they do not. each(f) calls f(key, index, amount) for every element, by some thread, the same in each call.
 // coarse(key): a bin that does not fall where the key falls; the better it spreads, the fewer walks: two where no bin
 // has more than kGather. REQUIRES: wanted > 0, bits of keys below `low` are zero, indices below 2^27.
 template <class Each, class Coarse>

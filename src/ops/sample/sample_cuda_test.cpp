@@ -48,7 +48,7 @@ void match(int64_t vocabulary, int rounds, int rows) {
 
 TEST(CudaSample, TinyVocabularies) {
   INGOT_NEEDS_DEVICE();
-  for (const int64_t n : {1, 2, 3, 8}) match(n, 4, 60);
+  for (const int64_t n : {1, 2, 3, 8}) match(n, 3, 40);
 }
 TEST(CudaSample, Vocabulary63) {
   INGOT_NEEDS_DEVICE();
@@ -120,6 +120,32 @@ TEST(CudaSample, EqualLogits) {
     }
   }
   expect_all_same(cases, "equal");
+}
+
+// Sets of few tokens and of most of a large vocabulary: listed, and not.
+TEST(CudaSample, SmallAndLargeSets) {
+  INGOT_NEEDS_DEVICE();
+  Random random(13);
+  std::vector<Case> cases;
+  for (int kind = 0; kind < 12; ++kind) {
+    Case c;
+    for (int v = 0; v < 20000; ++v) c.logits.push_back(2 * random.normal());
+    c.params.seed = random.bits();
+    SamplingParams& p = c.params;
+    if (kind < 4) p.top_p = std::initializer_list<float>{0.01f, 0.3f, 0.9f, 0.999f}.begin()[kind];
+    if (kind == 4) p.top_k = 3000;
+    if (kind == 5) p.top_k = 12000;
+    if (kind == 6) p.min_p = 1e-5f;
+    if (kind == 7) p.min_p = 0.5f;
+    if (kind == 8) p.typical_p = 0.9f;
+    if (kind == 9) p.xtc_probability = p.xtc_threshold = 1e-4f;
+    if (kind == 10) p.top_k = 40;
+    if (kind == 10) p.typical_p = p.top_p = 0.9f;
+    if (kind == 11) p.xtc_probability = 1;
+    if (kind % 3 == 0) p.logit_bias = {{1, -5.0f}, {19999, 3.0f}};
+    cases.push_back(c);
+  }
+  expect_all_same(cases, "sets", 0);
 }
 
 TEST(CudaSample, BadRowsGiveNoTokenAndHarmNoOther) {

@@ -7,14 +7,23 @@ namespace {
 // The mass of a token: exp(x) in units of 2^-43. Sums of up to 2^20 of them are exact, whatever their order.
 constexpr float kUnits = 0x1p43f;
 
+// Shared memory of a block: where the few tokens are listed that can be left, once it is known that there are few.
+constexpr int kListed = 8192;
+struct TruncateRoom {
+  SelectRoom select;
+  float logits[kListed];
+  int32_t ids[kListed];
+};
+
 // What is left of a row: every step cuts more off. Each thread has the same.
 struct Kept {
   const float* row;
   int n;
   bool wide;
   float max, temperature;
-  float floor = -INFINITY;  // nothing below it is left
-  Border likely{};          // of top-k and top-p
+  const int32_t* ids = nullptr;  // of the tokens where they are a list
+  float floor = -INFINITY;       // nothing below it is left
+  Border likely{};               // of top-k and top-p
   bool has_typical = false;
   double mean = 0;  // of x
   Border typical{};
@@ -26,8 +35,7 @@ struct Kept {
     return (static_cast<double>(logit) - static_cast<double>(max)) / static_cast<double>(temperature);
   }
   __device__ Amount mass_of(float logit) const {
-    const Amount mass = static_cast<Amount>(expf((logit - max) / temperature) * kUnits);
-    return mass > 0 ? mass : 1;
+    return static_cast<Amount>(expf((logit - max) / temperature) * kUnits);
   }
   // Nearer to the mean is larger.
   __device__ uint64_t typical_key(float logit) const {
@@ -47,8 +55,9 @@ struct Kept {
   }
   template <class F>
   __device__ void each(const F& f) const {
-    each_of_row(row, n, wide, [&](float logit, int i) {
-      if (keeps(logit, i)) f(logit, i);
+    each_of_row<1>(row, n, wide, [&](float logit, int i) {
+      const int id = ids == nullptr ? i : ids[i];
+      if (keeps(logit, id)) f(logit, id);
     });
   }
   __device__ Amount mass(SelectRoom& room) const {
@@ -83,13 +92,18 @@ __device__ float top_k_floor(SelectRoom& room, const Kept& kept, int k) {
   return reached_by(room, k, largest);
 }
 
+// The logit of x, or a little less.
+__device__ float floor_at(const Kept& kept, double x) {
+  const double away = static_cast<double>(kept.temperature) * x, max = kept.max;
+  return static_cast<float>(max + away - 1e-6 * (fabs(max) + fabs(away)));
+}
+
 // All tokens with less than this logit together have less than 1 - top_p of the mass: the others reach top_p without
 // them.
-__device__ float top_p_floor(const Kept& kept, float share, Amount total) {
-  const double weight = (1.0 - static_cast<double>(share)) * static_cast<double>(total) / kUnits / kept.n;
+__device__ float top_p_floor(const Kept& kept, float share, Amount total, int vocabulary) {
+  const double weight = (1.0 - static_cast<double>(share)) * static_cast<double>(total) / kUnits / vocabulary;
   if (!(weight > 0)) return -INFINITY;
-  const double away = static_cast<double>(kept.temperature) * log(weight), max = kept.max;
-  return static_cast<float>(max + away - 1e-6 * (fabs(max) + fabs(away)));
+  return floor_at(kept, log(weight));
 }
 
 // Sets the mean of x. Returns how far from it a token may be, within reason: at 32 there is no mass to speak of.
@@ -103,21 +117,63 @@ __device__ double find_mean(SelectRoom& room, Kept& kept, Amount total, float le
   return fmax(-kept.mean, kept.mean - fmax(kept.x_of(least), -32.0));
 }
 
-// `least`: the row's least finite logit.
-__device__ void apply_cut(SelectRoom& room, Kept& kept, Cut cut, const SampleArgs& a, float least) {
+// Before the first step: a logit below which no token will be left. With top-k only its own: what it leaves is what
+// top-p's share is of. -inf where nothing is known.
+__device__ float first_floor(SelectRoom& room, const Kept& kept, const SampleArgs& a) {
+  if (a.top_k > 0 && a.top_k < kept.n) return top_k_floor(room, kept, a.top_k);
+  if (a.typical_p < 1) return -INFINITY;
+  // The most likely is not cut off, so that the mass is at least 1.
+  float floor = -INFINITY;
+  if (a.top_p < 1) floor = top_p_floor(kept, a.top_p, static_cast<Amount>(kUnits), kept.n);
+  if (a.min_p > 0) floor = fmaxf(floor, floor_at(kept, fmin(log(static_cast<double>(a.min_p)), 0.0)));
+  return floor;
+}
+
+// Lists the tokens that reach the first floor, where they are few enough. Returns the mass of the whole row where top-p
+// comes first, or 0.
+__device__ Amount list_kept(TruncateRoom& room, Kept& kept, const SampleArgs& a) {
+  constexpr int kMost = 4 * kListed / kSelectThreads;  // of one thread: more are no few, and counting them takes time
+  SelectRoom& select = room.select;
+  const bool has_mass = (a.top_k <= 0 || a.top_k >= kept.n) && a.typical_p >= 1 && a.top_p < 1;
+  const float floor = first_floor(select, kept, a);
+  if (floor == -INFINITY) return 0;
+  __syncthreads();
+  if (threadIdx.x == 0) select.gathered = 0;
+  __syncthreads();
+  uint64_t sum = 0;
+  int mine = 0;
+  kept.each([&](float logit, int i) {
+    if (has_mass) sum += kept.mass_of(logit);
+    if (logit < floor || mine > kMost) return;
+    const uint32_t place = atomicAdd(&select.gathered, ++mine > kMost ? kListed + 1u : 1u);
+    if (place >= kListed) return;
+    room.logits[place] = logit;
+    room.ids[place] = i;
+  });
+  sum = block_sum_u64(sum, select.sums);
+  const uint32_t listed = select.gathered;
+  kept.floor = floor;
+  if (listed <= kListed) {
+    kept.row = room.logits;
+    kept.ids = room.ids;
+    kept.n = static_cast<int>(listed);
+    kept.wide = true;
+  } else if (has_mass) {
+    kept.floor = fmaxf(floor, top_p_floor(kept, a.top_p, sum, kept.n));
+  }
+  return sum;
+}
+
+// `least`: the row's least finite logit. `mass`: of what is left, 0 where it is not known.
+__device__ void apply_cut(SelectRoom& room, Kept& kept, Cut cut, const SampleArgs& a, float least, Amount mass) {
   Amount wanted = static_cast<Amount>(a.top_k);
   float first = kept.max;
-  if (cut == Cut::kTopK) {
-    kept.floor = top_k_floor(room, kept, a.top_k);
-  } else {
-    const Amount total = kept.mass(room);
-    if (cut == Cut::kTopP) {
-      kept.floor = fmaxf(kept.floor, top_p_floor(kept, a.top_p, total));
-      wanted = part_of(a.top_p, total);
-    } else {
+  if (cut != Cut::kTopK) {
+    const Amount total = mass > 0 ? mass : kept.mass(room);
+    wanted = part_of(cut == Cut::kTopP ? a.top_p : a.typical_p, total);
+    if (cut == Cut::kTypical) {
       first = 0;
       least = static_cast<float>(-find_mean(room, kept, total, fmaxf(least, kept.floor)));
-      wanted = part_of(a.typical_p, total);
     }
   }
   const bool typical = cut == Cut::kTypical;
@@ -159,7 +215,8 @@ __device__ void cut_top_choices(SelectRoom& room, Kept& kept, const SampleArgs& 
 __global__ void __launch_bounds__(kSelectThreads, 1) truncate(SampleMemory m) {
   __shared__ double scores[32];
   __shared__ int32_t ids[32];
-  SelectRoom& room = *shared_memory<SelectRoom>();
+  TruncateRoom& all = *shared_memory<TruncateRoom>();
+  SelectRoom& room = all.select;
   let_next_begin();
   wait_for_inputs();
   const int64_t r = blockIdx.x;
@@ -168,12 +225,13 @@ __global__ void __launch_bounds__(kSelectThreads, 1) truncate(SampleMemory m) {
   if (a.path != SampleArgs::Path::kTruncate || scanned.unusable != 0) return;
   Kept kept{m.row(r), m.vocabulary, m.row_wide(r), key_value(scanned.best), a.temperature};
   const float least = scanned.least;
+  const Amount mass = list_kept(all, kept, a);
   for (int step = 0; step < 3; ++step) {
     const Cut cut = static_cast<Cut>(step);
     const bool asked = cut == Cut::kTopK      ? a.top_k > 0 && a.top_k < m.vocabulary
                        : cut == Cut::kTypical ? a.typical_p < 1
                                               : a.top_p < 1;
-    if (asked) apply_cut(room, kept, cut, a, least);
+    if (asked) apply_cut(room, kept, cut, a, least, cut == Cut::kTopP && a.typical_p >= 1 ? mass : 0);
   }
   if (a.min_p > 0) {
     kept.first_x = kept.x_of(key_value(kept.top(room)));
@@ -217,7 +275,7 @@ __global__ void __launch_bounds__(kSelectThreads, 1) tops(SampleMemory m) {
 }  // namespace
 
 void launch_truncate(const Ctx& ctx, const SampleMemory& m, int64_t rows) {
-  launch(ctx, truncate, {dim3(static_cast<unsigned>(rows)), dim3(kSelectThreads), sizeof(SelectRoom)}, m);
+  launch(ctx, truncate, {dim3(static_cast<unsigned>(rows)), dim3(kSelectThreads), sizeof(TruncateRoom)}, m);
 }
 
 void launch_tops(const Ctx& ctx, const SampleMemory& m, int64_t rows) {
