@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "files/manifest.h"
+#include "weights/model_files.h"
 
 namespace ingot {
 
@@ -18,23 +19,38 @@ ModelOptions model_options(const CommonOptions& common, const EngineSetup& setup
   return options;
 }
 
+namespace {
+
+// What loading needed and running does not: weights that were put in another order before they were packed, and the
+// pages of the files. 16 MB of the default model.
+void give_back(OpenEngine& open) {
+  open.engine->call([&](LocalEngine& local) {
+    open.model->weights->release([&](const std::byte* data) { return local.runner().replaced(data); });
+  });
+  if (open.model->files) open.model->files->give_back_pages();
+}
+
+}  // namespace
+
 OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSetup& setup) {
   if (common.device != "cpu") throw Error("[device] '{}' is not available; this build has: cpu", common.device);
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
-  const bool choose = setup.kv_bytes == 0 && setup.choose_kv_bytes;
-  const int64_t kv_bytes = choose ? setup.choose_kv_bytes(*open.model) : setup.kv_bytes;
+  const bool choose = setup.kv_bytes == 0 && setup.choose_kv;
+  const KvMemory kv = choose ? setup.choose_kv(*open.model) : KvMemory{.bytes = setup.kv_bytes};
   open.engine = std::make_unique<Engine>(*open.model,
                                          EngineOptions{.threads = common.threads ? common.threads : available_cores(),
                                                        .max_seqs = setup.seqs,
                                                        .step_rows = setup.step_rows,
                                                        .chunk_rows = setup.chunk_rows,
                                                        .page_rows = setup.page_rows,
-                                                       .kv_bytes = kv_bytes,
+                                                       .kv_bytes = kv.bytes,
+                                                       .kv_eager_bytes = kv.eager_bytes,
                                                        .gap_ms = setup.gap_ms,
                                                        .max_waiting = setup.max_waiting,
                                                        .kernels = common.ref ? Kernels::kRef : Kernels::kFast,
                                                        .on_step = setup.on_step});
+  give_back(open);
   return open;
 }
 

@@ -12,6 +12,11 @@
 
 namespace ingot {
 
+struct KvMemory {
+  int64_t bytes = 0;
+  int64_t eager_bytes = 0;  // as EngineOptions::kv_eager_bytes
+};
+
 struct EngineSetup {
   int context = 0;  // 0: what the model was made for
   int seqs = 1;
@@ -26,8 +31,8 @@ struct EngineSetup {
   bool keep_last = false;    // of the last one alone: requests may ask for it (Request::on_hidden)
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};
-  // Bytes of the KV cache for the model that was loaded; asked where kv_bytes is 0.
-  std::function<int64_t(const Model&)> choose_kv_bytes = {};
+  // The KV cache for the model that was loaded; asked where kv_bytes is 0.
+  std::function<KvMemory(const Model&)> choose_kv = {};
 };
 
 struct OpenEngine {

@@ -16,7 +16,12 @@ namespace ingot {
 
 namespace {
 
-constexpr int kPageRows = 64;
+// 16 users of 130 tokens and 64 of an answer hold 224 rows each, with pages of 64 rows 256: 12 MB of the default model.
+constexpr int kPageRows = 32;
+// What was read before is kept for whoever comes with the same beginning, but it shall not make a small model large:
+// beyond three quarters of the weights (and 32 MiB) it gives way to what is read now. --kv-memory fills all it is
+// given.
+constexpr int64_t kLeastEager = int64_t{32} << 20;
 constexpr int64_t kRowsOfSeq = 512;  // what one request of a conversation needs, more or less
 
 int64_t available_memory() {
@@ -31,13 +36,13 @@ int64_t available_memory() {
 
 // The memory that a request may need as a whole, or refuses to start: a server that accepts a context and then has no
 // room for it would fail at the worst time.
-int64_t choose_kv_bytes(const Model& model, const ServeModelOptions& options) {
+KvMemory choose_kv(const Model& model, const ServeModelOptions& options) {
   int64_t page = 0;
   for (const KvGroupSpec& group : model.graph.kv_groups) page += kv_page_bytes(group, kPageRows);
   const int64_t context_pages = (model.context + kPageRows - 1) / kPageRows;
   if (options.kv_bytes > 0) {
     const auto given = static_cast<int64_t>(options.kv_bytes);
-    if (given / std::max<int64_t>(page, 1) >= context_pages) return given;
+    if (given / std::max<int64_t>(page, 1) >= context_pages) return {.bytes = given};
     throw Error("[kv] {} bytes hold {} tokens, and the context is {}: give --ctx, or more", given,
                 given / std::max<int64_t>(page, 1) * kPageRows, model.context);
   }
@@ -47,7 +52,8 @@ int64_t choose_kv_bytes(const Model& model, const ServeModelOptions& options) {
     throw Error("[kv] a context of {} tokens needs {} MiB of KV cache, and {} MiB are free: give --ctx or --kv q8_0",
                 model.context, pages * page >> 20, available >> 20);
   }
-  return pages * page;
+  const int64_t weights = model.weights->taken_bytes();
+  return {.bytes = pages * page, .eager_bytes = std::max(kLeastEager, weights / 4 * 3)};
 }
 
 EngineSetup engine_setup(const ServeModelOptions& options, std::function<void(const StepFacts&)> on_step) {
@@ -56,7 +62,7 @@ EngineSetup engine_setup(const ServeModelOptions& options, std::function<void(co
   setup.max_waiting = options.max_queue;
   setup.keep_last = true;
   setup.on_step = std::move(on_step);
-  setup.choose_kv_bytes = [&options](const Model& model) { return choose_kv_bytes(model, options); };
+  setup.choose_kv = [&options](const Model& model) { return choose_kv(model, options); };
   return setup;
 }
 

@@ -18,6 +18,7 @@
 #include "cli/sampling_options.h"
 #include "cli/strings.h"
 #include "files/directory.h"
+#include "tensor/memory.h"
 #include "weights/model_files.h"
 
 namespace ingot {
@@ -150,6 +151,7 @@ Session::Session(const SessionOptions& options, EngineSetup setup) {
   add_config_end_tokens(model().files->generation_config, model().hp.vocab, end_tokens_);
   std::ranges::sort(end_tokens_);
   end_tokens_.erase(std::ranges::unique(end_tokens_).begin(), end_tokens_.end());
+  trim_heap();
   load_seconds_ = seconds_since(start);
 }
 

@@ -181,7 +181,13 @@ void Engine::loop() {
 void Engine::run_step() {
   const int64_t before = local_.core().n_steps();
   const std::span<Event> events = local_.step();
-  if (options_.on_step && local_.core().n_steps() != before) options_.on_step(local_.core().last_step());
+  if (options_.on_step && local_.core().n_steps() != before) {
+    try {
+      options_.on_step(local_.core().last_step());
+    } catch (...) {
+      // A count is missing: no request ends for that.
+    }
+  }
   deliver();  // of the step before, where there was nothing to launch
   try {
     undelivered_.reserve(events.size());

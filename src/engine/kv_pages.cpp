@@ -12,6 +12,7 @@ KvPages::KvPages(const std::vector<PageGroup>& groups, int page_rows) : page_row
   for (const PageGroup& group : groups) {
     Pool& p = pools_.emplace_back();
     p.window = group.window;
+    p.eager = group.eager > 0 ? group.eager : group.pages;
     p.pages.resize(static_cast<size_t>(group.pages));
     p.free.reserve(p.pages.size());  // giving back never allocates
     // Low pages are given first: memory that was touched once is touched again.
@@ -53,9 +54,12 @@ void KvPages::uncache(Pool& p, PageId page) {
 PageId KvPages::take(int group) {
   Pool& p = pool(group);
   PageId page = p.oldest;
-  if (!p.free.empty()) {
+  // Freed pages lie behind those that were never taken, so the last tells whether memory that is there is left.
+  const bool spare = !p.free.empty() && (p.free.back() < p.unused || p.unused < p.eager || p.oldest == kNoPage);
+  if (spare) {
     page = p.free.back();
     p.free.pop_back();
+    p.unused = std::max(p.unused, page + 1);
   } else {
     CHECK(page != kNoPage, "group {} has no page left", group);
     uncache(p, page);

@@ -15,6 +15,10 @@ inline constexpr PageId kNoPage = -1;
 struct PageGroup {
   int pages = 0;
   int window = 0;  // rows see the last `window` positions; 0: all
+  // Once so many pages have been in use, one that nobody holds gives up its content before a page that was never used
+  // is taken, whose memory is not there yet: the cache grows further only by what seqs hold at once. 0: all may be
+  // used.
+  int eager = 0;
 };
 
 // The pages that one seq holds: for each KV group, page i has the positions [i · page_rows, (i + 1) · page_rows);
@@ -68,6 +72,8 @@ class KvPages {
   int free_pages(int group) const { return static_cast<int>(pool(group).free.size()); }
   int cached_pages(int group) const { return pool(group).n_cached; }
   int total_pages(int group) const { return static_cast<int>(pool(group).pages.size()); }
+  // Pages that have been in use: the others have cost no memory yet.
+  int touched_pages(int group) const { return pool(group).unused; }
   int page_rows() const { return page_rows_; }
   int n_groups() const { return static_cast<int>(pools_.size()); }
   int window(int group) const { return pool(group).window; }
@@ -92,8 +98,10 @@ class KvPages {
   };
   struct Pool {
     int window = 0;
+    int eager = 0;
+    PageId unused = 0;  // this page and those behind it were never taken
     std::vector<Page> pages;
-    std::vector<PageId> free;                   // the next to give at the back
+    std::vector<PageId> free;                   // the next to give at the back; those never taken at the front
     PageId oldest = kNoPage, newest = kNoPage;  // cached pages by the time when they were last held
     int n_cached = 0;
   };

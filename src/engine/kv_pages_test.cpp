@@ -95,9 +95,32 @@ TEST(KvPages, TheLongestUnusedContentGoesFirst) {
   EXPECT_FALSE(pages.grow(next, 2, 3, copies));
 }
 
+TEST(KvPages, OldContentGivesWayBeforeMemoryThatWasNeverUsed) {
+  KvPages pages({{.pages = 8, .eager = 3}}, 1);
+  std::vector<int32_t> lost;
+  pages.on_evict = [&](int, PageId, int32_t address) { lost.push_back(address); };
+  std::vector<PageCopy> copies;
+  SeqPages old, other, held, most;
+  ASSERT_TRUE(pages.grow(old, 0, 2, copies));
+  for (int i = 0; i < 2; ++i) pages.set_address(0, old.groups[0][static_cast<size_t>(i)], 10 + i);
+  pages.release(old);
+  ASSERT_TRUE(pages.grow(other, 0, 1, copies));  // the third page: still within what may be used at will
+  EXPECT_EQ(pages.touched_pages(0), 3);
+  EXPECT_TRUE(lost.empty());
+  ASSERT_TRUE(pages.grow(held, 0, 1, copies));
+  EXPECT_EQ(lost, (std::vector<int32_t>{11}));  // the end of a text goes before its beginning
+  pages.release(held);                          // without content: what is free and was used comes first
+  ASSERT_TRUE(pages.grow(held, 0, 2, copies));
+  EXPECT_EQ(lost, (std::vector<int32_t>{11, 10}));
+  EXPECT_EQ(pages.touched_pages(0), 3);
+  ASSERT_TRUE(pages.grow(most, 0, 5, copies));  // what seqs hold at once may take all there is
+  EXPECT_EQ(pages.touched_pages(0), 8);
+  EXPECT_FALSE(pages.grow(most, 5, 6, copies));
+}
+
 // A plain model beside the real one: which pages have an address, and what each seq lists.
 struct Plain {
-  KvPages pages{{{.pages = 40}, {.pages = 25, .window = 7}}, 4};
+  KvPages pages{{{.pages = 40, .eager = 12}, {.pages = 25, .window = 7}}, 4};
   std::map<std::pair<int, PageId>, int32_t> addresses;  // of pages with content
   std::vector<SeqPages> seqs{8};
   std::vector<int> rows = std::vector<int>(8, 0);

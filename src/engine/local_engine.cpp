@@ -22,12 +22,18 @@ StepLimits step_limits(const Model& model, const EngineOptions& options) {
           .page_rows = options.page_rows};
 }
 
+// In all groups.
+int64_t bytes_of_page(const Model& model, int page_rows) {
+  int64_t bytes = 0;
+  for (const KvGroupSpec& group : model.graph.kv_groups) bytes += kv_page_bytes(group, page_rows);
+  return bytes;
+}
+
 std::vector<int> page_counts(const Model& model, const EngineOptions& options) {
   const int per_seq = step_limits(model, options).pages_per_seq();
   int pages = options.pages ? options.pages : per_seq * options.max_seqs;
   if (!options.pages && options.kv_bytes > 0) {
-    int64_t one = 0;
-    for (const KvGroupSpec& group : model.graph.kv_groups) one += kv_page_bytes(group, options.page_rows);
+    const int64_t one = bytes_of_page(model, options.page_rows);
     // More than max_seqs contexts need is of use too: the prefix cache keeps what was read. A slot is an int32.
     const int64_t most = std::numeric_limits<int32_t>::max() / options.page_rows;
     pages = static_cast<int>(std::min(most, options.kv_bytes / std::max<int64_t>(one, 1)));
@@ -49,7 +55,9 @@ CoreOptions core_options(const Model& model, const EngineOptions& options) {
   const std::vector<int> pages = page_counts(model, options);
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];
-    core.groups.push_back({.pages = pages[g], .window = group.window});
+    const int64_t eager = options.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, options.page_rows), 1);
+    core.groups.push_back(
+        {.pages = pages[g], .window = group.window, .eager = static_cast<int>(std::min<int64_t>(eager, pages[g]))});
     core.kv_format = dtype_name(group.dtype);
   }
   std::random_device random;

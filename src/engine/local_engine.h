@@ -15,14 +15,15 @@ struct EngineOptions {
   int step_rows = 256;  // budget of rows for a step
   int chunk_rows = 0;   // rows of one prompt in a step; 0: the whole budget
   int page_rows = 64;
-  int pages = 0;         // of each KV group; 0: as kv_bytes says
-  int64_t kv_bytes = 0;  // memory of the KV cache; 0: enough for max_seqs whole contexts
-  double gap_ms = 0;     // target between two tokens of a seq while prompts of others are read; 0: none
+  int pages = 0;               // of each KV group; 0: as kv_bytes says
+  int64_t kv_bytes = 0;        // memory of the KV cache; 0: enough for max_seqs whole contexts
+  int64_t kv_eager_bytes = 0;  // of it, what old content may fill before it gives way (PageGroup::eager); 0: all
+  double gap_ms = 0;           // target between two tokens of a seq while prompts of others are read; 0: none
   int max_waiting = 1 << 20;
   int max_draft = 0;
   bool prefix_cache = true;
   Kernels kernels = Kernels::kFast;
-  // Of Engine: called after each step by its thread; must not wait, nor throw.
+  // Of Engine: called after each step by its thread; must not wait. What it throws is lost.
   std::function<void(const StepFacts&)> on_step = {};
 };
 

@@ -41,12 +41,16 @@ class Runner {
   const RunOptions& options() const { return options_; }
   Ctx ctx(const Batch& batch);
 
+  // Whether nobody reads the weight that begins there any more: a packed copy has taken its place.
+  bool replaced(const std::byte* data) const;
+
   // Seconds that each node took since the last reset; empty unless profiling.
   void profile(bool on);
   const std::vector<double>& node_seconds() const { return node_seconds_; }
 
  private:
   void run(size_t begin, size_t end, const Batch& batch);
+  void give_back_tables(int rows);
 
   Graph& graph_;
   const RunOptions options_;
@@ -56,6 +60,8 @@ class Runner {
   Memory shared_;
   PackedStore packed_;
   int64_t scratch_bytes_ = 0;
+  std::vector<Weight> tables_;  // of embeddings
+  int table_rows_ = 0;          // read since their pages were given back
   std::vector<double> node_seconds_;
 };
 

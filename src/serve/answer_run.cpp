@@ -32,14 +32,13 @@ ApiError engine_error(FinishReason reason) {
 }  // namespace
 
 AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation, std::unique_ptr<AnswerWriter> writer,
-                     std::shared_ptr<Responder> responder, Clock::time_point arrival)
+                     std::shared_ptr<Responder> responder)
     : context_(context),
       head_(std::move(head)),
       generation_(std::move(generation)),
       writer_(std::move(writer)),
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
-      arrival_(arrival),
       strand_(context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
@@ -98,6 +97,7 @@ void AnswerRun::make_choices() {
                           .parser = {},
                           .echo = echo,
                           .prompt = {},
+                          .early = {},
                           .scores = {},
                           .answer = {},
                           .last_token = {}});
@@ -157,14 +157,30 @@ void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_pt
   parts_[part].id = submitted.id;
 }
 
+// The prompt's scores are whole, and nobody writes them any more, once its first choice has begun. The others may find
+// the prompt in the cache and come first: they wait for that.
 void AnswerRun::handle(size_t part, const Event& event) {
   const int index = parts_[part].first + event.choice;
+  const auto first = static_cast<size_t>(index - index % generation_.choices);
   Choice& choice = choices_.at(static_cast<size_t>(index));
+  if (choice.prompt && static_cast<size_t>(index) != first && !choices_[first].begun) {
+    choice.early.push_back(event);
+    return;
+  }
+  const bool opens = choice.prompt && !choice.begun && static_cast<size_t>(index) == first;
+  handle_choice(index, event);
+  for (size_t c = first + 1; opens && c < first + static_cast<size_t>(generation_.choices); ++c) {
+    for (const Event& held : std::exchange(choices_[c].early, {})) handle_choice(static_cast<int>(c), held);
+  }
+  if (open_ == 0) finish();
+}
+
+void AnswerRun::handle_choice(int index, const Event& event) {
+  const Choice& choice = choices_[static_cast<size_t>(index)];
   if (done_ || choice.ended) return;  // by a stop string: its cancelling says so too
   measure(index, event);
   if (event.sample.token >= 0) take_token(index, event.sample);
   if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event.finish);
-  if (open_ == 0) finish();
 }
 
 void AnswerRun::measure(int index, const Event& event) {
@@ -180,7 +196,7 @@ void AnswerRun::measure(int index, const Event& event) {
   if (event.sample.token < 0) return;
   ++usage_.completion;
   metrics.generated_tokens.add();
-  if (!std::exchange(measured_, true)) metrics.first_token_seconds.observe(seconds(now - arrival_));
+  if (!std::exchange(measured_, true)) metrics.first_token_seconds.observe(seconds(now - head_.received));
   if (choice.last_token != Clock::time_point()) metrics.gap_seconds.observe(seconds(now - choice.last_token));
   choice.last_token = now;
 }

@@ -20,7 +20,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   using Clock = std::chrono::steady_clock;
 
   AnswerRun(ServeContext& context, HttpHead head, Generation generation, std::unique_ptr<AnswerWriter> writer,
-            std::shared_ptr<Responder> responder, Clock::time_point arrival);
+            std::shared_ptr<Responder> responder);
   ~AnswerRun();
   AnswerRun(const AnswerRun&) = delete;
   AnswerRun& operator=(const AnswerRun&) = delete;
@@ -34,6 +34,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     std::optional<AnswerParser> parser;  // of conversations
     std::string echo;                    // to be sent before the text
     std::shared_ptr<PromptLogprobs> prompt;
+    std::vector<Event> early;         // that came before the prompt's scores
     std::vector<ScoredToken> scores;  // that wait for text
     ChoiceAnswer answer;              // where the answer is not streamed
     bool begun = false, ended = false;
@@ -52,6 +53,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void submit_all();
   void submit(size_t prompt, int first, int count, const std::shared_ptr<PromptLogprobs>& logprobs);
   void handle(size_t part, const Event& event);
+  void handle_choice(int index, const Event& event);
   void measure(int index, const Event& event);
   void take_token(int index, const SampleResult& sample);
   void take_end(int index, FinishReason reason);
@@ -70,7 +72,6 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   const std::unique_ptr<AnswerWriter> writer_;
   const std::shared_ptr<Responder> responder_;
   const ApiStyle style_;
-  const Clock::time_point arrival_;
   Strand strand_;
   std::vector<Choice> choices_;
   std::vector<Part> parts_;

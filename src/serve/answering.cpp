@@ -1,12 +1,9 @@
 #include "serve/answering.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include "serve/answer_run.h"
 #include "serve/fields.h"
 #include "serve/generation.h"
+#include "tensor/memory.h"
 
 namespace ingot {
 namespace {
@@ -16,16 +13,14 @@ class TrimAfter {
  public:
   explicit TrimAfter(size_t bytes) : large_(bytes > kLarge) {}
   ~TrimAfter() {
-#ifdef __GLIBC__
-    if (large_) malloc_trim(0);
-#endif
+    if (large_) trim_heap();
   }
   TrimAfter(const TrimAfter&) = delete;
   TrimAfter& operator=(const TrimAfter&) = delete;
 
  private:
   static constexpr size_t kLarge = 512 << 10;
-  [[maybe_unused]] const bool large_;
+  const bool large_;
 };
 
 using Reader = Generation (*)(const JsonObject&, const ServedModel&);
@@ -33,7 +28,6 @@ using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNam
 
 void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
             Reader read, MakeWriter make_writer) {
-  const AnswerRun::Clock::time_point arrival = AnswerRun::Clock::now();
   const TrimAfter trim(request.body.size());
   Generation generation = [&] {
     const Json body = read_body(request.body, table);
@@ -42,7 +36,7 @@ void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responde
   }();
   auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
   std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
-                              std::move(responder), arrival)
+                              std::move(responder))
       ->start();
 }
 

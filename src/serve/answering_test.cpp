@@ -188,6 +188,41 @@ TEST(Answering, EchoWithLogprobs) {
   server.expect_idle();
 }
 
+// Only the first choice computes the prompt's rows again, in many steps here; the others find them in the cache and
+// begin long before. All tell the same scores, and all of them.
+TEST(Answering, ScoresOfAPromptAreWholeForEveryChoice) {
+  ToyServer server({.threads = 1, .max_seqs = 4, .step_rows = 16, .chunk_rows = 2, .page_rows = 16});
+  const std::string prompt = "\"" + std::string(100, 'q') + "\"";
+  server.ok(kText, complete(R"(,"max_tokens":1)", prompt));
+  const JsonObject alone = server.ok(kText, complete(R"(,"echo":true,"logprobs":1,"max_tokens":0)", prompt));
+  const JsonArray expected = choice(alone).at("logprobs").at("token_logprobs").as_array();
+  ASSERT_EQ(expected.size(), 100u);
+  for (int round = 0; round < 3; ++round) {
+    const JsonObject answer = server.ok(kText, complete(R"(,"echo":true,"logprobs":1,"max_tokens":3,"n":4)", prompt));
+    for (size_t i = 0; i < 4; ++i) {
+      const JsonArray& scores = choice(answer, i).at("logprobs").at("token_logprobs").as_array();
+      ASSERT_GE(scores.size(), 100u);
+      for (size_t t = 0; t < 100; ++t) ASSERT_EQ(scores[t], expected[t]) << "choice " << i << ", token " << t;
+    }
+  }
+  server.expect_idle();
+}
+
+// A request that waited for a worker has waited: its time counts from when its last byte had come.
+TEST(Answering, TheFirstTokenIsTimedFromTheRequestsLastByte) {
+  ToyServer server;
+  HttpRequest request;
+  request.head.path = kText;
+  request.head.received -= std::chrono::hours(1);
+  request.body = complete(R"(,"max_tokens":2)");
+  auto responder = std::make_shared<TestResponder>();
+  handle_completions(server.context, std::move(request), responder);
+  EXPECT_EQ(responder->wait().status, 200);
+  EXPECT_EQ(server.metrics.first_token_seconds.count(), 1);
+  EXPECT_GE(server.metrics.first_token_seconds.sum(), 3600);
+  server.expect_idle();
+}
+
 // The score of a token is the same whether it was made or was in the prompt.
 TEST(Answering, LogprobsOfThePromptAreThoseOfTheAnswer) {
   ToyServer server;

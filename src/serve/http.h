@@ -4,6 +4,7 @@
 // A handler that has work to do hands it to other threads and keeps the Responder, which any thread may use.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ struct HttpHead {
   HttpHeaders headers;
   std::string id;      // made by the server, unique in this process: "req-…"
   std::string tenant;  // the name of its key, set before a handler sees it; empty where the server has no keys
+  std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();  // its last byte
 
   // The first header of this name (lower case), or empty.
   std::string_view header(std::string_view name) const;
@@ -87,14 +89,21 @@ struct HttpOptions {
   HttpLimits limits;
 };
 
+// What the HTTP layer itself refuses: 400, 408, 413, 414, 415, 417, 431, 503; 500 for a handler that threw.
+struct HttpRefusal {
+  int status = 0;
+  std::string_view why;   // one sentence
+  std::string_view path;  // as far as it is known; empty where it is not
+  std::string_view id;    // as HttpHead's
+};
+
 struct HttpCallbacks {
   // Before the body is read: an answer that ends the matter (wrong route, no key, foreign Host), or nothing.
   std::function<std::optional<HttpResponse>(const HttpHead&)> check;
   // The whole request. Exactly one answer must be given through the Responder.
   std::function<void(HttpRequest, std::shared_ptr<Responder>)> handle;
-  // What the HTTP layer itself refuses (400, 408, 413, 414, 415, 417, 431, 503; 500 for a handler that threw): the body
-  // of the answer.
-  std::function<HttpResponse(int status, std::string_view why)> refusal;
+  // The answer's body and headers. The io thread calls it, as it does the others.
+  std::function<HttpResponse(const HttpRefusal&)> refusal;
 };
 
 struct HttpCounters {

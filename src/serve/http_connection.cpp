@@ -17,15 +17,17 @@ constexpr double kProbeSeconds = 0.05;
 
 }  // namespace
 
-HttpResponse HttpCore::refusal(int status, std::string_view why) const {
+HttpResponse HttpCore::refusal(const HttpRefusal& refused) const {
   try {
-    if (callbacks.refusal) return callbacks.refusal(status, why);
+    if (callbacks.refusal) return callbacks.refusal(refused);
   } catch (...) {  // the plain one will do
   }
   HttpResponse response;
-  response.status = status;
+  response.status = refused.status;
   return response;
 }
+
+std::string HttpCore::next_id() { return fmt::format("{}{:x}", id_prefix, ++last_id); }
 
 HttpConnection::HttpConnection(HttpCore& core, boost::asio::io_context& io, std::unique_ptr<HttpStream> stream)
     : core_(core), stream_(std::move(stream)), reader_(core.limits), timer_(io) {
@@ -50,7 +52,7 @@ void HttpConnection::start() {
 void HttpConnection::turn_away() {
   turned_away_ = true;
   ++core_.turned_away;
-  answer(core_.refusal(503, "too many connections"));
+  answer(refusal(503, "too many connections"));
 }
 
 void HttpConnection::drain() {
@@ -148,9 +150,9 @@ void HttpConnection::read_head() {
 
 void HttpConnection::begin_request() {
   ++core_.counters.requests;
-  id_ = fmt::format("{}{:x}", core_.id_prefix, ++core_.last_id);
   HttpHead& head = reader_.head();
-  head.id = id_;
+  head.id = id_ = core_.next_id();
+  path_ = head.path;
   head_only_ = head.method == "HEAD";
   minor_ = reader_.minor();
   keep_alive_ = reader_.keep_alive();
@@ -158,7 +160,7 @@ void HttpConnection::begin_request() {
   try {
     if (core_.callbacks.check) early = core_.callbacks.check(head);
   } catch (...) {
-    early = core_.refusal(500, "internal error");
+    early = refusal(500, "internal error");
   }
   if (early) {
     // A small body is read over, so that the connection can go on: under overload a new one for each refusal would
@@ -196,10 +198,11 @@ void HttpConnection::hand_over() {
   count_body(0);
   std::shared_ptr<Responder> responder = make_responder(open_exchange());
   HttpRequest request{std::move(reader_.head()), reader_.take_body()};
+  request.head.received = Clock::now();
   try {
     core_.callbacks.handle(std::move(request), responder);
   } catch (...) {
-    responder->send(core_.refusal(500, "internal error"));
+    responder->send(refusal(500, "internal error"));
     responder->abort();  // where an answer had begun
   }
 }
@@ -207,9 +210,14 @@ void HttpConnection::hand_over() {
 void HttpConnection::refuse(int status, std::string_view why) {
   ++core_.counters.bad_requests;
   count_body(0);
-  HttpResponse response = core_.refusal(status, why);
+  HttpResponse response = refusal(status, why);
   response.close = true;
   answer(std::move(response));
+}
+
+HttpResponse HttpConnection::refusal(int status, std::string_view why) {
+  if (id_.empty()) id_ = core_.next_id();  // its head was not read, or not to its end
+  return core_.refusal({.status = status, .why = why, .path = path_.empty() ? reader_.path() : path_, .id = id_});
 }
 
 void HttpConnection::set_deadline(double seconds) {

@@ -38,7 +38,8 @@ struct HttpCore {
   } counters;
 
   // As the callback, and what is sent where that fails.
-  HttpResponse refusal(int status, std::string_view why) const;
+  HttpResponse refusal(const HttpRefusal& refused) const;
+  std::string next_id();
 };
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -81,6 +82,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void hand_over();
   void count_body(size_t bytes);
   void refuse(int status, std::string_view why);
+  HttpResponse refusal(int status, std::string_view why);
   void watch_for_reset();
 
   // Answering: http_connection_write.cpp.
@@ -120,7 +122,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // The request that is answered.
   std::shared_ptr<HttpExchange> exchange_;
-  std::string id_;
+  std::string id_, path_;
   bool head_only_ = false;  // HEAD
   int minor_ = 1;
   bool keep_alive_ = false;

@@ -71,7 +71,7 @@ void HttpConnection::pump() {
   }
   HttpExchange::Output output = exchange_->take();
   if (output.forgotten) {
-    output.response = core_.refusal(500, "internal error");
+    output.response = refusal(500, "internal error");
     output.finished = true;
   }
   if (output.empty()) return;
@@ -159,6 +159,7 @@ void HttpConnection::complete_answer() {
   finished_ = head_begun_ = head_only_ = false;
   minor_ = 1;
   id_.clear();
+  path_.clear();
   reader_.next();
   enter(Stage::kHead, core_.limits.idle_seconds);
   advance();

@@ -103,6 +103,19 @@ void HttpReader::next() {
   chunk_ = Chunk::kSize;
 }
 
+std::string_view HttpReader::path() const {
+  std::string_view target = target_;
+  if (target.empty()) {
+    const std::string_view rest = std::string_view(in_).substr(begin_);
+    const std::string_view line = rest.substr(0, rest.find("\r\n"));
+    if (line.size() == rest.size()) return {};
+    const size_t begin = line.find(' '), end = line.rfind(' ');
+    if (begin == end) return {};
+    target = line.substr(begin + 1, end - begin - 1);
+  }
+  return target.substr(0, target.find('?'));
+}
+
 // Moves the rest to the front, at most once for as many bytes as are moved, so that the whole stays linear.
 void HttpReader::compact() {
   if (begin_ == 0 || begin_ < in_.size() - begin_) return;

@@ -34,6 +34,8 @@ class HttpReader {
   void next();
 
   HttpHead& head() { return head_; }
+  // Of the target, also where the head was refused, or did not come to its end, after a whole first line; else empty.
+  std::string_view path() const;
   std::string take_body() { return std::move(body_); }
   size_t body_size() const { return body_.size(); }
   const HttpProblem& problem() const { return problem_; }

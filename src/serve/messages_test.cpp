@@ -234,8 +234,7 @@ TEST(Answering, Row43WhatThrowsEndsItsOwnRequestOnly) {
     auto responder = std::make_shared<TestResponder>();
     HttpHead head;
     head.path = "/v1/completions";
-    std::make_shared<AnswerRun>(server.context, head, generation, std::make_unique<ThrowingWriter>(where), responder,
-                                AnswerRun::Clock::now())
+    std::make_shared<AnswerRun>(server.context, head, generation, std::make_unique<ThrowingWriter>(where), responder)
         ->start();
     const HttpResponse response = responder->wait();
     if (response.status == 200) {
@@ -249,6 +248,29 @@ TEST(Answering, Row43WhatThrowsEndsItsOwnRequestOnly) {
     EXPECT_EQ(text_of(other.at("choices").as_array()[0].at("text")), golden);
   }
   server.expect_idle();
+}
+
+// A template that refuses a conversation, and a count that cannot be taken: the others are answered as ever.
+TEST(Answering, Row43ATemplateThatThrowsAndACountThatThrows) {
+  int counted = 0;
+  EngineOptions options{.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16};
+  options.on_step = [&](const StepFacts&) {
+    ++counted;
+    throw std::runtime_error("planted");
+  };
+  ToyServer server(options, "{% if messages[0]['content'] == 'bad' %}{{ raise_exception('planted') }}{% endif %}x");
+  const std::string good = R"({"prompt":"abc","max_tokens":30,"seed":5,"temperature":1})";
+  const auto text = [](const std::shared_ptr<TestResponder>& responder) {
+    return text_of(parse_json(responder->wait().body, "answer").at("choices").as_array()[0].at("text"));
+  };
+  const std::string golden = text(server.begin("/v1/completions", good));
+  const std::shared_ptr<TestResponder> neighbour = server.begin("/v1/completions", good);
+  const HttpResponse bad =
+      server.call("/v1/chat/completions", R"({"messages":[{"role":"user","content":"bad"}],"max_tokens":2})");
+  EXPECT_EQ(bad.status, 400) << bad.body;
+  EXPECT_EQ(text(neighbour), golden);
+  server.expect_idle();
+  EXPECT_GT(counted, 0);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ Server::Server(const ServerOptions& options)
             {.check = [this](const HttpHead& head) { return check(head); },
              .handle = [this](HttpRequest request,
                               std::shared_ptr<Responder> to) { handle(std::move(request), std::move(to)); },
-             .refusal = [this](int status, std::string_view why) { return refusal(status, why); }}) {}
+             .refusal = [this](const HttpRefusal& refused) { return refusal(refused); }}) {}
 
 Server::~Server() = default;
 
@@ -161,11 +161,13 @@ bool Server::may_log_refusal() {
   return refusals_++ < kEachSecond;
 }
 
-HttpResponse Server::refusal(int status, std::string_view why) const {
-  ApiError error{.status = status, .message = std::string(why)};
-  if (status >= 500) error.type = "server_error";
-  if (status == 503) error.retry_after = 1;
-  return error_response(error, ApiStyle::kOpenAi);
+HttpResponse Server::refusal(const HttpRefusal& refused) {
+  ApiError error{.status = refused.status, .message = std::string(refused.why)};
+  if (error.status >= 500) error.type = "server_error";
+  if (error.status == 503) error.retry_after = 1;
+  HttpResponse response = error_response(error, style_of(refused.path));
+  if (may_log_refusal()) log_.info("refused", {{"id", refused.id}, {"status", error.status}});
+  return response;
 }
 
 HttpHeaders Server::common_headers(const HttpHead& head) const {

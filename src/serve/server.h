@@ -58,7 +58,7 @@ class Server {
   // The callbacks of HTTP, and what the table's handlers need. The io thread calls the first three.
   std::optional<HttpResponse> check(const HttpHead& head);
   void handle(HttpRequest request, std::shared_ptr<Responder> responder);
-  HttpResponse refusal(int status, std::string_view why) const;
+  HttpResponse refusal(const HttpRefusal& refused);
 
   struct Health {
     bool live = true, ready = true;

@@ -183,7 +183,9 @@ class RunningServer {
   explicit RunningServer(HttpCallbacks callbacks, HttpOptions options = {}) {
     options.port = 0;
     if (!callbacks.refusal) {
-      callbacks.refusal = [](int status, std::string_view why) { return plain_text(std::string(why), status); };
+      callbacks.refusal = [](const HttpRefusal& refused) {
+        return plain_text(std::string(refused.why), refused.status);
+      };
     }
     server_ = std::make_unique<HttpServer>(options, std::move(callbacks));
     thread_ = std::thread([this] { server_->run(); });

@@ -25,4 +25,11 @@ class Memory {
   int64_t bytes_ = 0;
 };
 
+// Drops the whole pages in [data, data + bytes) of a mapped file from this process; they come back when they are read.
+// Only advice.
+void give_back_pages(const std::byte* data, int64_t bytes);
+
+// What the C library keeps of freed memory goes back to the system.
+void trim_heap();
+
 }  // namespace ingot

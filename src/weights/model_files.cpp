@@ -50,6 +50,10 @@ ModelFiles open_directory(const std::string& path) {
 
 }  // namespace
 
+void ModelFiles::give_back_pages() const {
+  for (const MappedFile& file : gguf ? gguf->files() : safetensors->files()) file.advise_dont_need(file.bytes());
+}
+
 int64_t ModelFiles::bytes() const {
   int64_t total = 0;
   for (const MappedFile& file : gguf ? gguf->files() : safetensors->files()) {

@@ -20,6 +20,8 @@ struct ModelFiles {
 
   bool is_gguf() const { return gguf != nullptr; }
   int64_t bytes() const;  // of all weight files
+  // What was read of the weight files leaves this process's memory; it comes back when it is read again.
+  void give_back_pages() const;
 
   // Recognises what `path` is by its content. Throws Error that says what is missing or wrong.
   static ModelFiles open(const std::string& path);

@@ -2,6 +2,7 @@
 // shape, slicing, reordering, its scales. Model files ask by canonical name and know nothing of files.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -45,6 +46,10 @@ class Weights {
 
   int64_t taken_bytes() const { return taken_bytes_; }    // in the published formats, each weight once
   int64_t copied_bytes() const { return copied_bytes_; }  // memory beside the mapped files
+  // Frees the copies of which `done` says that nobody reads them any more.
+  void release(const std::function<bool(const std::byte*)>& done) {
+    std::erase_if(memory_, [&](const std::unique_ptr<std::byte[]>& copy) { return done(copy.get()); });
+  }
   WeightSource& source() { return *source_; }
 
  private:

@@ -30,11 +30,12 @@ def run(*args, stdin=None, env=None, timeout=60, binary=None, cwd=None):
     )
 
 
-def start(*args, env=None, **popen):
-    """Starts `ingot ARGS…` and returns the Popen object, with pipes for stdout and stderr."""
+def start(*args, env=None, before=(), **popen):
+    """Starts `ingot ARGS…` and returns the Popen object, with pipes for stdout and stderr. `before` is a command that
+    runs what follows it."""
     variables = {**os.environ, **(env or {})}
     return subprocess.Popen(
-        [str(BINARY), *map(str, args)],
+        [*map(str, before), str(BINARY), *map(str, args)],
         text=True,
         env={name: value for name, value in variables.items() if value is not None},
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen},

@@ -5,8 +5,10 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 import unittest
@@ -205,6 +207,32 @@ class FullDisk(Case):
         for line in lines[1:-1]:
             json.loads(line)
 
+    def test_row_38_a_full_tmpfs(self):
+        """The catalogue's own form: a file system of 1 MiB with the log and little else on it."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mount = ["unshare", "--mount", "--map-root-user", "sh", "-c",
+                 'mount -t tmpfs -o size=1m tmpfs "$0" && head -c 1040000 /dev/zero > "$0/filler" && exec "$@"', disk]
+        if shutil.which("unshare") is None:
+            self.skipTest("unshare is not installed")
+        probe = subprocess.run([*mount, "true"], capture_output=True, text=True, timeout=120)
+        if probe.returncode != 0:
+            self.skipTest(f"no tmpfs can be mounted here: {probe.stderr.strip()}")
+        log = disk / "log"
+        server = self.serve("--log", log, "--log-json", before=mount)
+        self.ask(server, 120)
+        self.wait_for(lambda: self.counted(server) > 0, "dropped lines are counted")
+        self.ask(server, 5)
+        # Seen from its mount namespace.
+        seen = f"/proc/{server.pid}/root{log}"
+        if os.path.exists(seen):
+            with open(seen) as file:
+                lines = file.read().split("\n")
+            self.assertEqual(lines[-1], "")
+            for line in lines[:-1]:
+                json.loads(line)
+        self.assertEqual(server.stop(), 0)
+
     def test_row_38_the_log_has_a_size(self):
         log = self.folder / "log"
         server = self.serve("--log", log, "--max-log", "2048")
@@ -221,12 +249,20 @@ class TwoServers(Case):
         self.assertEqual(answer.status, 200, answer.body)
         return answer.json()["choices"][0]["text"]
 
+    def assert_mapped_once(self, server):
+        """The weights are the file's own pages, which all processes share, and are mapped once."""
+        with open(f"/proc/{server.pid}/maps") as file:
+            mapped = [line.split()[1] for line in file if line.rstrip().endswith(".safetensors")]
+        self.assertEqual(mapped, ["r--s"])
+
     def test_row_67_two_servers_on_one_model(self):
         for _ in range(20 if LONG else 2):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 pair = list(pool.map(lambda _: serving.Server(self.model), range(2)))
             try:
                 self.assertEqual(self.text(pair[0]), self.text(pair[1]))
+                for server in pair:
+                    self.assert_mapped_once(server)
             finally:
                 for server in pair:
                     server.close()

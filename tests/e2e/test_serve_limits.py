@@ -1,12 +1,22 @@
 """The limits that /v1/limits tells, at the limit and one beyond: rows 21, 22 and 23."""
 import concurrent.futures
+import json
 import time
 import unittest
 
+import models
 import serving
+import support
 from test_serve_bad_requests import CHAT, MESSAGES, TEXT, chat, find_tables, text
 
 CONTEXT = 512
+
+
+def bytes_of_row():
+    """Of the tiny model's KV cache: keys and values of all layers in f16."""
+    config = json.loads((models.checkpoint() / "config.json").read_text())
+    head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return config["num_hidden_layers"] * config["num_key_value_heads"] * head * 2 * 2
 
 
 class LimitsTest(serving.ToyCase):
@@ -125,9 +135,30 @@ class LimitsTest(serving.ToyCase):
 
 
 class SmallCacheTest(serving.ToyCase):
-    """A KV cache smaller than a context: what can never fit is refused, everything else is answered."""
+    """A KV cache of one context: what can never fit is refused, everything else is answered, one after the other."""
 
-    ARGS = ("--ctx", "256")
+    MEMORY = str(256 * bytes_of_row())
+    ARGS = ("--ctx", "256", "--kv-memory", MEMORY)
+
+    def test_row_23_the_cache_holds_one_context_and_no_row_less(self):
+        result = support.run("serve", self.model, "--port", "0", "--ctx", "257", "--kv-memory", self.MEMORY)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("257", result.stderr)
+
+    def test_row_23_more_than_the_cache_holds_at_once(self):
+        """Capacity + 1 in all: each has room alone, together they have not. All are answered as if they were alone."""
+        def ask(prompt):
+            body = {"prompt": prompt, "max_tokens": 56, "ignore_eos": True, "temperature": 0}
+            return self.post(TEXT, body)
+
+        # One row more than the cache has in all, then many times as much.
+        for prompts in (["a" * 74, "b" * 73], ["cdefghij"[i] * 200 for i in range(8)]):
+            alone = [ask(prompt)["choices"][0]["text"] for prompt in prompts]
+            with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+                together = list(pool.map(ask, prompts))
+            for text, answer in zip(alone, together):
+                self.assertEqual(answer["choices"][0]["text"], text)
+                self.assertEqual(answer["choices"][0]["finish_reason"], "length")
 
     def test_row_23_longer_than_this_context(self):
         error = self.post(TEXT, {"prompt": "x" * 256, "max_tokens": 1}, 400)["error"]

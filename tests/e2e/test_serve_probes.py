@@ -1,5 +1,6 @@
 """What tells about the server: probes, metrics, models, limits, the page's files and the tokenizer."""
 import json
+import os
 import random
 import re
 import shutil
@@ -119,7 +120,7 @@ class Probes(serving.ToyCase):
         rng = random.Random(56)
         connection = self.server.connect()
         self.addCleanup(connection.close)
-        for _ in range(300):
+        for _ in range(10000 if os.environ.get("INGOT_LONG") else 300):
             name = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=12))
             kind = rng.randrange(3)
             if kind == 0:

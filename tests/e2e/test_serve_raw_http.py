@@ -9,6 +9,7 @@ import time
 
 import serving
 
+LONG = bool(os.environ.get("INGOT_LONG"))
 MIB = 1 << 20
 PATIENCE = 60  # seconds: only a broken server needs them
 
@@ -89,6 +90,36 @@ class RawHttpTest(serving.ToyCase):
         """Whatever came, the same process gives the same answer, and has not grown."""
         self.assert_alive()
         self.assertEqual(self.complete(max_tokens=8, temperature=0)["choices"][0]["text"], self.golden)
+
+    def test_refusals_have_the_shape_of_their_api_and_an_id(self):
+        """Also what is refused before the request was whole: Anthropic's clients read another shape."""
+        big = b"Content-Length: 99999999999\r\n\r\n"
+        long_header = b"X: " + b"a" * 20000 + b"\r\n\r\n"
+        for path, anthropic in (("/v1/messages", True), ("/v1/messages/count_tokens?beta=1", True),
+                                ("/v1/chat/completions", False)):
+            first = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n".encode()
+            requests = {
+                413: first + big,
+                415: first + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+                417: first + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}",
+                431: first + long_header,
+                400: first + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+            }
+            ids = set()
+            for status, data in requests.items():
+                with Raw(self.server) as raw:
+                    head, _, body = raw.send(data).rest().partition(b"\r\n\r\n")
+                self.assertEqual(int(head.split()[1]), status, data[:100])
+                ids.add(re.search(rb"(?i)\r\nx-request-id: (req-\S+)", head)[1])
+                answer = json.loads(body)
+                if anthropic:
+                    self.assertEqual(answer["type"], "error")
+                    kind = "request_too_large" if status == 413 else "invalid_request_error"
+                    self.assertEqual(answer["error"]["type"], kind)
+                    self.assertEqual(set(answer["error"]), {"type", "message"})
+                else:
+                    self.assertEqual(set(answer["error"]), {"message", "type", "param", "code"})
+            self.assertEqual(len(ids), len(requests))
 
     def status_of(self, data):
         """The status of one answer, after which the connection ends. Its body is an error that tells no secrets."""
@@ -284,7 +315,9 @@ class ManyClientsTest(LoadCase):
 
 class SlowReadersTest(LoadCase):
     ARGS = ("--log", "off", "--write-timeout", "2")
-    READERS = 10
+    READERS = 50 if LONG else 10
+    TOKENS = 10000 if LONG else 3900
+    CONFIG = {"max_position_embeddings": 12288 if LONG else 4096}
 
     def test_row_34_slow_readers_are_cut_and_cost_little(self):
         """Readers that take a byte a second, of streams that the kernel cannot hold."""
@@ -293,7 +326,7 @@ class SlowReadersTest(LoadCase):
         with contextlib.ExitStack() as stack:
             readers = [stack.enter_context(Raw(self.server, receive_buffer=4096)) for _ in range(self.READERS)]
             for raw in readers:
-                raw.send(self.stream(logprobs=5))
+                raw.send(self.stream(logprobs=5, max_tokens=self.TOKENS))
             taken = time.monotonic()
 
             def read_a_byte():
@@ -312,3 +345,7 @@ class SlowReadersTest(LoadCase):
         print(f"row 34: {self.READERS} slow readers cost {most / MIB:.1f} MiB at most")
         self.assertLessEqual(most, (32 + self.READERS) * MIB)
         self.complete(max_tokens=4)
+
+
+if __name__ == "__main__":
+    serving.unittest.main()

@@ -1,8 +1,5 @@
 #include "ops/linear/packed_store.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 namespace ingot {
@@ -11,14 +8,6 @@ namespace {
 
 // Addresses are taken in such pieces, memory only as it is written: small weights share huge pages.
 constexpr int64_t kPiece = int64_t{256} << 20;
-
-// The pages of a mapped file that lie wholly in it are needed no more. Only advice.
-void give_back(const std::byte* data, int64_t bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) / page * page;
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
 
 }  // namespace
 
@@ -51,9 +40,9 @@ const PackedWeight* PackedStore::pack(const Weight& weight, ThreadPool& pool) {
     for (int64_t i = first; i < last; ++i) pack_panel(weight, *packed, i, memory + i * packed->panel_bytes);
     // At once: a large embedding would be there twice otherwise, 30 MB of the default model's peak.
     const int64_t rows = std::min(weight.rows, last * kPanelRows) - first * kPanelRows;
-    if (weight.mapped) give_back(weight.row(first * kPanelRows), rows * weight.row_bytes);
+    if (weight.mapped) give_back_pages(weight.row(first * kPanelRows), rows * weight.row_bytes);
   });
-  if (weight.mapped) give_back(weight.data, weight.bytes());  // and the pages that two tasks shared
+  if (weight.mapped) give_back_pages(weight.data, weight.bytes());  // and the pages that two tasks shared
   bytes_ += packed->bytes();
   return packed_.emplace(key, std::move(packed)).first->second.get();
 }

@@ -26,6 +26,11 @@ class PackedStore {
   const PackedWeight* pack(const Weight& weight, ThreadPool& pool);
 
   int64_t bytes() const { return bytes_; }
+  // Whether the weight that begins there is in panels.
+  bool has(const std::byte* data) const {
+    const auto known = packed_.lower_bound(Key{data, 0, 0});
+    return known != packed_.end() && std::get<0>(known->first) == data;
+  }
 
  private:
   using Key = std::tuple<const std::byte*, int64_t, int64_t>;  // a tied weight is asked for twice
