@@ -1,6 +1,6 @@
 // Attention for any head size and any type of the cache, in f32: a block takes one row and head. Its warps take 32 keys
 // in turn: a lane scores one key, then the lanes share the columns of the values.
-#include "ops/attention/attention_tile.cuh"
+#include "ops/attention/attention_cuda_tile.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -54,7 +54,7 @@ __device__ void attend_32(const AttentionArgs& a, WarpResult& r, const int32_t* 
   float score = -INFINITY;
   if (seen) {
     const float dot = score_row<dtype>(a, a.kv.k_row(slot, kv_head), slot, q);
-    score = a.softcap > 0 ? a.softcap * kLog2E * tanhf(dot * a.scale / a.softcap) : dot * a.scale_log2;
+    score = a.softcap > 0 ? capped(a, dot) : dot * a.scale_log2;
   }
   const float top = fmaxf(r.top, warp_max(score));
   const float base = top == -INFINITY ? 0.0f : top;

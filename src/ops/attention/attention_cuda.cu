@@ -57,24 +57,40 @@ int64_t most_keys(const Attention& op, const Ctx& ctx) {
   return op.window > 0 ? std::min<int64_t>(context, int64_t{op.window} + ctx.q_rows + kSplitStep) : context;
 }
 
+// How the keys are cut, and by how many blocks.
+void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int packed) {
+  const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles,
+                resident = resident_blocks(ctx.multiprocessors, op.kv.k_dim);
+  const auto fits = [&](int64_t parts) {
+    return units <= kTickets && parts * part_floats(packed, op.kv.k_dim) * 4 <= ctx.scratch_bytes;
+  };
+  unsigned blocks = 1, seqs = static_cast<unsigned>(a.seqs);
+  if (a.split_keys != 0) {
+    a.splits = static_cast<int>(ceil_div(most_keys(op, ctx), a.split_keys)) + (op.window > 0 ? 1 : 0);
+    CHECK(a.fold || fits(units * a.splits), "no room for {} splits of {}", a.splits, units);
+    if (!a.fold) blocks = static_cast<unsigned>(a.splits);
+  } else if (a.seqs == 1) {
+    a.splits = static_cast<int>(std::clamp<int64_t>(resident / units, 1, ceil_div(most_keys(op, ctx), kSplitStep)));
+    if (!fits(units * a.splits)) a.splits = 1;
+    blocks = static_cast<unsigned>(a.splits);
+  } else {
+    // A seq has a share more than its keys fill at most.
+    const int64_t of_head = a.seqs + resident / (a.kv_heads * a.tiles);
+    if (fits(of_head * a.kv_heads * a.tiles)) {
+      a.resident = static_cast<int>(resident);
+      blocks = static_cast<unsigned>(of_head);
+      seqs = 1;
+    }
+  }
+  a.grid = dim3(blocks, static_cast<unsigned>(a.kv_heads * a.tiles), seqs);
+}
+
 void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t most_packed, bool wide) {
   const int packed = wide ? wide_rows(op.kv.k_dim) : kNarrowRows;
   a.tiles = static_cast<int>(ceil_div(most_packed, packed));
-  const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles;
-  if (a.split_keys != 0) {
-    a.splits = static_cast<int>(ceil_div(most_keys(op, ctx), a.split_keys)) + (op.window > 0 ? 1 : 0);
-  } else {
-    a.splits = static_cast<int>(std::clamp<int64_t>(resident_blocks(ctx.multiprocessors, op.kv.k_dim) / units, 1,
-                                                    ceil_div(most_keys(op, ctx), kSplitStep)));
-  }
-  if (units > kTickets || a.fold) a.splits = 1;
-  if (a.splits > 1) {
-    const int64_t bytes = units * a.splits * part_floats(packed, op.kv.k_dim) * 4;
-    CHECK(bytes <= ctx.scratch_bytes, "{} bytes of scratch for {} splits of {}, there are {}", bytes, a.splits, units,
-          ctx.scratch_bytes);
-    a.parts = reinterpret_cast<float*>(ctx.scratch);
-  }
-  const bool bulk = ctx.arch >= 90;
+  a.parts = reinterpret_cast<float*>(ctx.scratch);
+  choose_splits(op, ctx, a, packed);
+  const bool bulk = ctx.arch >= 90 && roomy(ctx.arch);
   if (op.kv.dtype == DType::kBF16) {
     attend_split_bf16(ctx, a, wide, bulk);
   } else {
@@ -122,8 +138,10 @@ void prepare(Attention& op, Prepare& p) {
         std::max<int64_t>(4 * kSplitStep, ceil_div(ceil_div(context, splits), kSplitStep) * kSplitStep));
     p.need_scratch((ceil_div(context, op.split_keys) + 1) * of_split);
   } else {
-    const int64_t rows = std::max(kNarrowRows, wide_rows(dim));
-    p.need_scratch(resident_blocks(p.multiprocessors, dim) * part_floats(static_cast<int>(rows), dim) * 4);
+    // Of decode with all seqs, and of one seq with the widest tiles. Buckets that would need more do without splits.
+    const int64_t resident = resident_blocks(p.multiprocessors, dim);
+    const int64_t narrow = (int64_t{p.limits.seqs} * op.kv.kv_heads + resident) * part_floats(kNarrowRows, dim);
+    p.need_scratch(4 * std::max(narrow, resident * part_floats(wide_rows(dim), dim)));
   }
 }
 
@@ -135,7 +153,9 @@ void run(const Attention& op, Ctx& ctx) {
   if (!fast(op)) return attend_any(ctx, a, rows);
   if (ctx.batch_invariant) return run_invariant(op, ctx, a);
   const int64_t packed = int64_t{ctx.q_rows} * a.group;
-  if (packed <= kMostSplitRows || ctx.q_rows == 1) return launch_split(op, ctx, a, packed, packed > kNarrowRows);
+  // The largest heads' tiles of prompts do not fit into every device.
+  const bool few = packed <= kMostSplitRows || ctx.q_rows == 1 || (op.kv.k_dim > 128 && !roomy(ctx.arch));
+  if (few) return launch_split(op, ctx, a, packed, packed > kNarrowRows);
   // A prompt's rows among rows of decode: each by the kernel for its kind.
   if (ctx.seqs > 1) {
     a.most_packed = kNarrowRows;

@@ -32,10 +32,14 @@ struct AttentionArgs {
   // Seqs with so many packed rows are this launch's.
   int least_packed = 1, most_packed = 1 << 30;
 
-  // split: the keys of a block's packed rows are cut into at most `splits` pieces of equal length, a multiple of 64;
-  // or, where split_keys is not 0, at its absolute multiples, whatever else is in the batch.
+  // split: blocks are (split, KV head and tile, seq). The keys of a seq are cut
+  //   into at most `splits` pieces of equal length, a multiple of 64; or,
+  //   where split_keys is not 0, at its absolute multiples, whatever else is in the batch; or,
+  //   where resident is not 0, so that each of as many blocks gets about as much: blocks are (any, KV head and tile).
+  dim3 grid;
   int splits = 1;
   int split_keys = 0;
+  int resident = 0;
   bool fold = false;       // one block takes all splits of its rows, one after another
   int tiles = 1;           // blocks for the packed rows of a seq
   float* parts = nullptr;  // results of splits
@@ -54,6 +58,9 @@ constexpr int64_t part_floats(int rows, int dim) { return static_cast<int64_t>(r
 
 // Packed rows of a block of the rows kernel.
 constexpr int kRowsTile = 128;
+// Whether a block may have the shared memory that the largest shapes ask for: more than 160 KiB, where some devices
+// give a block 99.
+constexpr bool roomy(int arch) { return arch == 80 || arch == 87 || (arch >= 90 && arch < 120); }
 
 // `bulk`: by the copy engine (compute capability 9.0).
 void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);

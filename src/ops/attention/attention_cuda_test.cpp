@@ -245,6 +245,8 @@ TEST(CudaAttention, PromptsOfEveryFastHead) {
     }
   expect_matches({.heads = 2, .kv_heads = 2, .q_dtype = DType::kBF16, .out_dtype = DType::kBF16}, {{1, 150, 0}});
   expect_matches({.heads = 4, .kv_heads = 1, .page_rows = 64}, {{1, 33, 100}}, {.more_rows = 30});
+  // Where the tiles of the largest heads do not fit into the device.
+  expect_matches({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256}, {{1, 33, 10}, {2, 1, 9}}, {.arch = 89});
 }
 
 // Many seqs with prompts: more than a warp looks through at a time.
@@ -281,6 +283,21 @@ TEST(CudaAttention, SplitsOfALongSeq) {
     expect_matches({.heads = 3, .kv_heads = 1, .sinks = true, .page_rows = 64}, {{1, 2, 700}}, {.arch = arch});
     expect_matches({.heads = 8, .kv_heads = 1, .window = 300}, {{1, 4, 600}}, {.arch = arch});
   }
+}
+
+// A long seq among short ones gets more blocks than they do; more seqs than a warp looks through at a time.
+TEST(CudaAttention, SplitsOfRaggedSeqs) {
+  INGOT_NEEDS_DEVICE();
+  for (const int arch : {0, 80}) {
+    expect_matches({.heads = 4, .kv_heads = 1}, {{1, 1, 30}, {2, 1, 900}, {3, 1, 300}}, {.more_seqs = 2, .arch = arch});
+    expect_matches({.heads = 8, .kv_heads = 1, .window = 200}, {{1, 4, 500}, {2, 1, 63}, {3, 3, 61}, {4, 2, 190}},
+                   {.more_rows = 1, .q_rows = 4, .arch = arch});
+  }
+  std::vector<Seq> seqs;
+  for (uint64_t i = 0; i < 40; ++i) seqs.push_back({i, 1, i == 35 ? 700 : static_cast<int>(7 * i)});
+  expect_matches({.heads = 1, .kv_heads = 1}, seqs, {.more_seqs = 30});
+  // The rows of a tile end before the last split of their seq begins.
+  expect_matches({.heads = 16, .kv_heads = 1}, {{1, 4, 125}, {2, 1, 0}}, {.arch = 80});
 }
 
 // In batch-invariant mode a row's bits are the same alone, in a batch, in a chunk and in a larger bucket.

@@ -1,4 +1,4 @@
-#include "ops/attention/attention_rows.cuh"
+#include "ops/attention/attention_cuda_rows.cuh"
 
 namespace ingot::cuda {
 

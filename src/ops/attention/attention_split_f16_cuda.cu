@@ -1,4 +1,4 @@
-#include "ops/attention/attention_split.cuh"
+#include "ops/attention/attention_cuda_split.cuh"
 
 namespace ingot::cuda {
 

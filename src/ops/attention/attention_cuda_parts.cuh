@@ -2,7 +2,7 @@
 // shared memory, those of several splits in memory, where the last block to arrive merges them in order.
 #pragma once
 
-#include "ops/attention/attention_tile.cuh"
+#include "ops/attention/attention_cuda_tile.cuh"
 
 namespace ingot::cuda {
 
@@ -19,13 +19,15 @@ struct SplitShape {
   static constexpr int kGroupWarps = kWide ? 2 : 1;
   static constexpr int kThreads = 32 * kGroups * kGroupWarps;
   static constexpr int kPacked = 16 * kGroupWarps;
-  // With a head of 128, 8 KiB a tile and 24 KiB a group are on their way: 96 KiB of a block, two blocks of a
-  // multiprocessor, where the memory's latency at full speed needs about 30 KiB.
-  static constexpr int kStages = kDim == 64 ? 4 : kDim == 256 ? 2 : 3;
+  // By the copy engine: with a head of 128, 8 KiB a tile and 24 KiB a group are on their way, 96 KiB of a block and two
+  // blocks of a multiprocessor, where the memory's latency at full speed needs about 30 KiB. Without it a block has to
+  // fit into the 99 KiB of the smaller devices.
+  static constexpr int kStages = kDim == 64 ? 4 : kDim == 96 ? 3 : kDim == 128 ? (kBulk ? 3 : 2) : (kBulk ? 2 : 1);
   static constexpr int kTileBytes = kTileKeys * Rows::kStride;  // of keys, and again of values
-  static constexpr int kRingBytes = kStages * 2 * kTileBytes;   // of a group
   static constexpr int kOutStride = kDim + 8;                   // floats: two rows that meet in a bank are 4 apart
-  static_assert(kRingBytes >= kPacked * kOutStride * 4, "a group's results take the place of its ring");
+  static constexpr int kOutBytes = kPacked * kOutStride * 4;
+  // Of a group; its results take the place of its ring.
+  static constexpr int kRingBytes = kStages * 2 * kTileBytes > kOutBytes ? kStages * 2 * kTileBytes : kOutBytes;
 
   static constexpr int kQueries = 0;  // where what lies in shared memory
   static constexpr int kRing = kQueries + kPacked * Rows::kStride;
@@ -36,29 +38,44 @@ struct SplitShape {
   static constexpr int kTotal = kFlag + 16;  // in fold mode: top and sum of each row, then the rows
   static constexpr int kBytes = kTotal;
   static constexpr int kFoldBytes = kTotal + kPacked * (kDim + 2) * 4;
+  static_assert(kBulk || kFoldBytes <= 99 << 10);
 };
 
 // What a block has to do.
 struct SplitItem {
   int seq, kv_head, q_begin;
+  int split, n_splits;
+  int64_t part;              // where split 0 leaves its results
   int first, end;            // packed rows [first, end) of the seq
   int keys_begin, keys_end;  // positions that any of them sees; begin is a multiple of the step
-  int split_keys, n_splits;  // splits begin at keys_begin (or the multiple of split_keys below) + i · split_keys
   int split_begin;           // of split 0
+  int split_keys;
 
   // False where there is nothing to do.
   __device__ bool find(const AttentionArgs& a, int packed_rows) {
-    seq = static_cast<int>(blockIdx.z);
     kv_head = static_cast<int>(blockIdx.y) / a.tiles;
     first = static_cast<int>(blockIdx.y) % a.tiles * packed_rows;
+    seq = static_cast<int>(blockIdx.z);
+    split = static_cast<int>(blockIdx.x);
+    part = (static_cast<int64_t>(seq) * gridDim.y + blockIdx.y) * a.splits;
+    if (a.resident != 0 && !find_seq(a)) return false;
     q_begin = a.q_start[seq];
-    const int rows = a.q_start[seq + 1] - q_begin, length = a.kv_len[seq];
+    const int rows = a.q_start[seq + 1] - q_begin, past = a.kv_len[seq] - rows;
     end = rows * a.group;
     if (first >= end || end < a.least_packed || end > a.most_packed) return false;
     end = min(end, first + packed_rows);
-    keys_end = min(length, length - rows + (end - 1) / a.group + 1);
-    keys_begin = a.window > 0 ? max(0, length - rows + first / a.group - a.window + 1) : 0;
-    keys_begin = keys_begin / kSplitStep * kSplitStep;
+    keys_end = past + (end - 1) / a.group + 1;
+    keys_begin = first_key(a, past + first / a.group);
+    if (a.resident == 0) cut(a);
+    return split < n_splits;
+  }
+
+ private:
+  // The first key that a row at this position sees, rounded down to a multiple of the step.
+  __device__ static int first_key(const AttentionArgs& a, int position) {
+    return a.window > 0 ? max(0, position - a.window + 1) / kSplitStep * kSplitStep : 0;
+  }
+  __device__ void cut(const AttentionArgs& a) {
     if (a.split_keys != 0) {
       split_keys = a.split_keys;
       split_begin = keys_begin / split_keys * split_keys;
@@ -67,7 +84,49 @@ struct SplitItem {
       split_begin = keys_begin;
     }
     n_splits = static_cast<int>(ceil_div(keys_end - split_begin, split_keys));
-    return true;
+  }
+  // Steps over the keys of a seq; 0 where it is not this launch's.
+  __device__ static int steps_of(const AttentionArgs& a, int s) {
+    if (s >= a.seqs) return 0;
+    const int rows = a.q_start[s + 1] - a.q_start[s], length = a.kv_len[s];
+    if (rows * a.group < a.least_packed || rows * a.group > a.most_packed) return 0;
+    return static_cast<int>(ceil_div(length - first_key(a, length - rows), kSplitStep));
+  }
+  // The seq and split of a block where seqs have as many splits as their lengths ask for: none is longer than an equal
+  // share of all keys for each block that the device runs at a time. By every warp, its lanes over the seqs.
+  __device__ bool find_seq(const AttentionArgs& a) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    int all = 0;
+    for (int s = lane; s < a.seqs; s += 32) all += steps_of(a, s);
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1) all += __shfl_xor_sync(0xffffffffu, all, d);
+    const int share = max(1, static_cast<int>(ceil_div(static_cast<int64_t>(all) * gridDim.y, a.resident)));
+    int index = static_cast<int>(blockIdx.x);
+    for (int base = 0; base < a.seqs; base += 32) {
+      const int steps = steps_of(a, base + lane), mine = static_cast<int>(ceil_div(steps, share));
+      int through = mine;  // of this lane's seq and those of lanes before it
+#pragma unroll
+      for (int d = 1; d < 32; d <<= 1) {
+        const int other = __shfl_up_sync(0xffffffffu, through, d);
+        if (lane >= d) through += other;
+      }
+      const unsigned found = __ballot_sync(0xffffffffu, index < through);
+      if (found == 0) {
+        index -= __shfl_sync(0xffffffffu, through, 31);
+        continue;
+      }
+      const int source = __ffs(static_cast<int>(found)) - 1;
+      seq = base + source;
+      n_splits = __shfl_sync(0xffffffffu, mine, source);
+      split = index - (__shfl_sync(0xffffffffu, through, source) - n_splits);
+      part = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x - split;
+      split_keys = static_cast<int>(ceil_div(__shfl_sync(0xffffffffu, steps, source), n_splits)) * kSplitStep;
+      n_splits = static_cast<int>(ceil_div(__shfl_sync(0xffffffffu, steps, source), split_keys / kSplitStep));
+      const int rows = a.q_start[seq + 1] - a.q_start[seq];
+      split_begin = first_key(a, a.kv_len[seq] - rows);
+      return true;
+    }
+    return false;
   }
 };
 
@@ -149,8 +208,8 @@ __device__ void meet_groups(const WarpRows<S::kDim, 1>& rows, SplitResult<S::kDi
 // The results of one split: rows of floats, then their tops, then their sums.
 struct Part {
   float *x, *tops, *sums;
-  __device__ Part(const AttentionArgs& a, int packed_rows, int dim, int64_t unit, int split) {
-    x = a.parts + (unit * a.splits + split) * part_floats(packed_rows, dim);
+  __device__ Part(const AttentionArgs& a, int packed_rows, int dim, int64_t index) {
+    x = a.parts + index * part_floats(packed_rows, dim);
     tops = x + static_cast<int64_t>(packed_rows) * dim;
     sums = tops + packed_rows;
   }
@@ -158,7 +217,7 @@ struct Part {
 
 // All splits of a unit are written: merged in their order, each thread some float4 of the rows.
 template <class S>
-__device__ void merge_parts(const AttentionArgs& a, const SplitItem& item, int64_t unit) {
+__device__ void merge_parts(const AttentionArgs& a, const SplitItem& item) {
   constexpr int kQuads = S::kDim / 4;
   for (int i = static_cast<int>(threadIdx.x); i < (item.end - item.first) * kQuads; i += S::kThreads) {
     const int row = i / kQuads, column = i % kQuads * 4;
@@ -166,7 +225,7 @@ __device__ void merge_parts(const AttentionArgs& a, const SplitItem& item, int64
     float4 x = make_float4(0, 0, 0, 0);
 #pragma unroll 8
     for (int split = 0; split < item.n_splits; ++split) {
-      const Part part(a, S::kPacked, S::kDim, unit, split);
+      const Part part(a, S::kPacked, S::kDim, item.part + split);
       const Merge merge(top, load_fresh(part.tops + row));
       sum = merge(sum, load_fresh(part.sums + row));
       x = merge4(merge, x, load_fresh4(part.x + row * S::kDim + column));
@@ -179,12 +238,12 @@ __device__ void merge_parts(const AttentionArgs& a, const SplitItem& item, int64
 
 // This split's results to where the last block finds them; that block merges.
 template <class S>
-__device__ void leave_part(const AttentionArgs& a, const SplitItem& item, const SplitResult<S::kDim>& result, int split,
+__device__ void leave_part(const AttentionArgs& a, const SplitItem& item, const SplitResult<S::kDim>& result,
                            std::byte* shared) {
   const int row = static_cast<int>(threadIdx.x) / 8, column = static_cast<int>(threadIdx.x) % 8 * 4;
-  const int64_t unit = static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
+  uint32_t* ticket = a.tickets + static_cast<int64_t>(item.seq) * gridDim.y + blockIdx.y;
   if (item.first + row < item.end) {
-    const Part part(a, S::kPacked, S::kDim, unit, split);
+    const Part part(a, S::kPacked, S::kDim, item.part + item.split);
 #pragma unroll
     for (int j = 0; j < S::kDim / 32; ++j)
       *reinterpret_cast<float4*>(part.x + row * S::kDim + column + 32 * j) = result.x[j];
@@ -197,14 +256,14 @@ __device__ void leave_part(const AttentionArgs& a, const SplitItem& item, const 
   __syncthreads();
   uint32_t* flag = reinterpret_cast<uint32_t*>(shared + S::kFlag);
   if (threadIdx.x == 0) {
-    const uint32_t arrived = atomicAdd(a.tickets + unit, 1u);
+    const uint32_t arrived = atomicAdd(ticket, 1u);
     *flag = arrived + 1 == static_cast<uint32_t>(item.n_splits) ? 1 : 0;
-    if (*flag != 0) a.tickets[unit] = 0;
+    if (*flag != 0) *ticket = 0;
   }
   __syncthreads();
   if (*flag == 0) return;
   __threadfence();
-  merge_parts<S>(a, item, unit);
+  merge_parts<S>(a, item);
 }
 
 // In fold mode: merges a split into what the splits before it gave, which lies in shared memory.

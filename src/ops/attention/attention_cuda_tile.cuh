@@ -124,12 +124,25 @@ struct WarpRows {
   }
 };
 
+// A score through the soft cap, in powers of two.
+__device__ inline float capped(const AttentionArgs& a, float x) {
+  return a.softcap * kLog2E * tanhf(x * a.scale / a.softcap);
+}
+
 // Scores of one tile of packed rows become weights; the sums of values are brought to the new largest score.
 template <int kDim, int kTiles, int kKeys>
 __device__ inline void soften(const AttentionArgs& a, WarpRows<kDim, kTiles>& rows, int m, float (&s)[kKeys / 8][4],
                               int first) {
   const int t = static_cast<int>(threadIdx.x) % 4;
+  if (a.softcap > 0) {
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[n][i] = capped(a, s[n][i]);
+    }
+  }
   const bool masked = first + kKeys - 1 > rows.all_last || first < rows.all_lowest;
+  const float scale = a.softcap > 0 ? 1.0f : a.scale_log2;
   float factor[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -140,7 +153,7 @@ __device__ inline void soften(const AttentionArgs& a, WarpRows<kDim, kTiles>& ro
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         float& x = s[n][2 * h + c];
-        x = a.softcap > 0 ? a.softcap * kLog2E * tanhf(x * a.scale / a.softcap) : x * a.scale_log2;
+        x *= scale;
         const int p = first + 8 * n + 2 * t + c;
         if (masked && (p > last || p < lowest)) x = -INFINITY;
         top = fmaxf(top, x);

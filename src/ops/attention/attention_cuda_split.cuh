@@ -4,7 +4,7 @@
 // several splits the last block to arrive merges them, in order.
 #pragma once
 
-#include "ops/attention/attention_parts.cuh"
+#include "ops/attention/attention_cuda_parts.cuh"
 
 namespace ingot::cuda {
 
@@ -20,6 +20,7 @@ struct SplitRing {
   int group, warp;         // the warp of the group: the first one copies
   int begin = 0, end = 0;  // keys of this split
   int tiles = 0;           // of this group
+  int most = 0;            // of any group
   int before = 0;          // tiles of earlier splits
   int pages = 0;           // lane i: the page of tile 32j + i
 
@@ -30,8 +31,9 @@ struct SplitRing {
     before += tiles;
     begin = from;
     end = to;
-    const int all = static_cast<int>(ceil_div(to - from, kTileKeys));
+    const int all = to > from ? static_cast<int>(ceil_div(to - from, kTileKeys)) : 0;
     tiles = all > group ? (all - group + kGroups - 1) / kGroups : 0;
+    most = (all + kGroups - 1) / kGroups;
     for (int i = 0; i < S::kStages; ++i) issue(i);
   }
   // Tile i on its way; nothing where there is none. The group's stage is free.
@@ -102,9 +104,7 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
   wait_for_inputs();
   SplitItem item;
   if (!item.find(a, S::kPacked)) return;
-  int split = a.fold ? 0 : static_cast<int>(blockIdx.x);
-  const int splits_end = a.fold ? item.n_splits : split + 1;
-  if (split >= item.n_splits) return;
+  const int splits_end = a.fold ? item.n_splits : item.split + 1;
 
   SplitRing<S> ring{a,
                     shared + S::kRing + group * S::kRingBytes,
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
     const int begin = item.split_begin + i * item.split_keys;
     ring.start(max(begin, item.keys_begin), min(begin + item.split_keys, item.keys_end));
   };
-  begin_split(split);
+  begin_split(item.split);
   load_queries<S::kBf16, S::kDim>(a, shared + S::kQueries, item.q_begin, item.kv_head, item.first, S::kPacked,
                                   item.end);
   WarpRows<S::kDim, 1> rows;
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
     }
   };
 
-  for (const int first_split = split; split < splits_end; ++split) {
-    if (split > first_split) begin_split(split);
+  for (int split = item.split; split < splits_end; ++split) {
+    if (split > item.split) begin_split(split);
     rows.clear();
     // Where the whole block meets for each tile, every group counts the first one's, which has the most.
-    const int steps = S::kWide ? static_cast<int>(ceil_div(ring.end - ring.begin, kSplitStep)) : ring.tiles;
+    const int steps = S::kWide ? ring.most : ring.tiles;
     for (int i = 0; i < steps; ++i) {
       ring.wait(i);
       const std::byte* tile = ring.stage(i);
@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
     }
     SplitResult<S::kDim> result;
     meet_groups<S>(rows, result, shared, group, warp);
-    if (!a.fold && item.n_splits > 1) return leave_part<S>(a, item, result, split, shared);
-    if (a.fold) fold_result<S>(result, shared, split == first_split);
+    if (!a.fold && item.n_splits > 1) return leave_part<S>(a, item, result, shared);
+    if (a.fold) fold_result<S>(result, shared, split == item.split);
     const int packed = item.first + static_cast<int>(threadIdx.x) / 8;
     if (split + 1 < splits_end || packed >= item.end) continue;
     const float factor = last_factor(a, item.kv_head * a.group + packed % a.group, result.top, result.sum);
@@ -166,11 +166,7 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
 
 template <class S>
 void launch_split(const Ctx& ctx, const AttentionArgs& a) {
-  launch(ctx, attend_split<S>,
-         {dim3(static_cast<unsigned>(a.fold ? 1 : a.splits), static_cast<unsigned>(a.kv_heads * a.tiles),
-               static_cast<unsigned>(a.seqs)),
-          dim3(S::kThreads), a.fold ? S::kFoldBytes : S::kBytes},
-         a);
+  launch(ctx, attend_split<S>, {a.grid, dim3(S::kThreads), a.fold ? S::kFoldBytes : S::kBytes}, a);
 }
 
 template <bool kBf16, int kDim>

@@ -2,7 +2,7 @@
 // of a seq and KV head and goes through the keys that any of them sees in steps, two steps in shared memory at a time.
 #pragma once
 
-#include "ops/attention/attention_tile.cuh"
+#include "ops/attention/attention_cuda_tile.cuh"
 
 namespace ingot::cuda {
 
