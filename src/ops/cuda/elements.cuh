@@ -14,6 +14,11 @@ inline bool in_fours(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(bytes) == 0 && t.stride % 4 == 0;
 }
 
+inline bool in_fours(const View& v) {
+  const int64_t bytes = 4 * dtype_bytes(v.dtype);
+  return reinterpret_cast<uintptr_t>(v.data) % static_cast<uintptr_t>(bytes) == 0 && v.stride % 4 == 0;
+}
+
 inline bool in_fours(const Weight& f32) { return reinterpret_cast<uintptr_t>(f32.data) % 16 == 0; }
 
 struct Four {

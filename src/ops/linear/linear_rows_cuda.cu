@@ -1,6 +1,7 @@
 // What comes before and after a linear's products where that is a launch of its own: norms of its input, gated units,
 // heads, bias. One block for each row, but for the element-wise.
 #include "base/check.h"
+#include "ops/cuda/elements.cuh"
 #include "ops/linear/linear_cuda.cuh"
 
 namespace ingot::cuda {
@@ -8,8 +9,15 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// x, or x + add, or x + norm(add). A thread comes back to the columns that it has written.
-__global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in, const View out) {
+__device__ inline float squares(const Four& x) {
+  return x.v[0] * x.v[0] + x.v[1] * x.v[1] + x.v[2] * x.v[2] + x.v[3] * x.v[3];
+}
+__device__ inline Four weights_four(const float* weight, int i, int cols, bool wide) {
+  return get_four(reinterpret_cast<const std::byte*>(weight), i, cols, DType::kF32, wide);
+}
+
+// x, or x + add, or x + norm(add). A thread comes back to the columns that it has written. `wide`: by fours.
+__global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in, const View out, bool wide) {
   __shared__ float room[32];
   let_next_begin();
   wait_for_inputs();
@@ -18,46 +26,56 @@ __global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in
   const float n = static_cast<float>(cols);
   float add_scale = 1;
   if (in.add_norm != nullptr) {
-    float squares = 0;
-    for (int i = first; i < cols; i += kThreads) {
-      const float v = in.add.get(row, i);
-      squares += v * v;
-    }
-    add_scale = 1.0f / sqrtf(block_sum(squares, room) / n + in.add_eps);
+    float sum = 0;
+    for (int i = first; 4 * i < cols; i += kThreads)
+      sum += squares(get_four(in.add.row(row), i, cols, in.add.dtype, wide));
+    add_scale = 1.0f / sqrtf(block_sum(sum, room) / n + in.add_eps);
   }
   float scale = 1;
   if (in.weight != nullptr) {
-    float squares = 0;
-    for (int i = first; i < cols; i += kThreads) {
-      float v = in.x.get(row, i);
+    float sum = 0;
+    for (int i = first; 4 * i < cols; i += kThreads) {
+      Four x = get_four(in.x.row(row), i, cols, in.x.dtype, wide);
       if (in.add.data != nullptr) {
-        float a = in.add.get(row, i);
-        if (in.add_norm != nullptr) a = a * add_scale * in.add_norm[i];
-        v += a;
-        in.sum.set(row, i, v);
+        const Four add = get_four(in.add.row(row), i, cols, in.add.dtype, wide);
+        Four w{{1, 1, 1, 1}};
+        if (in.add_norm != nullptr) w = weights_four(in.add_norm, i, cols, wide);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x.v[k] += in.add_norm != nullptr ? add.v[k] * add_scale * w.v[k] : add.v[k];
+        put_four(in.sum.row(row), i, cols, in.sum.dtype, wide, x);
       }
-      squares += v * v;
+      sum += squares(x);
     }
-    scale = 1.0f / sqrtf(block_sum(squares, room) / n + in.eps);
+    scale = 1.0f / sqrtf(block_sum(sum, room) / n + in.eps);
   }
   const View& from = in.add.data != nullptr ? in.sum : in.x;
-  for (int i = first; i < cols; i += kThreads) {
-    const float v = from.get(row, i);
-    out.set(row, i, in.weight != nullptr ? v * scale * in.weight[i] : v);
+  for (int i = first; 4 * i < out.cols; i += kThreads) {
+    Four x = get_four(from.row(row), i, cols, from.dtype, wide);
+    if (in.weight != nullptr) {
+      const Four w = weights_four(in.weight, i, cols, wide);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) x.v[k] = x.v[k] * scale * w.v[k];
+    }
+    put_four(out.row(row), i, out.cols, out.dtype, wide, x);
   }
-  for (int i = cols + first; i < out.cols; i += kThreads) out.set(row, i, 0.0f);
 }
 
 __global__ void __launch_bounds__(kThreads)
     linear_glu(const View gate, const View up, const float* gate_bias, const float* up_bias, ActivationKind kind,
-               int64_t count, const View out) {
+               int64_t rows, const View out, bool wide) {
   let_next_begin();
   wait_for_inputs();
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
-    const int64_t row = i / out.cols, n = i % out.cols;
-    const float a = gate.get(row, n) + (gate_bias != nullptr ? gate_bias[n] : 0.0f);
-    const float b = up.get(row, n) + (up_bias != nullptr ? up_bias[n] : 0.0f);
-    out.set(row, n, activated(kind, a) * b);
+  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x), cols = out.cols;
+  if (4 * i >= cols) return;
+  Four gate_more = {}, up_more = {};
+  if (gate_bias != nullptr) gate_more = weights_four(gate_bias, i, cols, false);
+  if (up_bias != nullptr) up_more = weights_four(up_bias, i, cols, false);
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    Four a = get_four(gate.row(row), i, cols, gate.dtype, wide);
+    const Four b = get_four(up.row(row), i, cols, up.dtype, wide);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) a.v[k] = activated(kind, a.v[k] + gate_more.v[k]) * (b.v[k] + up_more.v[k]);
+    put_four(out.row(row), i, cols, out.dtype, wide, a);
   }
 }
 
@@ -73,6 +91,7 @@ __global__ void __launch_bounds__(kThreads) linear_bias(const View out, const fl
 // One of q, k and v as the product gave it.
 struct HeadsPart {
   View from;
+  bool wide = false;  // by fours
   const float* bias = nullptr;
   const float* norm = nullptr;
   int width = 0;  // of a norm
@@ -82,8 +101,13 @@ struct HeadsPart {
 // The row's values with bias and norms, as f32 in shared memory.
 __device__ void load_heads(const HeadsPart& part, int64_t row, float* to, float* room) {
   const int cols = part.from.cols, first = static_cast<int>(threadIdx.x);
-  for (int i = first; i < cols; i += kThreads)
-    to[i] = part.from.get(row, i) + (part.bias != nullptr ? part.bias[i] : 0.0f);
+  for (int i = first; 4 * i < cols; i += kThreads) {
+    Four x = get_four(part.from.row(row), i, cols, part.from.dtype, part.wide);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (4 * i + k < cols) to[4 * i + k] = x.v[k] + (part.bias != nullptr ? part.bias[4 * i + k] : 0.0f);
+    }
+  }
   __syncthreads();
   if (part.norm == nullptr) return;
   if (part.width > 1024) {  // one norm over many heads: by the block
@@ -115,7 +139,7 @@ __device__ void turn_heads(float* x, int cols, const HeadsArgs& to, const Rotati
 }
 
 __global__ void __launch_bounds__(kThreads)
-    linear_heads(const HeadsPart q, const HeadsPart k, const HeadsPart v, const HeadsArgs to) {
+    linear_heads(const HeadsPart q, const HeadsPart k, const HeadsPart v, const HeadsArgs to, bool q_wide) {
   __shared__ float room[32];
   float* x = shared_memory<float>();
   let_next_begin();
@@ -126,7 +150,12 @@ __global__ void __launch_bounds__(kThreads)
   if (blockIdx.y == 0) {
     load_heads(q, row, x, room);
     turn_heads(x, q.from.cols, to, rotation);
-    for (int i = static_cast<int>(threadIdx.x); i < q.from.cols; i += kThreads) to.q.set(row, i, x[i]);
+    for (int i = static_cast<int>(threadIdx.x); 4 * i < q.from.cols; i += kThreads) {
+      Four out = {};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) out.v[k] = 4 * i + k < q.from.cols ? x[4 * i + k] : 0.0f;
+      put_four(to.q.row(row), i, q.from.cols, to.q.dtype, q_wide, out);
+    }
     return;
   }
   const int slot = to.slot[row];
@@ -167,7 +196,11 @@ InputArgs input_args(const Linear& op) {
 }
 
 void make_rows(const InputArgs& in, int64_t rows, const View& out, const Ctx& ctx) {
-  launch(ctx, linear_input_rows, {dim3(rows), dim3(kThreads)}, in, out);
+  const auto fours = [](const View& v) { return v.data == nullptr || in_fours(v); };
+  const auto aligned = [](const float* w) { return reinterpret_cast<uintptr_t>(w) % 16 == 0; };
+  const bool wide =
+      fours(in.x) && fours(in.add) && fours(in.sum) && fours(out) && aligned(in.weight) && aligned(in.add_norm);
+  launch(ctx, linear_input_rows, {dim3(rows), dim3(kThreads)}, in, out, wide);
 }
 
 PartOut part_out(const Linear& op, int part) {
@@ -201,15 +234,16 @@ bool heads_by_pairs(const Linear& op) {
 
 void finish_glu(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx) {
   const PartOut a = part_out(op, 0), b = part_out(op, 1);
-  const int64_t count = rows * a.out.cols;
-  launch(ctx, linear_glu, {dim3(blocks_for(count, ctx)), dim3(kThreads)}, gate, up, a.bias, b.bias, op.glu, count,
-         a.out);
+  const bool wide = in_fours(gate) && in_fours(up) && in_fours(a.out);
+  const dim3 grid(ceil_div(a.out.cols, 4 * kThreads), std::min<int64_t>(rows, 65535));
+  launch(ctx, linear_glu, {grid, dim3(kThreads)}, gate, up, a.bias, b.bias, op.glu, rows, a.out, wide);
 }
 
 void finish_heads(const Linear& op, const View& q, const View& k, const View& v, int64_t rows, const Ctx& ctx) {
   const auto part = [&](const View& from, size_t i, const HeadsOutput::Norm* norm) {
     HeadsPart p;
     p.from = from;
+    p.wide = in_fours(from);
     p.bias = op.parts[i].bias ? floats(op.parts[i].bias) : nullptr;
     if (norm == nullptr || !norm->weight) return p;
     p.norm = floats(norm->weight);
@@ -219,7 +253,7 @@ void finish_heads(const Linear& op, const View& q, const View& k, const View& v,
   };
   const int64_t shared = std::max(q.cols, k.cols + v.cols) * int64_t{sizeof(float)};
   launch(ctx, linear_heads, {dim3(rows, 2), dim3(kThreads), shared}, part(q, 0, &op.heads.q_norm),
-         part(k, 1, &op.heads.k_norm), part(v, 2, nullptr), heads_args(op.heads, ctx));
+         part(k, 1, &op.heads.k_norm), part(v, 2, nullptr), heads_args(op.heads, ctx), in_fours(View(op.heads.rope.q)));
 }
 
 void add_bias(const View& out, const float* bias, int64_t rows, const Ctx& ctx) {
