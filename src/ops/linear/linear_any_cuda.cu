@@ -62,7 +62,7 @@ __device__ void decode_stage(const WeightView& w, int64_t n0, int64_t col, float
 
 // M rows of x: 8 or 32.
 template <class F, int M>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
     linear_any(const View x, const WeightView weight, const PartOut out, int64_t rows) {
   constexpr int kCols = kStageCols<F>;
   constexpr int kEach = kOutputs / (kThreads / M);  // outputs of a thread, for one row

@@ -1,8 +1,9 @@
 // Linear on the device: chooses how, by rows and format.
 //
-//   1 to 16 rows of bf16   the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch; a
+//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch; a
 //                          launch before it where a norm is made once for all blocks or adds something, one after it
 //                          where heads have norms of their own
+//   9 to 64 rows of bf16   norm → bf16 · the wide streaming kernel, with all else in the same launch
 //   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · gated unit or heads
 //   all else               norm → f32 · product by the kernel that decodes as it goes · gated unit or heads
 //
@@ -44,16 +45,20 @@ class Scratch {
  public:
   explicit Scratch(const Ctx& ctx) : next_(ctx.scratch), left_(ctx.scratch_bytes) {}
   View take(int64_t rows, int64_t cols, DType dtype) {
-    const int64_t bytes = up(rows * cols * dtype_bytes(dtype));
-    CHECK(bytes <= left_, "{} bytes of scratch, {} left", bytes, left_);
     View v;
-    v.data = next_;
+    v.data = take_bytes(rows * cols * dtype_bytes(dtype));
     v.stride = cols;
     v.cols = static_cast<int>(cols);
     v.dtype = dtype;
+    return v;
+  }
+  std::byte* take_bytes(int64_t n) {
+    const int64_t bytes = up(n);
+    CHECK(bytes <= left_, "{} bytes of scratch, {} left", bytes, left_);
+    std::byte* at = next_;
     next_ += bytes;
     left_ -= bytes;
-    return v;
+    return at;
   }
 
  private:
@@ -73,7 +78,7 @@ int64_t total_rows(const Linear& op) {
 }
 
 bool streams(const Linear& op, int64_t rows, const Ctx& ctx) {
-  return op.streamed != nullptr && rows <= kStreamRows && ctx.arch >= 90 && !ctx.batch_invariant;
+  return op.streamed != nullptr && rows <= kWideRows && ctx.arch >= 90 && !ctx.batch_invariant;
 }
 
 bool is_stream_x(const View& x, int64_t padded) {
@@ -85,7 +90,9 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
   Scratch scratch(ctx);
   StreamRun run{.op = &op, .map = row_map(op), .rows = rows, .input = input_args(op), .x = {}, .outs = {}};
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
-  const bool by_every_block = run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols);
+  const bool wide = rows > kStreamRows;
+  const bool by_every_block =
+      !wide && run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols);
   if (!op.input && is_stream_x(run.input.x, padded_cols(op))) {
     run.x = run.input.x;
   } else if (!by_every_block) {
@@ -99,7 +106,11 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
     run.outs[i] = {};
     run.outs[i].out = scratch.take(rows, op.parts[static_cast<size_t>(i)].weight.rows, DType::kF32);
   }
-  run_stream(run, ctx);
+  if (wide) {
+    run_wide(run, scratch.take_bytes(wide_scratch(rows, ctx.multiprocessors)), ctx);
+  } else {
+    run_stream(run, ctx);
+  }
   if (heads_later) finish_heads(op, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
 
@@ -186,7 +197,7 @@ void by_products(const Linear& op, int64_t rows, const Ctx& ctx) {
 }
 
 // The largest that stream() and by_products() take.
-int64_t scratch_of(const Linear& op, int64_t rows, bool batch_invariant) {
+int64_t scratch_of(const Linear& op, int64_t rows, const Prepare& p) {
   const bool bf16 = all_bf16(op) && op.x.cols % 8 == 0;
   const auto sizes = [&](int64_t n, int64_t x_bytes, int64_t y_bytes) {
     int64_t bytes = up(n * padded_cols(op) * x_bytes);
@@ -194,8 +205,9 @@ int64_t scratch_of(const Linear& op, int64_t rows, bool batch_invariant) {
     if (is_finished_later(op)) bytes += up(n * total_rows(op) * y_bytes) + 3 * 256;
     return bytes;
   };
-  const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4);
-  return std::max(many, all_bf16(op) ? sizes(std::min<int64_t>(rows, kStreamRows), 2, 4) : 0);
+  const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !p.batch_invariant ? 2 : 4);
+  const int64_t few = std::min<int64_t>(rows, kWideRows);
+  return std::max(many, all_bf16(op) ? sizes(few, 2, 4) + wide_scratch(few, p.multiprocessors) : 0);
 }
 
 void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
@@ -208,8 +220,9 @@ void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
     for (int i = 0; i < op.n_parts; ++i) weights.push_back(op.parts[static_cast<size_t>(i)].weight);
   }
   const bool f32 = !is_finished_later(op) && op.parts[0].out.dtype == DType::kF32;
+  const int64_t first = p.room_for_packed && p.arch >= 90 ? 2 * kWideRows : 1;
   for (const Weight& w : weights) {
-    for (int64_t n = 2 * kStreamRows; n < 2 * rows; n *= 2) {
+    for (int64_t n = first; n < 2 * rows; n *= 2) {
       Blas::Product product;
       product.weights = w.data;
       product.out_f32 = f32;
@@ -231,7 +244,7 @@ void prepare(Linear& op, Prepare& p) {
     CHECK(i == 0 || !op.is_glu() || w.rows == op.parts[0].weight.rows, "weight {} has {} rows", w.name, w.rows);
   }
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
-  p.need_scratch(scratch_of(op, rows, p.batch_invariant));
+  p.need_scratch(scratch_of(op, rows, p));
   measure_products(op, rows, p);
   if (!all_bf16(op) || p.arch < 90 || p.batch_invariant || !p.room_for_packed) return;
   const RowMap map = row_map(op);

@@ -1,9 +1,6 @@
 // Linear on the device (or the emulated one) against the reference: rows and sizes that fill no tile, every format, and
 // everything that is fused in.
-#include <map>
-
 #include "ops/cuda/test_support.h"
-#include "ops/linear/linear_packing.h"
 
 namespace ingot {
 namespace {
@@ -84,55 +81,6 @@ void check_plain(Random& random, const TestWeight& w, int rows, int more_rows = 
   expect_near(out.values(), want.values(), n, error.tolerance(), "out");
 }
 
-// --- Packing, on the host alone ---
-
-void check_packing(const cuda::RowMap& map, int tile_rows, int64_t cols) {
-  const int64_t chunks = cuda::stream_chunks(cols), tiles = cuda::stream_tiles(map, tile_rows);
-  std::map<std::tuple<int, int64_t, int64_t>, int> seen;
-  for (int64_t i = 0; i < tiles * chunks * tile_rows * 4; ++i) {
-    const cuda::Piece piece = cuda::piece_at(i, tile_rows, chunks);
-    ASSERT_LT(piece.tile, tiles);
-    for (int e = 0; e < 8; ++e) {
-      const cuda::PartRow at = cuda::packed_row(map, tile_rows, piece.tile, cuda::piece_row(piece, e));
-      const int64_t col = piece.chunk * cuda::kStreamCols + cuda::piece_col(piece, e);
-      if (at.part >= 0 && col < cols) ++seen[{at.part, at.row, col}];
-    }
-  }
-  size_t all = 0;
-  for (int p = 0; p < map.parts; ++p) {
-    for (int64_t r = 0; r < map.rows[p]; ++r)
-      for (int64_t k = 0; k < cols; ++k, ++all) ASSERT_EQ((seen[{p, r, k}]), 1) << p << ", " << r << ", " << k;
-  }
-  EXPECT_EQ(seen.size(), all);
-}
-
-TEST(CudaLinear, EveryWeightIsPackedOnce) {
-  for (const int tile_rows : {16, 32, 48}) {
-    for (const int64_t cols : {1, 32, 45, 96}) {
-      check_packing({.order = cuda::RowOrder::kPlain, .parts = 1, .rows = {33}}, tile_rows, cols);
-      check_packing({.order = cuda::RowOrder::kPlain, .parts = 3, .rows = {5, 70, 1}}, tile_rows, cols);
-      check_packing({.order = cuda::RowOrder::kGlu, .parts = 2, .rows = {37, 37}}, tile_rows, cols);
-      for (const bool interleaved : {false, true}) {
-        check_packing({.order = cuda::RowOrder::kHeads,
-                       .parts = 3,
-                       .rows = {48, 32, 20},
-                       .head_dim = 16,
-                       .rotary = 8,
-                       .interleaved = interleaved},
-                      tile_rows, cols);
-      }
-    }
-  }
-}
-
-// 132 multiprocessors: the shapes of an 8B Llama fill them evenly.
-TEST(CudaLinear, TilesFillTheDevice) {
-  EXPECT_EQ(cuda::stream_tile_rows(4096, 132), 32);
-  EXPECT_EQ(cuda::stream_tile_rows(6144, 132), 48);
-  EXPECT_EQ(cuda::stream_tile_rows(28672, 132), 32);
-  EXPECT_EQ(cuda::stream_tile_rows(576, 132), 16);
-}
-
 // --- Products ---
 
 TEST(CudaLinear, FewRowsOfBf16) {
@@ -148,13 +96,26 @@ TEST(CudaLinear, FewRowsOfBf16) {
   check_plain(random, TestWeight(random, Format::kBF16, 17, 1600), 2);
 }
 
+// Tiles of 16, 32 and 48 rows, that lie within one block's share, are cut once and cut often.
+TEST(CudaLinear, SomeRowsOfBf16) {
+  INGOT_NEEDS_DEVICE();
+  Random random(12);
+  for (const int rows : {9, 16, 17, 33, 64}) {
+    check_plain(random, TestWeight(random, Format::kBF16, 70, 96), rows);
+    check_plain(random, TestWeight(random, Format::kBF16, 190, 45), rows);
+  }
+  check_plain(random, TestWeight(random, Format::kBF16, 33, 736), 18, 3);
+  check_plain(random, TestWeight(random, Format::kBF16, 1000, 64), 12);
+  check_plain(random, TestWeight(random, Format::kBF16, 1, 1), 20);
+}
+
 TEST(CudaLinear, ManyRowsOfBf16) {
   INGOT_NEEDS_DEVICE();
   Random random(2);
-  check_plain(random, TestWeight(random, Format::kBF16, 67, 72), 17);
-  check_plain(random, TestWeight(random, Format::kBF16, 131, 136), 33, 2);
+  check_plain(random, TestWeight(random, Format::kBF16, 67, 72), 65);
+  check_plain(random, TestWeight(random, Format::kBF16, 131, 136), 70, 2);
   check_plain(random, TestWeight(random, Format::kBF16, 40, 256), 130);
-  check_plain(random, TestWeight(random, Format::kBF16, 19, 45), 18);  // rows that no 16 bytes fit
+  check_plain(random, TestWeight(random, Format::kBF16, 19, 45), 66);  // rows that no 16 bytes fit
 }
 
 TEST(CudaLinear, EveryFormat) {
@@ -181,7 +142,7 @@ TEST(CudaLinear, ScalesBesideTheData) {
 TEST(CudaLinear, Bf16InAndOut) {
   INGOT_NEEDS_DEVICE();
   Random random(5);
-  for (const int rows : {1, 9, 21}) {
+  for (const int rows : {1, 9, 21, 67}) {
     for (const int64_t cols : {64, 40}) {
       SCOPED_TRACE(testing::Message() << rows << " rows of " << cols);
       const TestWeight w(random, Format::kBF16, 50, cols);
@@ -255,7 +216,7 @@ void check_input(Random& random, Format format, int rows, NormCase c) {
 TEST(CudaLinear, InputIsTheNormBefore) {
   INGOT_NEEDS_DEVICE();
   Random random(6);
-  for (const int rows : {1, 3, 6, 13, 18}) {
+  for (const int rows : {1, 3, 6, 13, 18, 65}) {
     for (const NormCase c : {NormCase{false, false}, {true, false}, {true, true}})
       check_input(random, Format::kBF16, rows, c);
   }
@@ -304,7 +265,7 @@ TEST(CudaLinear, GatedUnits) {
   for (const ActivationKind kind :
        {ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh, ActivationKind::kRelu})
     check_glu(random, Format::kBF16, 3, kind, false);
-  for (const int rows : {1, 10, 19}) check_glu(random, Format::kBF16, rows, ActivationKind::kSilu, true);
+  for (const int rows : {1, 10, 19, 66}) check_glu(random, Format::kBF16, rows, ActivationKind::kSilu, true);
   check_glu(random, Format::kF32, 2, ActivationKind::kSilu, true);
 }
 
@@ -312,7 +273,7 @@ TEST(CudaLinear, ResidualAndBias) {
   INGOT_NEEDS_DEVICE();
   Random random(8);
   for (const Format format : {Format::kBF16, Format::kF16}) {
-    for (const int rows : {1, 12, 20}) {
+    for (const int rows : {1, 12, 20, 71}) {
       SCOPED_TRACE(testing::Message() << format_name(format) << ", " << rows << " rows");
       const int64_t cols = 64, n = 33;
       const TestWeight w(random, format, n, cols), bias(random, Format::kF32, 1, n);
@@ -344,7 +305,7 @@ TEST(CudaLinear, ResidualAndBias) {
 TEST(CudaLinear, SeveralParts) {
   INGOT_NEEDS_DEVICE();
   Random random(9);
-  for (const int rows : {4, 17}) {
+  for (const int rows : {4, 17, 68}) {
     const int64_t cols = 64;
     const TestWeight w0(random, Format::kBF16, 20, cols), w1(random, Format::kBF16, 35, cols),
         w2(random, Format::kBF16, 3, cols);

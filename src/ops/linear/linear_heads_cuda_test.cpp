@@ -208,7 +208,8 @@ class Heads {
 TEST(CudaLinear, HeadsOfFewAndManyRows) {
   INGOT_NEEDS_DEVICE();
   Random random(1);
-  for (const std::vector<SeqOf>& seqs : {std::vector<SeqOf>{{1, 40}}, {{3, 3}, {1, 7}, {5, 14}}, {{16, 3}, {1, 7}}}) {
+  for (const std::vector<SeqOf>& seqs :
+       {std::vector<SeqOf>{{1, 40}}, {{3, 3}, {1, 7}, {5, 14}}, {{16, 3}, {1, 7}}, {{65, 3}, {1, 7}}}) {
     for (const bool norms : {false, true}) {
       SCOPED_TRACE(testing::Message() << seqs.size() << " seqs, norms " << norms);
       Heads(random, {.norms = norms, .bias = true}, seqs).check(2);
@@ -224,6 +225,7 @@ TEST(CudaLinear, HeadsOfEveryCache) {
     // 64: the rows' pieces are permuted.
     Heads(random, {.head_dim = 64, .v_dim = 64, .rotary = 64, .kv = dtype, .q_bf16 = true}, {{2, 13}, {1, 6}}).check(0);
     Heads(random, {.head_dim = 64, .v_dim = 48, .rotary = 32, .kv = dtype}, {{18, 13}}).check(0);
+    Heads(random, {.head_dim = 64, .v_dim = 64, .rotary = 64, .kv = dtype, .q_bf16 = true}, {{66, 13}}).check(0);
   }
 }
 
@@ -235,9 +237,10 @@ TEST(CudaLinear, HeadsTurnedInEveryWay) {
       SCOPED_TRACE(testing::Message() << "interleaved " << interleaved << ", rotary " << rotary);
       Heads(random, {.rotary = rotary, .interleaved = interleaved}, {{2, 0}}).check(1);
       Heads(random, {.rotary = rotary, .interleaved = interleaved, .norms = true}, {{17, 0}}).check(0);
+      Heads(random, {.rotary = rotary, .interleaved = interleaved}, {{65, 0}}).check(0);
     }
   }
-  for (const int rows : {3, 11})  // tiles of 48 rows, which end within heads
+  for (const int rows : {3, 11, 40})  // tiles of 48 rows, which end within heads
     Heads(random, {.head_dim = 26, .v_dim = 26, .rotary = 26}, {{rows, 9}}).check(0);
   Heads(random, {.format = Format::kQ8_0}, {{2, 5}}).check(0);
   Heads(random, {.norms = true, .bias = true, .format = Format::kF32}, {{9, 5}}).check(0);

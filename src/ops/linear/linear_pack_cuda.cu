@@ -1,5 +1,7 @@
-// Weights of bf16 into the order that the streaming kernel reads, once.
-#include "ops/linear/linear_cuda.cuh"
+// Weights of bf16 into the order that the streaming kernels read, once; and what those kernels are given.
+#include <algorithm>
+
+#include "ops/linear/linear_stream.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -39,6 +41,22 @@ void pack_stream(const Linear& op, const RowMap& map, int tile_rows, std::byte* 
   const int64_t pieces = streamed_bytes(map, tile_rows, op.x.cols) / 16;
   launch(ctx, pack_stream_kernel, {dim3(ceil_div(pieces, 256)), dim3(256)}, data(0), data(1), data(2), map, tile_rows,
          op.x.cols, pieces, reinterpret_cast<uint4*>(to));
+}
+
+StreamArgs stream_args(const StreamRun& run, const Ctx& ctx) {
+  const Linear& op = *run.op;
+  StreamArgs args;
+  args.weights = op.streamed;
+  args.tiles = stream_tiles(run.map, op.streamed_rows);
+  args.chunks = static_cast<int>(stream_chunks(op.x.cols));
+  args.rows = static_cast<int>(run.rows);
+  args.x = run.x;
+  args.input = run.input;
+  args.map = run.map;
+  args.glu = op.glu;
+  std::copy(run.outs, run.outs + 3, args.outs);
+  if (run.map.order == RowOrder::kHeads) args.heads = heads_args(op.heads, ctx);
+  return args;
 }
 
 }  // namespace ingot::cuda

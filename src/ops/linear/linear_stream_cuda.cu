@@ -1,29 +1,17 @@
-// One to sixteen rows: weights stream past once, at the speed of the memory.
+// One to eight rows: weights stream past once, at the speed of the memory.
 //
 // A block per multiprocessor takes tiles in turn. Its eight warps share a tile's chunks, every eighth each; a warp has
 // a ring of its own that its first lane feeds with bulk copies, and waits for nobody else before the tile's sums meet
 // in shared memory, where they are added in the order of the warps. So the order over K depends on K alone. Weights are
 // operand A of the matrix instruction, rows of x its eight columns.
-#include <algorithm>
-
 #include "base/check.h"
-#include "ops/linear/linear_cuda.cuh"
+#include "ops/linear/linear_stream.cuh"
 
 namespace ingot::cuda {
 namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-
-// A format of the stream: bytes of a chunk of 16 rows, and the operand that a lane makes of it. bf16 is the operand.
-struct StreamBF16 {
-  static constexpr int kBytes = 1024;
-  // Columns 16s … 16s + 15 of the chunk, as permuted.
-  __device__ static void fragment(const std::byte* chunk, int s, int lane, uint32_t (&a)[4]) {
-    const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
-    a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
-  }
-};
 
 // R rows of a tile, NT · 8 rows of x.
 template <class W, int R, int NT>
@@ -45,19 +33,6 @@ struct StreamShape {
 
 // x in shared memory: 32 bytes between rows, so that the eight rows of a load lie in different banks.
 __host__ __device__ constexpr int64_t shared_x_stride(int64_t chunks) { return chunks * kStreamCols + 16; }
-
-struct StreamArgs {
-  const std::byte* weights = nullptr;
-  int64_t tiles = 0;
-  int chunks = 0;
-  int rows = 0;
-  View x;           // of bf16, in global memory
-  InputArgs input;  // or made here
-  RowMap map;
-  ActivationKind glu = ActivationKind::kNone;
-  PartOut outs[3];
-  HeadsArgs heads;
-};
 
 // What a warp asks for next: the chunks warp, warp + 8, … of the block's tiles.
 struct Feed {
@@ -143,32 +118,10 @@ __device__ void prepare_x(const StreamArgs& args, uint16_t* x, float* squares, f
   }
 }
 
-// One pair of values of q, k or v: bias, rope, and where they go.
-__device__ void store_pair(const StreamArgs& args, int64_t j, int row, float a, float b) {
-  const RowPair pair = heads_pair(args.map, j);
-  if (pair.part < 0) return;
-  const float* bias = args.outs[pair.part].bias;
-  if (bias != nullptr) a += bias[pair.first], b += bias[pair.second];
-  const HeadsArgs& to = args.heads;
-  if (pair.angle >= 0)
-    rotate_pair(a, b, to.table.get(row, pair.angle), to.table.get(row, pair.angle + to.table.cols / 2));
-  if (pair.part == 0) {
-    to.q.set(row, pair.first, a);
-    to.q.set(row, pair.second, b);
-    return;
-  }
-  const int slot = to.slot[row];
-  if (slot < 0) return;
-  const int dim = pair.part == 1 ? to.kv.k_dim : to.kv.v_dim;
-  const int head = static_cast<int>(pair.first / dim), base = head * dim;
-  std::byte* place = pair.part == 1 ? to.kv.k_row(slot, head) : to.kv.v_row(slot, head);
-  kv_set(place, to.kv.dtype, dim, slot, static_cast<int>(pair.first) - base, a);
-  kv_set(place, to.kv.dtype, dim, slot, static_cast<int>(pair.second) - base, b);
-}
-
-// The tile's values, summed over warps, to where they belong.
+// The tile's values, summed over warps, to where they belong. `early` is of the thread's first.
 template <class Shape, int R, int NT>
-__device__ void finish_tile(const StreamArgs& args, int64_t tile, const float* sums, const float* scale) {
+__device__ void finish_tile(const StreamArgs& args, int64_t tile, const float* sums, const float* scale,
+                            const Early& early) {
   const auto value = [&](int row, int p) {
     float sum = 0;
 #pragma unroll
@@ -176,23 +129,14 @@ __device__ void finish_tile(const StreamArgs& args, int64_t tile, const float* s
     return scale != nullptr ? sum * scale[row] : sum;
   };
   const int first = static_cast<int>(threadIdx.x);
-  if (args.map.order == RowOrder::kPlain) {
-    for (int i = first; i < R * args.rows; i += kThreads) {
-      const PartRow at = packed_row(args.map, R, tile, i % R);
-      if (at.part >= 0) store_part(args.outs[at.part], i / R, at.row, value(i / R, i % R));
-    }
-    return;
-  }
-  for (int i = first; i < R / 2 * args.rows; i += kThreads) {
-    const int row = i / (R / 2), pair = i % (R / 2), p = pair / 8 * 16 + pair % 8;
-    const int64_t j = tile * (R / 2) + pair;
-    float a = value(row, p), b = value(row, p + 8);
-    if (args.map.order == RowOrder::kHeads) {
-      store_pair(args, j, row, a, b);
-    } else if (j < args.map.rows[0]) {
-      if (args.outs[0].bias != nullptr) a += args.outs[0].bias[j];
-      if (args.outs[1].bias != nullptr) b += args.outs[1].bias[j];
-      args.outs[0].out.set(row, j, activated(args.glu, a) * b);
+  const int each = args.map.order == RowOrder::kPlain ? R : R / 2;
+  for (int i = first; i < each * args.rows; i += kThreads) {
+    const Early read = i == first ? early : read_early<R>(args, tile, i % each, i / each);
+    const int row = i / each, p = args.map.order == RowOrder::kPlain ? i % each : i % each / 8 * 16 + i % 8;
+    if (args.map.order == RowOrder::kPlain) {
+      store_plain(args, packed_row(args.map, R, tile, p), row, value(row, p), read);
+    } else {
+      store_pair(args, tile * (R / 2) + i % each, row, value(row, p), value(row, p + 8), read);
     }
   }
 }
@@ -265,6 +209,10 @@ __global__ void __launch_bounds__(kThreads, 2) linear_stream(const StreamArgs ar
   int buffer = 0;
   for (int64_t tile = blockIdx.x; tile < args.tiles; tile += gridDim.x) {
     float acc[R / 16][NT][4] = {};
+    // Asked for here, because it takes as long as the last chunks.
+    const int each = args.map.order == RowOrder::kPlain ? R : R / 2, mine_first = static_cast<int>(threadIdx.x);
+    Early early;
+    if (mine_first < each * args.rows) early = read_early<R>(args, tile, mine_first % each, mine_first / each);
     for (int chunk = warp; chunk < args.chunks; chunk += kWarps) {
       uint4 x[NT];
 #pragma unroll
@@ -303,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 2) linear_stream(const StreamArgs ar
       }
     }
     __syncthreads();
-    finish_tile<Shape, R, NT>(args, tile, room, kShared ? scale : nullptr);
+    finish_tile<Shape, R, NT>(args, tile, room, kShared ? scale : nullptr, early);
     if constexpr (Shape::kSumBuffers == 2) {
       buffer ^= 1;
     } else {
@@ -323,8 +271,10 @@ void launch_stream(const StreamArgs& args, const Ctx& ctx) {
 template <int R>
 void launch_rows(const StreamArgs& args, const Ctx& ctx) {
   const bool shared = args.x.data == nullptr;
-  if (args.rows <= 8) return shared ? launch_stream<R, 1, true>(args, ctx) : launch_stream<R, 1, false>(args, ctx);
-  return shared ? launch_stream<R, 2, true>(args, ctx) : launch_stream<R, 2, false>(args, ctx);
+  if constexpr (kStreamRows > 8) {
+    if (args.rows > 8) return shared ? launch_stream<R, 2, true>(args, ctx) : launch_stream<R, 2, false>(args, ctx);
+  }
+  return shared ? launch_stream<R, 1, true>(args, ctx) : launch_stream<R, 1, false>(args, ctx);
 }
 
 }  // namespace
@@ -334,17 +284,7 @@ bool stream_holds(int64_t rows, int64_t cols) { return rows * shared_x_stride(st
 void run_stream(const StreamRun& run, const Ctx& ctx) {
   const Linear& op = *run.op;
   CHECK(run.rows >= 1 && run.rows <= kStreamRows && op.streamed != nullptr, "{} rows", run.rows);
-  StreamArgs args;
-  args.weights = op.streamed;
-  args.tiles = stream_tiles(run.map, op.streamed_rows);
-  args.chunks = static_cast<int>(stream_chunks(op.x.cols));
-  args.rows = static_cast<int>(run.rows);
-  args.x = run.x;
-  args.input = run.input;
-  args.map = run.map;
-  args.glu = op.glu;
-  std::copy(run.outs, run.outs + 3, args.outs);
-  if (run.map.order == RowOrder::kHeads) args.heads = heads_args(op.heads, ctx);
+  const StreamArgs args = stream_args(run, ctx);
   switch (op.streamed_rows) {
     case 16:
       return launch_rows<16>(args, ctx);
