@@ -30,7 +30,8 @@ void expect_device_matches_ref(const Op& op, const Batch& batch, std::initialize
   for (auto list : {outs, inouts})
     for (Buffer* b : list) {
       b->expect_intact();
-      expect_near(b->values(), want[i++], b->cols(), tolerance, "output " + std::to_string(i));
+      expect_near(b->values(), want[i], b->cols(), tolerance, "output " + std::to_string(i));
+      ++i;
     }
 }
 
