@@ -16,7 +16,8 @@
 //            4 bits: as many bytes for each two runs: the low nibbles are those of the even run, the high nibbles those
 //            of the odd one.
 //            5 bits: for each block the low 4 bits like that, then 64 bytes with the highest, 6 bits: 128 bytes with
-//            the two highest; high_at() says where. Bytes are stored with the bits kFlip inverted, so that AArch64,
+//            the two highest; high_at() says where. On AArch64 6 bits are three runs of bytes, of which the highest two
+//            bits are the fourth run: kThreeRuns. Bytes are stored with the bits kFlip inverted, so that AArch64,
 //            which multiplies signed bytes, reads q − zero: 8 bits as they are, 4 bits as 16 times their value.
 //
 // Where vectors are 64 bytes these are three regions, one behind the other, each aligned to 64: no load crosses a line
@@ -54,8 +55,8 @@ inline constexpr int64_t kBf16Group = 2;  // AMX
 inline constexpr int64_t kRun = 4;
 #endif
 
-// Of a block with kBits bits, where the highest of value `at` of run `run` of row `row` lie: the byte, and their first
-// bit in it.
+// Of a block with kBits bits (5 on AArch64), where the highest of value `at` of run `run` of row `row` lie: the byte,
+// and their first bit in it.
 struct HighBits {
   int64_t byte;
   int shift;
@@ -66,7 +67,6 @@ constexpr HighBits high_at(int bits, int64_t row, int64_t run, int64_t at) {
     const int64_t side = 8 / more;  // runs whose bits share a byte
     return {256 + 64 * (run / side) + 4 * row + at, static_cast<int>(more * (run % side))};
   }
-  if (more == 2) return {256 + 8 * row + at, static_cast<int>(2 * run)};
   // Two pairs of rows share 16 bytes.
   return {256 + 16 * (row / 4) + 8 * (row % 2) + at, static_cast<int>(4 * (row / 2 % 2) + run)};
 }
@@ -122,6 +122,9 @@ struct PanelLayout {
   // Formats without a min whose zero point is the middle of their range; MXFP4's (kF32) is not.
   static constexpr bool kMiddle =
       (kBits == 8 && kScale != ScaleKind::kF32) || (kBits == 4 && !kMin && kScale == ScaleKind::kF16);
+  // Bits 0 and 1, 2 and 3, 4 and 5 of the fourth run above the first, second and third: six operations for four runs,
+  // where low and high bits apart took twelve.
+  static constexpr bool kThreeRuns = kRun == 8 && kBits == 6;
   static constexpr int kFlip = kRun == 4 ? 0 : kBits == 8 ? 0x80 : kMiddle ? 0x88 : 0;
 
   static constexpr int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }

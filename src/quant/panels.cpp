@@ -52,6 +52,13 @@ void put_runs(const uint8_t* q, int64_t r, std::byte* out) {
     }
     return;
   }
+  if constexpr (L::kThreeRuns) {
+    for (int64_t i = 0; i < 3; ++i) {
+      const Run run = runs[i] | (runs[3] >> (2 * i) & 3 * kOnes) << 6;
+      std::memcpy(to + kBytes * i, &run, kRun);
+    }
+    return;
+  }
   for (int64_t i = 0; i < kRuns / 2; ++i) {
     const Run both = ((runs[2 * i] & 15 * kOnes) | (runs[2 * i + 1] & 15 * kOnes) << 4) ^ kFlip;
     std::memcpy(to + kBytes * i, &both, kRun);

@@ -74,6 +74,9 @@ float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t
   int q = 0;
   if constexpr (L::kBits == 8) {
     q = static_cast<int>(block[bytes * run + at]) ^ L::kFlip;
+  } else if constexpr (L::kThreeRuns) {
+    const auto part = [&](int64_t i) { return static_cast<int>(block[bytes * i + at]); };
+    q = run < 3 ? part(run) & 63 : part(0) >> 6 | part(1) >> 6 << 2 | part(2) >> 6 << 4;
   } else {
     const int both = static_cast<int>(block[bytes * (run / 2) + at]) ^ L::kFlip;
     q = run % 2 == 0 ? both & 15 : both >> 4;

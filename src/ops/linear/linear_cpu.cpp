@@ -101,12 +101,23 @@ void run(const Linear& op, Ctx& ctx) {
   }
   const XRows x(op, kinds_of(op), rows, ctx.shared);
   const int64_t at_once = x.at_once();
-  const auto make_rows = [&](int64_t i, int) { x.make(i * at_once, std::min(at_once, rows - i * at_once)); };
-  const auto run_task = [&](int64_t task, int thread) {
+  const auto block_of = [&](int64_t task) {
     size_t p = 0;
     while (task >= tasks[p]) task -= tasks[p++];
     const int64_t first = task * cuts[p].block;
-    const LinearBlock block{p, first, std::min(cuts[p].block, op.parts[p].weight.rows - first)};
+    return LinearBlock{p, first, std::min(cuts[p].block, op.parts[p].weight.rows - first)};
+  };
+  const auto make_rows = [&](int64_t i, int) {
+    // One row leaves the memory idle until it is made; then each thread would wait for its first lines.
+    for (int64_t t = 0; rows == 1 && t < ctx.pool.threads(); ++t) {
+      const LinearBlock first = block_of(total * t / ctx.pool.threads());
+      if (is_packed(op, first.part)) fetch_panels(op, first);
+    }
+    x.make(i * at_once, std::min(at_once, rows - i * at_once));
+  };
+  const auto run_task = [&](int64_t task, int thread) {
+    const LinearBlock block = block_of(task);
+    const size_t p = block.part;
     std::byte* scratch = ctx.scratch_of<std::byte>(thread);
     if (is_packed(op, p)) {
       run_panels(op, block, cuts[p], x.rows(), rows, scratch);

@@ -33,6 +33,8 @@ int64_t direct_rows(const Linear& op, const Linear::Part& part);
 LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads);
 void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
                 std::byte* scratch);
+// Asks for the first lines of what a task will read.
+void fetch_panels(const Linear& op, const LinearBlock& block);
 
 // Which of a row's encodings some part reads.
 struct XKinds {
