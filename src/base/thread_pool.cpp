@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <string>
 #include <string_view>
 
+#include "base/cgroup.h"
 #include "base/check.h"
 
 namespace ingot {
@@ -46,15 +45,6 @@ bool spin(int64_t ns, const F& done) {
     }
   } while (std::chrono::steady_clock::now() < end);
   return false;
-}
-
-// Cores granted by a cgroup v2 quota, rounded up; 0 where there is none.
-int cgroup_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return static_cast<int>((std::strtod(quota.c_str(), nullptr) + period - 1) / period);
 }
 
 // The cores of the affinity mask; empty where the system does not tell.

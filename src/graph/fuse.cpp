@@ -199,19 +199,21 @@ int rope_kv_write(Work& graph) {
   return fired;
 }
 
-// Where two norms in a row end in a sum, the first of them goes along: x + norm(y) of Gemma.
-void fold_add_norm(Work& graph, size_t i, const std::vector<int>& readers) {
+// Where two norms in a row end in a sum, the first of them goes along: x + norm(y) of Gemma. Says whether it did: then
+// the linear is node i - 1.
+bool fold_add_norm(Work& graph, size_t i, const std::vector<int>& readers) {
   InputNorm& input = std::get<Linear>(graph.nodes[i].op).input;
-  if (!input.add || i == 0 || i == graph.head_begin) return;
+  if (!input.add || i == 0 || i == graph.head_begin) return false;
   const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i - 1].op);
-  if (!norm || norm->width != norm->x.cols || readers[static_cast<size_t>(norm->out.value)] != 1) return;
+  if (!norm || norm->width != norm->x.cols || readers[static_cast<size_t>(norm->out.value)] != 1) return false;
   Tensor& x = std::get<Linear>(graph.nodes[i].op).x;
   if (same_tensor(norm->out, x)) std::swap(x, input.add);  // a + b is b + a, bit for bit
-  if (!same_tensor(norm->out, input.add)) return;
+  if (!same_tensor(norm->out, input.add)) return false;
   input.add = norm->x;
   input.add_norm = norm->weight;
   input.add_eps = norm->eps;
   absorb(graph, i, i - 1, "norm_prologue");
+  return true;
 }
 
 // The norm before a linear, inside it: one region less, and the normed row is still in the cache when it is quantized.
@@ -235,7 +237,7 @@ int norm_prologue(Work& graph) {
       linear.input.sum = add->sum;
     }
     absorb(graph, *j, i, "norm_prologue");
-    fold_add_norm(graph, i, readers);
+    if (fold_add_norm(graph, i, readers)) --i;
     ++fired;
   }
   return fired;

@@ -150,6 +150,47 @@ TEST(Plan, AnInputReadTwiceIsNotOverwritten) {
   EXPECT_NE(graph.values[0].offset, graph.values[1].offset);
 }
 
+// A norm right behind a linear that took two norms in: the list is two nodes shorter then, and none may be passed over.
+TEST(Fuse, NoNodeIsSkippedBehindTwoFoldedNorms) {
+  static const float ones[16] = {};
+  Graph graph;
+  const auto value = [&] { return graph.add_value(kTokenRows, 16); };
+  Weight weight;
+  weight.data = reinterpret_cast<const std::byte*>(ones);
+  const auto norm = [&](const Tensor& x, const Tensor& out) {
+    RmsNorm op;
+    op.x = x;
+    op.weight = weight;
+    op.out = out;
+    op.width = 16;
+    graph.nodes.push_back(node(op));
+  };
+  const auto linear = [&](const Tensor& x, const Tensor& out) {
+    Linear op;
+    op.x = x;
+    op.parts[0].out = out;
+    graph.nodes.push_back(node(op));
+  };
+  Embedding embedding;
+  embedding.out = value();
+  graph.nodes.push_back(node(embedding));
+  const Tensor y = value(), a = value(), sum = value(), b = value(), c = value(), d = value();
+  linear(embedding.out, y);
+  norm(y, a);
+  Add add;
+  add.a = embedding.out;
+  add.b = a;
+  add.out = sum;
+  graph.nodes.push_back(node(add));
+  norm(sum, b);
+  linear(b, c);
+  norm(c, d);
+  linear(d, value());
+  graph.head_begin = graph.nodes.size();
+  EXPECT_EQ(fuse(graph)["norm_prologue"], 2);
+  EXPECT_EQ(graph.nodes.size(), 4u);  // the embedding and three linears
+}
+
 TEST(Fuse, UnknownRuleIsAnError) {
   Graph graph;
   EXPECT_THROW(fuse(graph, {"no_such_rule"}), std::exception);

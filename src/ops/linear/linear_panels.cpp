@@ -34,20 +34,6 @@ int64_t few_rows_panels(const Linear& op, const Linear::Part& part, int threads)
   return (own + tasks - 1) / tasks;
 }
 
-// Panels as they are packed. For one row gate and up take turns, panel by panel: the kernel asks for lines some 10 KB
-// ahead, and at the end of a longer piece these would not be the ones that are read next.
-void run_direct(const PanelSpan* spans, int parts, const XRow* x, int64_t rows, float* sums, int64_t block,
-                int64_t stride) {
-  const PanelKernels& k = *kernels().panels;
-  if (rows > 1 || parts == 1) {
-    for (int p = 0; p < parts; ++p) k.run(spans[p], x, rows, sums + p * block, stride);
-    return;
-  }
-  for (int64_t i = 0; i < spans[0].n; ++i)
-    for (int p = 0; p < parts; ++p)
-      k.run({spans[p].weight, spans[p].first + i, 1}, x, rows, sums + p * block + i * kPanelRows, stride);
-}
-
 }  // namespace
 
 int64_t direct_rows(const Linear& op, const Linear::Part& part) {
@@ -97,16 +83,21 @@ void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut
   const int64_t stride = parts * cut.block;
   for (int64_t t = 0; t < rows; t += cut.pass) {
     const int64_t pass = std::min(cut.pass, rows - t);
-    for (int p = 0; many && p < parts; ++p)
-      k.run_expanded(spans[p], expanded[p], x + t, pass, sums + p * cut.block, stride);
-    if (!many) run_direct(spans, parts, x + t, pass, sums, cut.block, stride);
+    for (int p = 0; p < parts; ++p) {
+      if (many) {
+        k.run_expanded(spans[p], expanded[p], x + t, pass, sums + p * cut.block, stride);
+      } else {
+        k.run(spans[p], x + t, pass, sums + p * cut.block, stride);
+      }
+    }
     for (int64_t i = 0; i < pass; ++i) finish_row(op, block, t + i, sums + i * stride, sums + i * stride + cut.block);
   }
 }
 
 void fetch_panels(const Linear& op, const LinearBlock& block) {
-  // As far as the kernel's own requests are ahead of its reads.
-  constexpr int64_t kAhead = 12 << 10;
+  // The first of them; by then the hardware has seen the stream, and soon the kernel asks itself. 12 KB took 0.25 us
+  // here.
+  constexpr int64_t kAhead = 2 << 10;
   for (size_t p = block.part; p < block.part + (op.is_glu() ? 2 : 1); ++p) {
     const PackedWeight& w = *op.parts[p].packed;
     const std::byte* from = w.panel(block.first / kPanelRows);
