@@ -82,7 +82,7 @@ void prepare(Linear& op, Prepare& p) {
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   for (size_t i = 0; i < task_parts(op); ++i) {
     const int64_t direct = is_packed(op, i) ? direct_rows(op, op.parts[i]) : rows;
-    for (const int64_t n : {rows, std::min(rows, direct)})
+    for (const int64_t n : {rows, std::min(rows, direct), std::min(rows, kFewRows)})
       p.need_scratch(cut_of(op, i, std::max<int64_t>(n, 1), p.threads).scratch);
   }
   p.need_shared(XRows::bytes(op, kinds_of(op), rows));

@@ -28,7 +28,9 @@ LinearCut rows_cut(const Linear& op, int threads);
 void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
               std::byte* scratch);
 
-// Packed weights (linear_panels.cpp). Up to direct_rows() they are read as they are, beyond it expanded.
+// Packed weights (linear_panels.cpp). Up to direct_rows() they are read as they are, beyond it expanded: up to kFewRows
+// by as much as the first-level cache holds.
+constexpr int64_t kFewRows = 24;
 int64_t direct_rows(const Linear& op, const Linear::Part& part);
 LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads);
 void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,

@@ -139,7 +139,13 @@ inline Bytes load_16(const uint8_t* p) {
   __builtin_memcpy(&w, p, sizeof(w));
   return w;
 }
+#if defined(__ARM_NEON)
+inline void store_16(uint8_t* p, Bytes w) {
+  vst1q_u8(p, (uint8x16_t)w);
+}  // g++ 12 may take a memcpy through general registers
+#else
 inline void store_16(uint8_t* p, Bytes w) { __builtin_memcpy(p, &w, sizeof(w)); }
+#endif
 // The bits `mask` of each byte after a shift to the left (or right, below 0) that leaves them inside their byte.
 inline Bytes shifted_bits(Bytes w, int shift, uint8_t mask) { return (shift >= 0 ? w << shift : w >> -shift) & mask; }
 
@@ -171,7 +177,11 @@ inline Floats load_floats(const float* p) {
   __builtin_memcpy(&v, p, sizeof(v));
   return v;
 }
+#if defined(__ARM_NEON)
+inline void store_floats(float* p, Floats v) { vst1q_f32(p, (float32x4_t)v); }
+#else
 inline void store_floats(float* p, Floats v) { __builtin_memcpy(p, &v, sizeof(v)); }
+#endif
 inline Floats all(float x) { return x - Floats{}; }
 inline Floats times(Floats a, Floats b) { return a * b; }
 inline Floats to_floats(Ints v) { return __builtin_convertvector(v, Floats); }
