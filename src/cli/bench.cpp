@@ -2,18 +2,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/error.h"
+#include "cli/bench_limits.h"
 #include "cli/bench_ops.h"
 #include "cli/bench_profile.h"
 #include "cli/bench_serve.h"
 #include "cli/bench_trace.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
-#include "cli/machine.h"
 #include "cli/save_random.h"
 #include "cli/session.h"
 #include "cli/shapes.h"
+#include "files/atomic_file.h"
 #include "files/json.h"
 #include "weights/model_files.h"
 
@@ -32,10 +34,10 @@ struct Options {
   int gen = 128;
   std::vector<int> batch = {1};
   int repeat = 5;
-  int step_rows = 512;
-  std::string kv;  // as kv_or_default takes it
+  int step_rows = 0;  // 0: 512, on a GPU 8192
+  std::string kv;     // as kv_or_default takes it
   bool profile = false;
-  BenchTraceOptions trace;
+  BenchTraceOptions trace;  // its page is also that of a profile
   CommonOptions common;
 };
 
@@ -111,29 +113,40 @@ Result measure(Engine& engine, int batch, const Options& options) {
 }
 
 // One profile of the steps that read the prompts, and one of those that make tokens.
-JsonObject profile(Engine& engine, int batch, const Options& options, double read_gbs) {
+JsonObject profile(Engine& engine, int batch, const Options& options, const BenchLimits& limits, JsonArray& pages) {
   run_once(engine, batch, options);
+  const int rows = std::min(engine.options().step_rows, batch * options.prompt);
+  const ProfileStep reading{.rows = rows,
+                            .logits = std::clamp(rows / options.prompt, 1, batch),
+                            .cache_rows = rows >= options.prompt ? rows : (options.prompt + rows) / 2.0,
+                            .pairs = rows * (options.prompt + 1) / 2.0};
+  const double seen = batch * (options.prompt + options.gen / 2.0);
+  const ProfileStep making{.rows = batch, .logits = batch, .cache_rows = seen, .pairs = seen};
   Profile prefill, decode;
   engine.call([&](LocalEngine& local) {
     for (int s = 0; s < batch; ++s) local.submit(request_of(s, local.model().hp.vocab, options));
     std::set<SeqId> started;
-    prefill = profile_steps(local, std::min(options.step_rows, batch * options.prompt), [&] {
+    prefill = profile_steps(local, reading, [&] {
       if (local.idle() || started.size() == static_cast<size_t>(batch) || interrupted()) return false;
       for (const Event& event : local.step()) started.insert(event.request);
       return true;
     });
-    decode = profile_steps(local, batch, [&] {
+    decode = profile_steps(local, making, [&] {
       if (local.idle() || interrupted()) return false;
       local.step();
       return true;
     });
   });
   if (interrupted()) throw Interrupted();
-  if (!options.common.json) {
-    print_profile(prefill, fmt::format("prefill of {} x {}", batch, options.prompt), read_gbs);
-    print_profile(decode, fmt::format("decode, batch {}", batch), read_gbs);
-  }
-  return {{"batch", batch}, {"prefill", profile_json(prefill)}, {"decode", profile_json(decode)}};
+  JsonObject result{{"batch", batch}};
+  const auto tell = [&](const char* name, const Profile& p, const std::string& title) {
+    if (!options.common.json) print_profile(p, title, limits);
+    result[name] = profile_json(p);
+    pages.push_back(JsonObject{{"title", title}, {"profile", result[name]}});
+  };
+  tell("prefill", prefill, fmt::format("prefill of {} x {}", batch, options.prompt));
+  tell("decode", decode, fmt::format("decode, batch {}", batch));
+  return result;
 }
 
 // Says where the format that was asked for does not fit.
@@ -146,12 +159,16 @@ void note_plain(Model& model, const std::string& format) {
 }
 
 OpenEngine open(const Options& options, EngineSetup setup) {
-  setup.step_rows = std::max(options.step_rows, setup.seqs);
-  setup.kv = kv_or_default(options.kv, options.common);
+  const bool gpu = choose_device(options.common) >= 0;
+  // A GPU is busy with 8,192 rows only, and a step of the CPU's shall not keep others waiting.
+  setup.step_rows = std::max(options.step_rows != 0 ? options.step_rows : gpu ? 8192 : 512, setup.seqs);
+  set_kv(setup, options.kv, options.common);
   if (options.shape.empty()) return open_engine(resolve_model(options.model), options.common, setup);
   const Hparams hp = shape_by_name(options.shape);
   setup.context = std::min(setup.context, hp.context);
-  Model model = Model::random(hp, formats_by_name(options.format, hp), model_options(options.common, setup));
+  ModelOptions model_setup = model_options(options.common, setup);
+  model_setup.random_on_device = gpu && options.save.empty();
+  Model model = Model::random(hp, formats_by_name(options.format, hp), model_setup);
   if (!options.save.empty()) save_random(model, options.save);
   note_plain(model, options.format);
   return make_engine(std::move(model), options.common, setup);
@@ -168,23 +185,7 @@ int replay(const Options& options) {
   });
 }
 
-// Seconds that the body's linears would take for one token with the multipliers always busy.
-double token_seconds_at_peak(const Graph& graph, const Ceilings& limits) {
-  double seconds = 0;
-  for (size_t n = 0; n < graph.head_begin; ++n) {
-    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
-    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
-      const Linear::Part& part = linear->parts[static_cast<size_t>(p)];
-      const bool int8 = part.packed != nullptr && is_quantized(part.packed->kind);
-      const double products = static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols);
-      seconds += 2e-9 * products / (int8 ? limits.int8_gops : limits.f32_gflops);
-    }
-  }
-  return seconds;
-}
-
-JsonObject result_json(const Result& r, const Options& options, int64_t weight_bytes, const Ceilings& limits,
-                       double token_seconds) {
+JsonObject result_json(const Result& r, const Options& options, int64_t weight_bytes, const BenchLimits& limits) {
   // A step of decoding reads every weight once, whatever the batch.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weight_bytes) / 1e9;
   return {{"batch", r.batch},
@@ -194,8 +195,8 @@ JsonObject result_json(const Result& r, const Options& options, int64_t weight_b
           {"decode_tps", r.decode_tps(options)},
           {"ttft_ms", r.times.first * 1e3},
           {"weight_bytes", weight_bytes},
-          {"percent_of_bandwidth", 100 * weights_gbs / limits.read_gbs},
-          {"percent_of_multiplier", 100 * r.prefill_tps(options) * token_seconds}};
+          {"percent_of_bandwidth", limits.read_gbs > 0 ? 100 * weights_gbs / limits.read_gbs : 0},
+          {"percent_of_multiplier", 100 * r.prefill_tps(options) * limits.token_seconds}};
 }
 
 int run(Options& options) {
@@ -208,31 +209,24 @@ int run(Options& options) {
   if (!options.trace.file.empty()) return replay(options);
   const int seqs = *std::ranges::max_element(options.batch);
   OpenEngine opened = open(options, {.context = options.prompt + options.gen, .seqs = seqs});
-  Ceilings limits;
-  int threads = 0;
-  opened.engine->call([&](LocalEngine& local) {
-    limits = measure_ceilings(local.runner().pool());
-    threads = local.runner().pool().threads();
-  });
-  const double read_gbs = limits.read_gbs;
-  const double token_seconds = token_seconds_at_peak(opened.model->graph, limits);
+  std::optional<AtomicFile> page;  // whether it can be written is known before the work
+  if (!options.trace.html.empty()) page.emplace(options.trace.html);
+  const BenchLimits limits = measure_limits(*opened.engine);
   const int64_t weight_bytes = opened.model->weights->taken_bytes();
   const InterruptGuard guard;
-  JsonArray results;
+  JsonArray results, pages;
   if (!options.common.json) {
-    fmt::print("{}, {} threads, reads {:.1f} GB/s, int8 {:.0f} GOP/s; weights {:.1f} MB\n", cpu_name(), threads,
-               read_gbs, limits.int8_gops, static_cast<double>(weight_bytes) / 1e6);
+    fmt::print("{}\n", limits_line(limits, weight_bytes));
     if (!options.profile)
       fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12} {:>13}\n", "batch", "prompt", "gen", "prefill tok/s",
                  "decode tok/s", "first ms", "% bandwidth", "% multiplier");
   }
   for (const int batch : options.batch) {
     if (options.profile) {
-      results.push_back(profile(*opened.engine, batch, options, read_gbs));
+      results.push_back(profile(*opened.engine, batch, options, limits, pages));
       continue;
     }
-    const JsonObject json =
-        result_json(measure(*opened.engine, batch, options), options, weight_bytes, limits, token_seconds);
+    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weight_bytes, limits);
     if (!options.common.json) {
       fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, options.prompt, options.gen,
                  json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
@@ -240,14 +234,12 @@ int run(Options& options) {
     }
     results.push_back(json);
   }
-  if (options.common.json) {
-    const JsonObject machine{{"cpu", cpu_name()},
-                             {"gpu", nullptr},
-                             {"threads", threads},
-                             {"measured_read_gbs", read_gbs},
-                             {"measured_int8_gops", limits.int8_gops}};
-    fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
+  const JsonObject machine = machine_json(limits);
+  if (page) {
+    page->write(profile_page(pages, machine));
+    page->commit();
   }
+  if (options.common.json) fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
   return 0;
 }
 
@@ -269,9 +261,11 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--shape", options->shape, "Random weights of a published shape, such as llama-3.2-1b");
   app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
   app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
-  app.add_option("--step-rows", options->step_rows, "Rows of a step")->check(range(1, 1 << 16))->type_name("N");
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16 (the default), bf16 or q8_0");
-  app.add_flag("--profile", options->profile, "Where the time of a step goes, by node");
+  app.add_option("--step-rows", options->step_rows, "Rows of a step (512; on a GPU 8192)")
+      ->check(range(1, 1 << 16))
+      ->type_name("N");
+  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
+  app.add_flag("--profile", options->profile, "Where the time of a step goes, by node; --html: a timeline");
   add_trace_options(app, options->trace);
   add_engine_options(app, options->common);
   add_json_option(app, options->common);

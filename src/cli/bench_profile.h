@@ -1,10 +1,11 @@
-// ingot bench --profile: where a step's time goes, by node.
+// ingot bench --profile: where a step's time goes, by node, as a table and as a timeline.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "cli/bench_limits.h"
 #include "engine/engine.h"
 #include "files/json.h"
 
@@ -19,16 +20,34 @@ struct ProfileLine {
   double flops = 0;
 };
 
-struct Profile {
-  std::vector<ProfileLine> lines;  // the slowest first
-  double seconds = 0;              // of one step, sampling and bookkeeping included
-  int rows = 0;                    // of one step
+// One node of the step, in order.
+struct ProfileNode {
+  size_t line = 0;  // in Profile::lines
+  std::string label;
+  double seconds = 0;
 };
 
-// Runs one step after the other while `next()` says so; the profile is the mean of a step of `rows` rows.
-Profile profile_steps(LocalEngine& engine, int rows, const std::function<bool()>& next);
+struct Profile {
+  std::vector<ProfileLine> lines;  // the slowest first
+  std::vector<ProfileNode> nodes;
+  double seconds = 0;  // of one step; on the CPU with sampling and bookkeeping
+  int rows = 0;        // of one step
+};
 
-void print_profile(const Profile& profile, const std::string& title, double read_gbs);
+// What a step does, for the cost of attention: how much of the cache it reads follows from no shape.
+struct ProfileStep {
+  int rows = 0;
+  int logits = 1;
+  double cache_rows = 0;  // positions of the cache that are read, each seq's once
+  double pairs = 0;       // of a row and a position that it sees
+};
+
+// Runs one step after the other while `next()` says so; the profile is the mean of a step.
+Profile profile_steps(LocalEngine& engine, const ProfileStep& step, const std::function<bool()>& next);
+
+void print_profile(const Profile& profile, const std::string& title, const BenchLimits& limits);
 JsonObject profile_json(const Profile& profile);
+// `profiles` is a list of {title, profile}: the page of all of them.
+std::string profile_page(const JsonArray& profiles, const JsonObject& machine);
 
 }  // namespace ingot

@@ -67,11 +67,12 @@ void add_trace_options(CLI::App& app, BenchTraceOptions& options) {
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(range(uint64_t{1}, uint64_t{1} << 50));
   add("--page-rows", "N", options.page_rows, "Rows of a KV page (64)")->check(range(1, 4096))->check(whole_key_groups);
-  add("--html", "FILE", options.html, "Also write a page with charts");
+  add("--html", "FILE", options.html, "Also write a page with charts, of --profile too");
   app.callback([&app] {
     const bool trace = app.count("--trace") > 0;
     for (const char* name : kOnlyWith) {
-      if (!trace && app.count(name)) throw CLI::ValidationError(fmt::format("{} needs --trace", name));
+      const bool page = std::string_view(name) == "--html" && app.count("--profile") > 0;
+      if (!trace && !page && app.count(name)) throw CLI::ValidationError(fmt::format("{} needs --trace", name));
     }
     for (const char* name : kOnlyWithout) {
       if (trace && app.count(name)) throw CLI::ValidationError(fmt::format("{} does not go with --trace", name));

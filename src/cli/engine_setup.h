@@ -30,6 +30,7 @@ struct EngineSetup {
   bool keep_hidden = false;  // of every layer
   bool keep_last = false;    // of the last one alone: requests may ask for it (Request::on_hidden)
   DType kv = DType::kF32;
+  bool kv_by_weights = false;  // on a GPU the KV cache is BF16 or F32 where all weights are
   std::set<std::string> fuse_off = {};
   // The KV cache for the model that was loaded; asked where kv_bytes is 0.
   std::function<KvMemory(const Model&)> choose_kv = {};
@@ -52,6 +53,13 @@ DType parse_kv(const std::string& name);
 // The same; where none is named, f16: half the memory and traffic of f32, and the perplexity of the default model moves
 // by less than another order of additions moves it. f32 with --ref, which is the oracle.
 DType kv_or_default(const std::string& name, const CommonOptions& common);
+// The setup's part of both.
+void set_kv(EngineSetup& setup, const std::string& name, const CommonOptions& common);
+
+// The index of "cuda" (0) and "cuda:N"; -1 for anything else.
+int cuda_index(const std::string& device);
+// The CUDA device to compute on, -1 for the CPU. Throws Error where the named one is not there.
+int choose_device(const CommonOptions& common);
 
 // "a,b" as a set of two.
 std::set<std::string> split_names(const std::string& list);

@@ -26,7 +26,7 @@ class HiddenStates {
  public:
   HiddenStates(Engine& engine, int n) : states_(static_cast<size_t>(n)) {
     engine.call([this](LocalEngine& local) {
-      local.graph().on_body = [this](const Batch& batch, const Runner& runner) { keep(batch, runner); };
+      local.graph().on_body = [this](const Batch& batch, const StepOutputs& outputs) { keep(batch, outputs); };
     });
   }
 
@@ -41,9 +41,9 @@ class HiddenStates {
   }
 
  private:
-  void keep(const Batch& batch, const Runner& runner) {
+  void keep(const Batch& batch, const StepOutputs& outputs) {
     for (size_t i = 0; i < states_.size(); ++i) {
-      const Tensor& t = runner.output("hidden." + std::to_string(i));
+      const Tensor& t = outputs.output("hidden." + std::to_string(i));
       for (int r = 0; r < batch.n_rows; ++r) states_[i].emplace_back(t.f32(r), t.f32(r) + t.cols);
     }
   }

@@ -33,9 +33,9 @@ void ignore_failed_writes() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-void enter(Server& server, const Options& options) {
+void enter(Server& server, const Options& options, bool device) {
   if (options.no_sandbox) return;
-  const std::string why = enter_sandbox({.unlink = !options.server.http.unix_socket.empty()});
+  const std::string why = enter_sandbox({.unlink = !options.server.http.unix_socket.empty(), .device = device});
   if (!why.empty()) server.log().warning("no sandbox", {{"why", why}});
 }
 
@@ -44,6 +44,7 @@ int run(Options options) {
   const std::string key = environment("INGOT_API_KEY");
   if (!key.empty()) options.server.keys.keys.push_back(key);
   options.server.log.path = options.log == "stderr" ? "" : options.log;
+  options.model = with_device_defaults(std::move(options.model));
   options.server.max_in_flight = options.model.seqs + options.model.max_queue;
   options.server.version = INGOT_VERSION;
 
@@ -55,12 +56,14 @@ int run(Options options) {
   if (!model.template_error().empty()) {
     server.log().warning("the chat template cannot be used", {{"why", model.template_error()}});
   }
-  enter(server, options);
+  enter(server, options, !model.served().engine->device().name.empty());
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
+  const DeviceUse& device = model.served().engine->device();
   server.log().info("ready", {{"address", server.address()},
                               {"model", model.served().name},
+                              {"device", device.name.empty() ? "cpu" : device.name},
                               {"load_ms", static_cast<int64_t>(model.load_seconds() * 1e3)}});
   server.run();
   signals.end();
@@ -85,7 +88,7 @@ void add_address_options(CLI::App& app, Options& options) {
 
 void add_engine_limits(CLI::App& app, Options& options) {
   ServeModelOptions& model = options.model;
-  app.add_option("--parallel", model.seqs, "Requests that run at once (16)")
+  app.add_option("--parallel", model.seqs, "Requests that run at once (16; on a GPU 256)")
       ->check(integer_in(1, 4096))
       ->type_name("N");
   app.add_option("--max-queue", model.max_queue, "Requests that may wait (256); more get 503")

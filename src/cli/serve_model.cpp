@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
@@ -18,6 +19,8 @@ namespace {
 
 // 16 users of 130 tokens and 64 of an answer hold 224 rows each, with pages of 64 rows 256: 12 MB of the default model.
 constexpr int kPageRows = 32;
+// A GPU has memory enough, and attention copies a page at a time.
+constexpr int kGpuPageRows = 64;
 // What was read before is kept for whoever comes with the same beginning, but it shall not make a small model large:
 // beyond three quarters of the weights (and 32 MiB) it gives way to what is read now. --kv-memory fills all it is
 // given.
@@ -34,19 +37,26 @@ int64_t available_memory() {
   return 0;
 }
 
+bool on_gpu(const ServeModelOptions& options) { return choose_device(options.session.common) >= 0; }
+
+int page_rows_of(const ServeModelOptions& options) { return on_gpu(options) ? kGpuPageRows : kPageRows; }
+
 // The memory that a request may need as a whole, or refuses to start: a server that accepts a context and then has no
 // room for it would fail at the worst time.
 KvMemory choose_kv(const Model& model, const ServeModelOptions& options) {
+  const int page_rows = page_rows_of(options);
   int64_t page = 0;
-  for (const KvGroupSpec& group : model.graph.kv_groups) page += kv_page_bytes(group, kPageRows);
-  const int64_t context_pages = (model.context + kPageRows - 1) / kPageRows;
+  for (const KvGroupSpec& group : model.graph.kv_groups) page += kv_page_bytes(group, page_rows);
+  const int64_t context_pages = (model.context + page_rows - 1) / page_rows;
   if (options.kv_bytes > 0) {
     const auto given = static_cast<int64_t>(options.kv_bytes);
     if (given / std::max<int64_t>(page, 1) >= context_pages) return {.bytes = given};
     throw Error("[kv] {} bytes hold {} tokens, and the context is {}: give --ctx, or more", given,
-                given / std::max<int64_t>(page, 1) * kPageRows, model.context);
+                given / std::max<int64_t>(page, 1) * page_rows, model.context);
   }
-  const int64_t pages = std::max(context_pages, options.seqs * kRowsOfSeq / kPageRows);
+  // A GPU's memory is for nothing else: more pages keep more prompts for those who come again.
+  if (on_gpu(options)) return {.bytes = std::numeric_limits<int64_t>::max()};
+  const int64_t pages = std::max(context_pages, options.seqs * kRowsOfSeq / page_rows);
   const int64_t available = available_memory();
   if (available > 0 && pages * page > available) {
     throw Error("[kv] a context of {} tokens needs {} MiB of KV cache, and {} MiB are free: give --ctx or --kv q8_0",
@@ -57,7 +67,7 @@ KvMemory choose_kv(const Model& model, const ServeModelOptions& options) {
 }
 
 EngineSetup engine_setup(const ServeModelOptions& options, std::function<void(const StepFacts&)> on_step) {
-  EngineSetup setup{.seqs = options.seqs, .step_rows = options.step_rows, .page_rows = kPageRows};
+  EngineSetup setup{.seqs = options.seqs, .step_rows = options.step_rows, .page_rows = page_rows_of(options)};
   setup.gap_ms = options.gap_ms;
   setup.max_waiting = options.max_queue;
   setup.keep_last = true;
@@ -87,6 +97,13 @@ std::string name_of(const std::string& path) {
 }
 
 }  // namespace
+
+ServeModelOptions with_device_defaults(ServeModelOptions options) {
+  const bool gpu = on_gpu(options);
+  if (options.seqs == 0) options.seqs = gpu ? 256 : 16;
+  if (options.step_rows == 0) options.step_rows = gpu ? 2048 : 256;
+  return options;
+}
 
 ServeModel::ServeModel(const ServeModelOptions& options, std::function<void(const StepFacts&)> on_step)
     : session_(options.session, engine_setup(options, std::move(on_step))) {

@@ -127,7 +127,7 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
   app.add_option("--ctx", options.context, "Context in tokens (default: the model's)")
       ->check(integer_in(1, 1 << 30))
       ->type_name("N");
-  app.add_option("--kv", options.kv, "Type of the KV cache (default: f16, with --ref f32)")
+  app.add_option("--kv", options.kv, "Type of the KV cache (f16; on a GPU as BF16 and F32 weights)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->type_name("TYPE");
   app.add_option("--no-fuse", options.no_fuse, "Fusion rules to switch off, by name, or all")->type_name("RULES");
@@ -140,7 +140,7 @@ Session::Session(const SessionOptions& options, EngineSetup setup) {
   const LoadNotice notice(base_name(path_));
   std::future<TextParts> text = std::async(std::launch::async, load_text, path_);
   setup.context = options.context;
-  setup.kv = kv_or_default(options.kv, options.common);
+  set_kv(setup, options.kv, options.common);
   setup.fuse_off = split_names(options.no_fuse);
   open_ = open_engine(path_, options.common, setup);
   TextParts parts = text.get();

@@ -66,6 +66,7 @@ Engine::Engine(Model& model, const EngineOptions& options)
     : model_(model), options_(options), local_(model, without_limit(options)) {
   stats_ = local_.core().stats();
   stats_.kv_bytes = local_.graph().kv_bytes();
+  device_ = local_.graph().use();
   local_.core().while_running = [this] { deliver(); };
   thread_ = std::thread([this] { loop(); });
 }

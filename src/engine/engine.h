@@ -80,6 +80,7 @@ class Engine {
 
   const Model& model() const { return model_; }
   const EngineOptions& options() const { return options_; }
+  const DeviceUse& device() const { return device_; }
 
  private:
   struct Post {
@@ -109,6 +110,7 @@ class Engine {
 
   const Model& model_;
   const EngineOptions options_;
+  DeviceUse device_;  // never changes
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;   // the engine's thread

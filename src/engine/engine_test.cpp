@@ -230,7 +230,7 @@ TEST(Engine, HiddenStatesAreThoseOfTheModel) {
     Engine engine(plain, options);
     const std::string last = "hidden." + std::to_string(plain.hp.layers);
     engine.call([&](LocalEngine& local) {
-      local.graph().on_body = [&](const Batch& batch, const Runner& runner) {
+      local.graph().on_body = [&](const Batch& batch, const StepOutputs& runner) {
         const Tensor& rows = runner.output(last);
         for (int r = 0; r < batch.n_rows; ++r) expected.emplace_back(rows.f32(r), rows.f32(r) + rows.cols);
       };

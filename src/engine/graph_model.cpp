@@ -7,7 +7,10 @@
 namespace ingot {
 
 GraphModel::GraphModel(Model& model, const RunOptions& options, const std::vector<int>& pages)
-    : options_(options), kv_(model.graph, pages, options.limits.page_rows), runner_(model.graph, options) {
+    : options_(options),
+      pages_(pages),
+      kv_(model.graph, pages, options.limits.page_rows),
+      runner_(model.graph, options) {
   kv_.bind(model.graph);
   thread_ = std::thread([this] { loop(); });
 }

@@ -1,21 +1,19 @@
-// A model's graph as the engine runs it: a thread of its own runs the steps (and is the first of the worker pool), so
+// A model's graph on the CPU: a thread of its own runs the steps (and is the first of the worker pool), so
 // that the engine can prepare the next one meanwhile.
 #pragma once
 
 #include <condition_variable>
-#include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
 
-#include "engine/step_model.h"
+#include "engine/device_model.h"
 #include "graph/kv_store.h"
 #include "graph/run.h"
 #include "models/model.h"
 
 namespace ingot {
 
-class GraphModel : public StepModel {
+class GraphModel final : public DeviceModel {
  public:
   // `pages[g]` pages of KV group g. `model` must outlive this.
   GraphModel(Model& model, const RunOptions& options, const std::vector<int>& pages);
@@ -24,12 +22,11 @@ class GraphModel : public StepModel {
   void launch(StepWork& work) override;
   std::string wait() override;
 
-  // Called after the body of each step, with named outputs in place, by the thread that runs it.
-  std::function<void(const Batch& batch, const Runner& runner)> on_body;
-
-  // REQUIRES of all below: no step is running.
-  Runner& runner() { return runner_; }
-  int64_t kv_bytes() const { return kv_.bytes(); }
+  const std::vector<int>& pages() const override { return pages_; }
+  int64_t kv_bytes() const override { return kv_.bytes(); }
+  void profile(bool on) override { runner_.profile(on); }
+  const std::vector<double>& node_seconds() const override { return runner_.node_seconds(); }
+  Runner* runner() override { return &runner_; }
 
  private:
   void loop();
@@ -39,6 +36,7 @@ class GraphModel : public StepModel {
   void sample(StepWork& work, size_t first, size_t count);
 
   const RunOptions options_;
+  const std::vector<int> pages_;
   KvStore kv_;
   Runner runner_;
   std::mutex mutex_;

@@ -4,8 +4,11 @@
 #include <limits>
 #include <random>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "engine/cuda.h"
+#include "engine/graph_model.h"
 #include "graph/kv_store.h"
 
 namespace ingot {
@@ -14,10 +17,14 @@ namespace {
 // Logit rows of one run of the head: 16 rows of a vocabulary of 262,144 are 16 MiB.
 constexpr int kLogitRowsOfHead = 16;
 
+// On a GPU all that one step samples go at once: 256 rows of a vocabulary of 128,256 are 125 MiB.
+constexpr int kLeastLogitRowsOnGpu = 64;
+
 StepLimits step_limits(const Model& model, const EngineOptions& options) {
+  const int logits = options.device.cuda < 0 ? kLogitRowsOfHead : std::max(kLeastLogitRowsOnGpu, options.max_seqs);
   return {.rows = options.step_rows,
           .seqs = options.max_seqs,
-          .logits = std::min(kLogitRowsOfHead, options.step_rows),
+          .logits = std::min(logits, options.step_rows),
           .context = model.context,
           .page_rows = options.page_rows};
 }
@@ -29,7 +36,7 @@ int64_t bytes_of_page(const Model& model, int page_rows) {
   return bytes;
 }
 
-std::vector<int> page_counts(const Model& model, const EngineOptions& options) {
+int page_count(const Model& model, const EngineOptions& options) {
   const int per_seq = step_limits(model, options).pages_per_seq();
   int pages = options.pages ? options.pages : per_seq * options.max_seqs;
   if (!options.pages && options.kv_bytes > 0) {
@@ -39,10 +46,29 @@ std::vector<int> page_counts(const Model& model, const EngineOptions& options) {
     pages = static_cast<int>(std::min(most, options.kv_bytes / std::max<int64_t>(one, 1)));
     if (pages < 1) throw Error("[kv] {} bytes hold no page of the KV cache: one needs {}", options.kv_bytes, one);
   }
-  return std::vector<int>(model.graph.kv_groups.size(), pages);
+  return pages;
 }
 
-CoreOptions core_options(const Model& model, const EngineOptions& options) {
+std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& options) {
+  const StepLimits limits = step_limits(model, options);
+  const int pages = page_count(model, options);
+  if (options.device.cuda < 0) {
+    return std::make_unique<GraphModel>(
+        model, RunOptions{.limits = limits, .threads = options.threads, .kernels = options.kernels},
+        std::vector<int>(model.graph.kv_groups.size(), pages));
+  }
+  if (options.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
+  return make_cuda_model(model, {.device = options.device.cuda,
+                                 .limits = limits,
+                                 .threads = options.threads,
+                                 .pages = pages,
+                                 .least_pages = std::min(pages, limits.pages_per_seq()),
+                                 .graphs = options.device.graphs,
+                                 .overlap = options.device.overlap,
+                                 .batch_invariant = options.device.batch_invariant});
+}
+
+CoreOptions core_options(const Model& model, const EngineOptions& options, const std::vector<int>& pages) {
   CoreOptions core;
   core.limits = step_limits(model, options);
   core.vocab = model.hp.vocab;
@@ -52,7 +78,6 @@ CoreOptions core_options(const Model& model, const EngineOptions& options) {
   core.max_draft = options.max_draft;
   core.prefix_cache = options.prefix_cache;
   core.has_hidden = model.graph.outputs.contains(kLastHidden);
-  const std::vector<int> pages = page_counts(model, options);
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];
     const int64_t eager = options.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, options.page_rows), 1);
@@ -70,10 +95,15 @@ CoreOptions core_options(const Model& model, const EngineOptions& options) {
 LocalEngine::LocalEngine(Model& model, const EngineOptions& options)
     : model_(model),
       options_(options),
-      graph_(model, {.limits = step_limits(model, options), .threads = options.threads, .kernels = options.kernels},
-             page_counts(model, options)),
-      core_(graph_, core_options(model, options)) {
+      graph_(device_model(model, options)),
+      core_(*graph_, core_options(model, options, graph_->pages())) {
   core_.damaged = [] { return mapping_damaged(); };
+}
+
+Runner& LocalEngine::runner() {
+  Runner* runner = graph_->runner();
+  CHECK(runner != nullptr, "the engine does not run on the CPU");
+  return *runner;
 }
 
 }  // namespace ingot

@@ -5,9 +5,18 @@
 #include <memory>
 
 #include "engine/core.h"
-#include "engine/graph_model.h"
+#include "engine/device_model.h"
+#include "models/model.h"
 
 namespace ingot {
+
+// Where the engine computes.
+struct EngineDevice {
+  int cuda = -1;  // index of the CUDA device; -1: the CPU
+  bool graphs = true;
+  bool overlap = true;
+  bool batch_invariant = false;  // on the CPU it always holds
+};
 
 struct EngineOptions {
   int threads = 1;
@@ -15,14 +24,15 @@ struct EngineOptions {
   int step_rows = 256;  // budget of rows for a step
   int chunk_rows = 0;   // rows of one prompt in a step; 0: the whole budget
   int page_rows = 64;
-  int pages = 0;               // of each KV group; 0: as kv_bytes says
-  int64_t kv_bytes = 0;        // memory of the KV cache; 0: enough for max_seqs whole contexts
+  int pages = 0;         // of each KV group; 0: as kv_bytes says
+  int64_t kv_bytes = 0;  // memory of the KV cache; 0: enough for max_seqs whole contexts; at most what a GPU has free
   int64_t kv_eager_bytes = 0;  // of it, what old content may fill before it gives way (PageGroup::eager); 0: all
   double gap_ms = 0;           // target between two tokens of a seq while prompts of others are read; 0: none
   int max_waiting = 1 << 20;
   int max_draft = 0;
   bool prefix_cache = true;
   Kernels kernels = Kernels::kFast;
+  EngineDevice device = {};
   // Of Engine: called after each step by its thread; must not wait. What it throws is lost.
   std::function<void(const StepFacts&)> on_step = {};
 };
@@ -39,15 +49,16 @@ class LocalEngine {
 
   EngineCore& core() { return core_; }
   const EngineCore& core() const { return core_; }
-  GraphModel& graph() { return graph_; }
-  Runner& runner() { return graph_.runner(); }
+  DeviceModel& graph() { return *graph_; }
+  // REQUIRES: it runs on the CPU.
+  Runner& runner();
   const Model& model() const { return model_; }
   const EngineOptions& options() const { return options_; }
 
  private:
   Model& model_;
   const EngineOptions options_;
-  GraphModel graph_;
+  std::unique_ptr<DeviceModel> graph_;
   EngineCore core_;
 };
 

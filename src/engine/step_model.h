@@ -1,4 +1,4 @@
-// What the engine needs of a model: to run one step. The real one is GraphModel; tests and the simulation have
+// What the engine needs of a model: to run one step. The real ones are DeviceModels; tests and the simulation have
 // scripted ones.
 #pragma once
 

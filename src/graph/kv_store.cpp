@@ -11,6 +11,20 @@ int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
   return static_cast<int64_t>(group.kv_heads) * page_rows * dtype_row_bytes(group.dtype, dim);
 }
 
+template <class F>
+void each_kv_layer(Graph& graph, F&& f) {
+  for (Node& node : graph.nodes) {
+    std::visit(
+        [&](auto& op) {
+          if constexpr (requires { op.kv; }) f(op.kv);
+          if constexpr (requires { op.heads.rope; }) {
+            if (op.heads) f(op.heads.rope.kv);
+          }
+        },
+        node.op);
+  }
+}
+
 }  // namespace
 
 int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows) {
@@ -18,50 +32,75 @@ int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows) {
          (layer_page_bytes(group, group.k_dim, page_rows) + layer_page_bytes(group, group.v_dim, page_rows));
 }
 
-KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows) : page_rows_(page_rows) {
-  CHECK(page_rows % kKeyGroup == 0, "pages of {} rows are no multiple of {}", page_rows, kKeyGroup);
-  CHECK(pages.size() == graph.kv_groups.size(), "{} page counts for {} groups", pages.size(), graph.kv_groups.size());
+int64_t kv_store_bytes(const Graph& graph, const std::vector<int>& pages, int page_rows) {
   int64_t total = 0;
   for (size_t g = 0; g < pages.size(); ++g) total += pages[g] * kv_page_bytes(graph.kv_groups[g], page_rows);
-  memory_ = Memory::huge(total);
-  std::byte* next = memory_.data();
+  return total;
+}
+
+KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows)
+    : memory_(Memory::huge(kv_store_bytes(graph, pages, page_rows))), page_rows_(page_rows) {
+  place(graph, pages, memory_.data());
+}
+
+KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows, std::byte* memory)
+    : page_rows_(page_rows) {
+  place(graph, pages, memory);
+}
+
+void KvStore::place(const Graph& graph, const std::vector<int>& pages, std::byte* memory) {
+  CHECK(page_rows_ % kKeyGroup == 0, "pages of {} rows are no multiple of {}", page_rows_, kKeyGroup);
+  CHECK(pages.size() == graph.kv_groups.size(), "{} page counts for {} groups", pages.size(), graph.kv_groups.size());
+  bytes_ = kv_store_bytes(graph, pages, page_rows_);
+  std::byte* next = memory;
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = graph.kv_groups[g];
     std::vector<Place>& places = layers_.emplace_back();
     std::byte* k = next;
     for (int i = 0; i < group.n_layers; ++i) {
-      std::byte* v = k + layer_page_bytes(group, group.k_dim, page_rows);
-      places.push_back({k, v, kv_page_bytes(group, page_rows)});
-      k = v + layer_page_bytes(group, group.v_dim, page_rows);
+      std::byte* v = k + layer_page_bytes(group, group.k_dim, page_rows_);
+      places.push_back({k, v, kv_page_bytes(group, page_rows_)});
+      k = v + layer_page_bytes(group, group.v_dim, page_rows_);
     }
-    next += pages[g] * kv_page_bytes(group, page_rows);
+    next += pages[g] * kv_page_bytes(group, page_rows_);
   }
 }
 
-void KvStore::copy_page(int group, int from, int to) const {
+std::byte* KvStore::page(int group, int page) const {
   const Place& first = layers_[static_cast<size_t>(group)][0];
-  std::memcpy(first.k + to * first.page_bytes, first.k + from * first.page_bytes,
-              static_cast<size_t>(first.page_bytes));
+  return first.k + page * first.page_bytes;
+}
+
+void KvStore::copy_page(int group, int from, int to) const {
+  std::memcpy(page(group, to), page(group, from), static_cast<size_t>(page_bytes(group)));
 }
 
 void KvStore::bind(Graph& graph) const {
-  const auto bind_layer = [&](KvLayer& layer) {
+  each_kv_layer(graph, [&](KvLayer& layer) {
     const Place& place = layers_[static_cast<size_t>(layer.group)][static_cast<size_t>(layer.index)];
     layer.k = place.k;
     layer.v = place.v;
     layer.page_bytes = place.page_bytes;
     layer.page_rows = page_rows_;
-  };
-  for (Node& node : graph.nodes) {
-    std::visit(
-        [&](auto& op) {
-          if constexpr (requires { op.kv; }) bind_layer(op.kv);
-          if constexpr (requires { op.heads.rope; }) {
-            if (op.heads) bind_layer(op.heads.rope.kv);
-          }
-        },
-        node.op);
+  });
+}
+
+void set_kv_dtype(Graph& graph, DType dtype) {
+  for (KvGroupSpec& group : graph.kv_groups) group.dtype = dtype;
+  each_kv_layer(graph, [&](KvLayer& layer) { layer.dtype = dtype; });
+}
+
+DType kv_of_weights(const Graph& graph, DType otherwise) {
+  bool bf16 = true, f32 = true;
+  for (size_t n = 0; n < graph.head_begin; ++n) {
+    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
+    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
+      const Format format = linear->parts[static_cast<size_t>(p)].weight.format;
+      bf16 &= format == Format::kBF16;
+      f32 &= format == Format::kF32;
+    }
   }
+  return bf16 ? DType::kBF16 : f32 ? DType::kF32 : otherwise;
 }
 
 }  // namespace ingot

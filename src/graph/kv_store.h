@@ -14,16 +14,23 @@ class KvStore {
  public:
   // `pages[g]` pages for group g of the graph.
   KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows);
+  // The same in memory that somebody else owns, of kv_store_bytes(): a device's.
+  KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows, std::byte* memory);
 
   // Points the KV layers of all nodes to this memory.
   void bind(Graph& graph) const;
 
-  // The content of a page, in all layers of its group, goes to another.
+  // The content of a page, in all layers of its group, goes to another. REQUIRES: the memory is the host's.
   void copy_page(int group, int from, int to) const;
+  // A page of all layers of a group.
+  std::byte* page(int group, int page) const;
+  int64_t page_bytes(int group) const { return layers_[static_cast<size_t>(group)][0].page_bytes; }
 
-  int64_t bytes() const { return memory_.bytes(); }
+  int64_t bytes() const { return bytes_; }
 
  private:
+  void place(const Graph& graph, const std::vector<int>& pages, std::byte* memory);
+
   struct Place {  // of page 0
     std::byte* k;
     std::byte* v;
@@ -32,7 +39,16 @@ class KvStore {
   Memory memory_;
   std::vector<std::vector<Place>> layers_;  // [group][index in the group]
   const int page_rows_;
+  int64_t bytes_ = 0;
 };
+
+// Bytes of a cache with so many pages of each group.
+int64_t kv_store_bytes(const Graph& graph, const std::vector<int>& pages, int page_rows);
+
+// Another type of the KV cache, before it is bound.
+void set_kv_dtype(Graph& graph, DType dtype);
+// BF16 or F32 where all weights of the linears in the body are; else `otherwise`.
+DType kv_of_weights(const Graph& graph, DType otherwise);
 
 // Bytes of one page in all layers of a group.
 int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows);

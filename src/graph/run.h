@@ -5,6 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "graph/graph.h"
+#include "graph/outputs.h"
 #include "ops/batch.h"
 #include "ops/ctx.h"
 #include "ops/linear/packed_store.h"
@@ -25,7 +26,7 @@ struct RunOptions {
 };
 
 // Single-threaded: the engine's thread alone calls it.
-class Runner {
+class Runner final : public StepOutputs {
  public:
   // Plans the graph, binds it to a new arena and prepares every op. `graph` must outlive the runner, and its KV
   // layers must be bound (KvStore::bind) before the first run.
@@ -36,7 +37,7 @@ class Runner {
   // The head over batch.logit_row[0 … n_logits). May be called several times after one run_body().
   void run_head(const Batch& batch);
 
-  const Tensor& output(const std::string& name) const { return graph_.outputs.at(name); }
+  const Tensor& output(const std::string& name) const override { return graph_.outputs.at(name); }
   ThreadPool& pool() { return pool_; }
   const RunOptions& options() const { return options_; }
   Ctx ctx(const Batch& batch);

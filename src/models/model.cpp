@@ -87,7 +87,8 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
 
 Model Model::random(const Hparams& hp, FormatChoice format, const ModelOptions& options) {
   for (const Architecture* arch : architectures()) {
-    if (hp.arch == arch->name) return build(*arch, hp, std::make_unique<RandomSource>(std::move(format)), options);
+    if (hp.arch == arch->name)
+      return build(*arch, hp, std::make_unique<RandomSource>(std::move(format), options.random_on_device), options);
   }
   throw Error("[model] architecture '{}' is not supported", hp.arch);
 }

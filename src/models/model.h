@@ -40,6 +40,7 @@ struct ModelOptions {
   bool keep_last = false;    // of the last one alone, which is what embeddings are made of
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};  // rules that stay off; "all"
+  bool random_on_device = false;        // random weights are left to the device that computes with them
 };
 
 struct Model {

@@ -2,6 +2,7 @@
 // prompt and draft verification are the same thing here: seq s owns the rows [q_start[s], q_start[s+1]).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

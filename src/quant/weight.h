@@ -10,6 +10,14 @@
 
 namespace ingot {
 
+// Values that a device makes for itself (random_values.h): the host's memory behind them holds zeros.
+struct RandomValues {
+  uint64_t key = 0;
+  float range = 0;  // 0: the host has the values
+
+  explicit operator bool() const { return range != 0; }
+};
+
 struct Weight {
   std::string name;  // for dumps and errors; empty for "no weight"
   Format format = Format::kF32;
@@ -22,6 +30,7 @@ struct Weight {
   // scale[n / scale_rows * scale_stride + k / scale_cols]. Null where the format carries its own.
   const float* scale = nullptr;
   int64_t scale_rows = 0, scale_cols = 0, scale_stride = 0;
+  RandomValues random;
 
   explicit operator bool() const { return data != nullptr; }
   int64_t bytes() const { return rows * row_bytes; }  // of the published format

@@ -53,6 +53,16 @@ void histogram(Out& out, const char* name, const char* help, const Histogram& h)
                  h.sum());
 }
 
+void device_text(Out& out, const Metrics::Now& now) {
+  const DeviceUse& d = now.device;
+  head(out, "ingot_device_memory_bytes", "gauge", "Memory of the device that computes, by use.");
+  labelled(out, "ingot_device_memory_bytes", "use", "weights", d.weight_bytes);
+  labelled(out, "ingot_device_memory_bytes", "use", "kv", now.kv_bytes);
+  labelled(out, "ingot_device_memory_bytes", "use", "step", d.step_bytes);
+  labelled(out, "ingot_device_memory_bytes", "use", "free", d.free_bytes);
+  one(out, "ingot_device_memory_total_bytes", "gauge", "Memory of the device that computes.", d.total_bytes);
+}
+
 void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   one(out, "ingot_requests_running", "gauge", "Seqs that take part in steps.", s.running);
   one(out, "ingot_requests_waiting", "gauge", "Requests that wait for their first step.", s.waiting);
@@ -62,6 +72,7 @@ void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   labelled(out, "ingot_kv_pages", "state", "cached", s.cached_pages);
   labelled(out, "ingot_kv_pages", "state", "used", s.pages - s.free_pages - s.cached_pages);
   one(out, "ingot_kv_bytes", "gauge", "Memory of the KV cache.", now.kv_bytes);
+  if (!now.device.name.empty()) device_text(out, now);
   one(out, "ingot_steps_total", "counter", "Steps of the engine.", s.steps);
   one(out, "ingot_failed_steps_total", "counter", "Steps that failed.", s.failed_steps);
   one(out, "ingot_rows_total", "counter", "Rows computed.", s.rows);

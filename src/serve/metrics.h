@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/core.h"
+#include "engine/device_model.h"
 #include "serve/http.h"
 
 namespace ingot {
@@ -93,6 +94,7 @@ class Metrics {
     int64_t log_dropped = 0;
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
     int64_t requests_in_flight = 0;
+    DeviceUse device;
   };
   // The text format 0.0.4.
   std::string text(const Now& now) const;

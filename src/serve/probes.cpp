@@ -121,6 +121,7 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
   const ProcessFacts facts = process_facts();
   const double unix_now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   const std::optional<double> gap = server.recent_gap_seconds();
+  const bool gpu = !now.device.name.empty();
   send_json(*responder, JsonObject{{"model", model.name},
                                    {"context", model.context},
                                    {"running", s.running},
@@ -136,6 +137,9 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
                                    {"cached_pages", s.cached_pages},
                                    {"preempted", s.preempted},
                                    {"kv_bytes", now.kv_bytes},
+                                   {"device", gpu ? Json(now.device.name) : Json("cpu")},
+                                   {"device_total_bytes", gpu ? Json(now.device.total_bytes) : Json(nullptr)},
+                                   {"device_free_bytes", gpu ? Json(now.device.free_bytes) : Json(nullptr)},
                                    {"rss_bytes", facts.resident_bytes},
                                    {"in_flight", now.requests_in_flight},
                                    {"connections", now.http.open},

@@ -215,6 +215,7 @@ void add_rules(Filter& filter, const SandboxOptions& options) {
   // Its flags lie in memory, where no filter sees them; the library then falls back to clone.
   filter.answer(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
   filter.allow_equal(SYS_tgkill, 0, static_cast<uint32_t>(getpid()));
+  if (options.device) filter.allow(SYS_ioctl);
   for (const uint32_t request : {FIONBIO, FIONREAD, TCGETS}) filter.allow_equal(SYS_ioctl, 1, request);
   filter.allow_null(SYS_prlimit64, 2);
   if (options.unlink) {

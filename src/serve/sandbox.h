@@ -7,6 +7,7 @@ namespace ingot {
 
 struct SandboxOptions {
   bool unlink = false;  // it has a Unix socket to remove at its end
+  bool device = false;  // it computes on a GPU: every request to an open device is allowed
 };
 
 // no_new_privs, and a seccomp filter that allows what serving needs, on all threads and for good; all else fails with

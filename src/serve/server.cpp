@@ -296,7 +296,8 @@ Metrics::Now Server::now() const {
           .kv_bytes = engine.stats().kv_bytes,
           .worker_jobs = static_cast<int64_t>(workers_.waiting()),
           .failed_jobs = workers_.failed_jobs(),
-          .requests_in_flight = in_flight_.generating()};
+          .requests_in_flight = in_flight_.generating(),
+          .device = engine.device()};
 }
 
 std::optional<double> Server::recent_gap_seconds() {

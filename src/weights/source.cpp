@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "weights/model_files.h"
+#include "weights/random_values.h"
 
 namespace ingot {
 namespace {
@@ -95,17 +97,6 @@ class FileSource : public WeightSource {
   bool permuted_qk_ = false;
 };
 
-// SplitMix64: a well-mixed 64-bit value for each counter.
-uint64_t mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-// Uniform in [-1, 1).
-float uniform(uint64_t counter) { return static_cast<float>(mix(counter) >> 40) * 0x1p-23f - 1.0f; }
-
 }  // namespace
 
 std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNames& names) {
@@ -123,29 +114,33 @@ const StoredWeight* RandomSource::find(const std::string& name, const std::vecto
   weight->format = vector ? Format::kF32 : format_(name);
   if (cols % format_block(weight->format)) weight->format = Format::kF32;
   weight->shape = wanted;
-  const int64_t row_bytes = format_row_bytes(weight->format, cols);
-  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(rows * row_bytes)));
-  std::byte* out = memory_.back().get();
-  weight->data = out;
   // Variance 1 / cols keeps the activations of a deep model near 1; uniform over ±a has variance a² / 3.
   const float range = vector ? 0.1f : std::sqrt(3.0f / static_cast<float>(cols));
-  const uint64_t key = std::hash<std::string>{}(name) << 20;
+  weight->random = {.key = std::hash<std::string>{}(name) << 20, .range = range};
+  memory_.emplace_back(rows * format_row_bytes(weight->format, cols));
+  weight->data = memory_.back().data();
+  const bool left = deferred_ && !vector && (weight->format == Format::kBF16 || weight->format == Format::kF32);
+  if (!left) fill(*weight, rows, cols);
+  made_.push_back(std::move(weight));
+  return made_.back().get();
+}
+
+void RandomSource::fill(StoredWeight& weight, int64_t rows, int64_t cols) {
+  const RandomValues random = std::exchange(weight.random, {});
+  const float middle = weight.shape.size() < 2 ? 1.0f : 0.0f;
+  const int64_t row_bytes = format_row_bytes(weight.format, cols);
+  std::byte* out = memory_.back().data();
   std::vector<float> row(static_cast<size_t>(cols));
-  // Encoding is slow for searching formats: 64 different rows repeat, which no kernel can tell.
-  const int64_t distinct = std::min<int64_t>(rows, 64);
   for (int64_t r = 0; r < rows; ++r) {
-    if (r >= distinct) {
-      std::memcpy(out + r * row_bytes, out + (r % distinct) * row_bytes, static_cast<size_t>(row_bytes));
+    if (r >= kRandomRows) {
+      std::memcpy(out + r * row_bytes, out + (r % kRandomRows) * row_bytes, static_cast<size_t>(row_bytes));
       continue;
     }
     for (int64_t c = 0; c < cols; ++c) {
-      const float u = uniform(key + static_cast<uint64_t>(r * cols + c)) * range;
-      row[static_cast<size_t>(c)] = vector ? 1.0f + u : u;
+      row[static_cast<size_t>(c)] = middle + random_value(random.key, r, c, cols, random.range);
     }
-    format_encode(weight->format, row.data(), out + r * row_bytes, cols);
+    format_encode(weight.format, row.data(), out + r * row_bytes, cols);
   }
-  made_.push_back(std::move(weight));
-  return made_.back().get();
 }
 
 }  // namespace ingot

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "quant/format.h"
+#include "quant/weight.h"
+#include "tensor/memory.h"
 #include "weights/names.h"
 
 namespace ingot {
@@ -23,6 +24,7 @@ struct StoredWeight {
   std::vector<int64_t> shape;  // row-major: [rows, cols], [n], or [] for a scalar
   const std::byte* data = nullptr;
   bool mapped = false;  // `data` is a mapped file
+  RandomValues random;
 };
 
 class WeightSource {
@@ -46,10 +48,11 @@ std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNam
 using FormatChoice = std::function<Format(const std::string& name)>;
 
 // Random weights of a fixed seed, made when asked for: matrices in the chosen format (F32 where a row is no whole
-// number of blocks), vectors around 1 in F32. Keeps them for as long as it lives.
+// number of blocks), vectors around 1 in F32. Keeps them for as long as it lives. `deferred`: matrices in BF16 and F32
+// are left to the device that computes with them.
 class RandomSource : public WeightSource {
  public:
-  explicit RandomSource(FormatChoice format) : format_(std::move(format)) {}
+  explicit RandomSource(FormatChoice format, bool deferred = false) : format_(std::move(format)), deferred_(deferred) {}
   const StoredWeight* find(const std::string& name, const std::vector<int64_t>& wanted) override;
   bool has(const std::string&) const override { return false; }
   std::vector<std::string> names() const override { return {}; }
@@ -57,9 +60,12 @@ class RandomSource : public WeightSource {
   const std::vector<std::unique_ptr<StoredWeight>>& made() const { return made_; }
 
  private:
+  void fill(StoredWeight& weight, int64_t rows, int64_t cols);
+
   const FormatChoice format_;
+  const bool deferred_;
   std::vector<std::unique_ptr<StoredWeight>> made_;
-  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<Memory> memory_;
 };
 
 }  // namespace ingot

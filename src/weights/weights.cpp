@@ -61,6 +61,9 @@ Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const 
   weight.format = stored.format;
   weight.data = stored.data;
   weight.mapped = stored.mapped;
+  weight.random = stored.random;
+  // What is not there cannot be moved.
+  CHECK(!stored.random || (!options.transposed && rows == stored_rows), "part of random '{}'", name);
   if (options.transposed) {
     transpose(weight, stored);
   } else {

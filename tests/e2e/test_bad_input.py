@@ -128,6 +128,21 @@ class BadRequestTest(support.TestCase):
         self.assert_fails(support.run("run", self.model, "a", "--no-fuse", "nonsense"), 1, "nonsense")
 
 
+class BadDeviceTest(support.TestCase):
+    """A GPU that is not there is said before the model is read: by a build without CUDA, a machine without a GPU, or one
+    with fewer."""
+
+    def test_missing_device(self):
+        model = models.make_tiny(self.temp_dir() / "tiny")
+        for command in (["run", model, "Hello", "-n", "1"], ["bench", model, "--gen", "1"], ["chat", model]):
+            with self.subTest(command[0]):
+                self.assert_fails(support.run(*command, "--device", "cuda:99"), 1, "[device]", "cuda:99")
+
+    def test_reference_kernels_are_the_cpus(self):
+        model = models.make_tiny(self.temp_dir() / "tiny")
+        self.assert_fails(support.run("run", model, "Hello", "--ref", "--device", "cuda"), 1, "[device]", "--ref")
+
+
 class BadUsageTest(support.TestCase):
     """Refused before any model is opened."""
 
@@ -143,6 +158,7 @@ class BadUsageTest(support.TestCase):
             ("--seed", "x"), ("--repeat-penalty", "0"), ("--presence-penalty", "nan"), ("--dry-base", "0"),
             ("--xtc-probability", "2"), ("--logit-bias", "5"), ("--logit-bias", "x:1"), ("--logit-bias", "5:nan"),
             ("--ctx", "0"), ("--kv", "int3"), ("--threads", "0"), ("--threads", "-1"), ("--device", "tpu"),
+            ("--device", "cuda:"), ("--device", "cuda:-1"), ("--device", "cuda:x"),
             ("--logprobs", "-2"),
         ]:
             with self.subTest(option=option, value=value):

@@ -45,6 +45,7 @@ struct RunSetup {
   bool keep_hidden = false;
   int context = 0;
   DType kv = DType::kF32;
+  EngineDevice device = {};
 };
 
 struct TestEngine {
@@ -58,7 +59,8 @@ struct TestEngine {
                                                                    .max_seqs = s.max_seqs,
                                                                    .step_rows = s.step_rows,
                                                                    .chunk_rows = s.chunk_rows,
-                                                                   .kernels = s.kernels})) {}
+                                                                   .kernels = s.kernels,
+                                                                   .device = s.device})) {}
 };
 
 // The logits of every position.

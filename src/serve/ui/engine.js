@@ -127,6 +127,8 @@ const kFacts = [
   ["Mean step", (facts) => (facts.steps > 0 ? `${((1000 * facts.step_seconds) / facts.steps).toFixed(1)} ms` : "–")],
   ["Memory", (facts) => bytes(facts.rss_bytes)],
   ["KV cache", (facts) => bytes(facts.kv_bytes)],
+  ["Device", (facts) => facts.device ?? "–"],
+  ["Device memory", (facts) => (known(facts.device_total_bytes) ? `${bytes(facts.device_total_bytes - facts.device_free_bytes)} of ${bytes(facts.device_total_bytes)}` : "–")],
   ["Up for", (facts) => duration(facts.uptime_seconds)],
 ];
 

@@ -1,0 +1,81 @@
+#include "cli/bench_limits.h"
+
+#include <fmt/format.h>
+
+namespace ingot {
+namespace {
+
+// Calls f with the part's products and whether they are of 8-bit integers, for each part of the body's linears.
+template <class F>
+void each_part(const Graph& graph, F&& f) {
+  for (size_t n = 0; n < graph.head_begin; ++n) {
+    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
+    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
+      const Linear::Part& part = linear->parts[static_cast<size_t>(p)];
+      const bool int8 = part.packed != nullptr && is_quantized(part.packed->kind);
+      f(static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols), int8);
+    }
+  }
+}
+
+}  // namespace
+
+BenchLimits measure_limits(Engine& engine) {
+  BenchLimits limits;
+  limits.threads = engine.options().threads;
+  limits.device = engine.device();
+  const Graph& graph = engine.model().graph;
+  engine.call([&](LocalEngine& local) {
+    if (!limits.device.name.empty()) {
+      const DeviceCeilings measured = local.graph().ceilings();
+      limits.read_gbs = measured.read_gbs;
+      limits.product_gflops = measured.bf16_gflops;
+      if (measured.bf16_gflops <= 0) return;
+      each_part(graph, [&](double n, bool) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
+      return;
+    }
+    const Ceilings measured = measure_ceilings(local.runner().pool());
+    limits.threads = local.runner().pool().threads();
+    limits.read_gbs = measured.read_gbs;
+    limits.int8_gops = measured.int8_gops;
+    double of_int8 = 0, all = 0;
+    each_part(graph, [&](double n, bool int8) {
+      limits.token_seconds += 2e-9 * n / (int8 ? measured.int8_gops : measured.f32_gflops);
+      of_int8 += int8 ? n : 0;
+      all += n;
+    });
+    limits.product_gflops = of_int8 > all / 2 ? measured.int8_gops : measured.f32_gflops;
+  });
+  return limits;
+}
+
+std::string limits_line(const BenchLimits& limits, int64_t weight_bytes) {
+  const double megabytes = static_cast<double>(weight_bytes) / 1e6;
+  if (limits.device.name.empty()) {
+    return fmt::format("{}, {} threads, reads {:.1f} GB/s, int8 {:.0f} GOP/s; weights {:.1f} MB", cpu_name(),
+                       limits.threads, limits.read_gbs, limits.int8_gops, megabytes);
+  }
+  const double gib = 1.0 / (1 << 30);
+  return fmt::format("{}, reads {:.0f} GB/s, bf16 {:.0f} TFLOP/s; weights {:.1f} MB; {:.1f} of {:.1f} GiB free",
+                     limits.device.name, limits.read_gbs, limits.product_gflops / 1e3, megabytes,
+                     static_cast<double>(limits.device.free_bytes) * gib,
+                     static_cast<double>(limits.device.total_bytes) * gib);
+}
+
+JsonObject machine_json(const BenchLimits& limits) {
+  JsonObject machine{{"cpu", cpu_name()},
+                     {"gpu", nullptr},
+                     {"threads", limits.threads},
+                     {"measured_read_gbs", limits.read_gbs},
+                     {"measured_int8_gops", limits.int8_gops}};
+  if (limits.device.name.empty()) return machine;
+  machine["gpu"] = limits.device.name;
+  machine["gpu_total_bytes"] = limits.device.total_bytes;
+  machine["gpu_free_bytes"] = limits.device.free_bytes;
+  machine["gpu_weight_bytes"] = limits.device.weight_bytes;
+  machine["gpu_step_bytes"] = limits.device.step_bytes;
+  machine["measured_bf16_gflops"] = limits.product_gflops;
+  return machine;
+}
+
+}  // namespace ingot

@@ -1,0 +1,167 @@
+#include "engine/cuda_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "graph/cuda_ceilings.h"
+
+namespace ingot {
+namespace {
+
+cuda::RunnerOptions runner_options(const CudaModelOptions& o) {
+  return {.device = o.device,
+          .limits = o.limits,
+          .threads = o.threads,
+          .pages = o.pages,
+          .least_pages = o.least_pages,
+          .graphs = o.graphs,
+          .overlap = o.overlap,
+          .batch_invariant = o.batch_invariant};
+}
+
+// Of the logit rows from `first` on, those of this run of the head that are sampled.
+std::span<const SampleRow> samples_of(const StepWork& work, size_t first) {
+  if (first >= work.samples.size()) return {};
+  return std::span(work.samples)
+      .subspan(first, std::min(work.samples.size() - first, static_cast<size_t>(work.batch.n_logits)));
+}
+
+}  // namespace
+
+std::string cuda_refusal(int index) {
+  try {
+    cuda::use_device(index);
+    return {};
+  } catch (const Error& e) {
+    const std::string why = e.what();
+    return why.starts_with("[cuda] ") ? why.substr(7) : why;
+  }
+}
+
+std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options) {
+  return std::make_unique<CudaModel>(model, options);
+}
+
+CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
+    : options_(options), runner_(model.graph, runner_options(options)) {
+  // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
+  if (!cuda::is_emulated()) runner_.record_usual();
+}
+
+// CUDA keeps the device in use for each thread, and asking for it takes longer than some kernels.
+void CudaModel::use_device() {
+  if (thread_ == std::this_thread::get_id()) return;
+  cuda::use_device(options_.device);
+  thread_ = std::this_thread::get_id();
+}
+
+DeviceUse CudaModel::use() const {
+  const cuda::DeviceFacts now = cuda::device_facts();
+  return {.name = fmt::format("cuda:{} {}", options_.device, now.name),
+          .total_bytes = now.total_bytes,
+          .free_bytes = now.free_bytes,
+          .weight_bytes = runner_.weight_bytes(),
+          .step_bytes = runner_.step_bytes()};
+}
+
+DeviceCeilings CudaModel::ceilings() {
+  use_device();
+  const cuda::Ceilings c = cuda::measure_ceilings(runner_.blas(), runner_.stream());
+  return {.read_gbs = c.read_gbs, .copy_gbs = c.copy_gbs, .bf16_gflops = c.bf16_gflops};
+}
+
+void CudaModel::launch(StepWork& work) {
+  CHECK(work_ == nullptr, "a step is running");
+  work_ = &work;
+  try {
+    use_device();
+    begin(work);
+  } catch (...) {
+    failed_ = "the step threw";  // short enough to need no memory
+  }
+}
+
+void CudaModel::begin(StepWork& work) {
+  CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
+  for (const PageCopy& copy : work.copies) runner_.copy_page(copy.group, copy.from, copy.to);
+  set_logit_rows(work, 0);
+  runner_.run(work.batch, samples_of(work, 0));
+  done_.record(runner_.stream());
+}
+
+std::string CudaModel::wait() {
+  StepWork& work = *work_;
+  if (failed_.empty()) {
+    try {
+      done_.synchronize();
+      finish(work);
+    } catch (...) {
+      failed_ = "the step threw";
+    }
+  }
+  work_ = nullptr;
+  return std::exchange(failed_, {});
+}
+
+void CudaModel::set_logit_rows(StepWork& work, size_t first) {
+  const size_t count = std::min(static_cast<size_t>(options_.limits.logits), work.logits.size() - first);
+  work.batch.n_logits = static_cast<int>(count);
+  for (size_t i = 0; i < count; ++i) work.batch.logit_row[i] = work.logits[first + i].row;
+}
+
+// What the host wants of the step, and the logit rows that one run of the head did not hold.
+void CudaModel::finish(StepWork& work) {
+  runner_.count_times();
+  if (on_body) on_body(work.batch, runner_);
+  report_hidden(work);
+  for (size_t first = 0; first < work.logits.size();) {
+    if (first > 0) {
+      set_logit_rows(work, first);
+      runner_.run_head(work.batch, samples_of(work, first));
+      runner_.synchronize();
+      runner_.count_times();
+    }
+    runner_.collect(
+        std::span(work.results).subspan(std::min(first, work.results.size()), samples_of(work, first).size()));
+    report_logits(work, first);
+    first += static_cast<size_t>(work.batch.n_logits);
+  }
+}
+
+void CudaModel::report_hidden(StepWork& work) {
+  if (work.hidden.empty()) return;
+  const Tensor& hidden = runner_.device_output(kLastHidden);
+  rows_.resize(static_cast<size_t>(hidden.cols));
+  for (HiddenRow& row : work.hidden) {
+    runner_.read_row(hidden, row.row, rows_.data());
+    runner_.synchronize();
+    try {
+      (*row.on_hidden)(row.position, rows_);
+    } catch (...) {
+      row.threw = true;  // its own request ends
+    }
+  }
+}
+
+void CudaModel::report_logits(StepWork& work, size_t first) {
+  const Tensor& logits = runner_.device_output("logits");
+  for (size_t i = 0; i < static_cast<size_t>(work.batch.n_logits); ++i) {
+    const LogitRow& row = work.logits[first + i];
+    if (!row.on_logits) continue;
+    rows_.resize(static_cast<size_t>(logits.cols));
+    runner_.read_row(logits, static_cast<int64_t>(i), rows_.data());
+    runner_.synchronize();
+    try {
+      (*row.on_logits)(row.position, rows_);
+    } catch (...) {
+      work.threw[first + i] = 1;  // its own request ends
+    }
+  }
+}
+
+}  // namespace ingot
