@@ -77,6 +77,12 @@ void finish_glu(const Linear& op, const View& gate, const View& up, int64_t rows
 void finish_heads(const Linear& op, const View& q, const View& k, const View& v, int64_t rows, const Ctx& ctx);
 void add_bias(const View& out, const float* bias, int64_t rows, const Ctx& ctx);
 
+// The same three where all lies on 16-byte borders. False: it does not, and nothing was done.
+bool make_rows_by_vectors(const InputArgs& in, int64_t rows, const View& out, const Ctx& ctx);
+bool finish_glu_by_vectors(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx);
+bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, const View& v, int64_t rows,
+                             const Ctx& ctx);
+
 // --- Products ---
 
 // One to kStreamRows rows of x against op.streamed. With 16 there are instances for 9 to 16 rows too; run_wide() takes

@@ -166,12 +166,14 @@ struct NormCase {
   bool add, add_norm;
 };
 
-void check_input(Random& random, Format format, int rows, NormCase c) {
+void check_input(Random& random, Format format, int rows, NormCase c, int64_t cols = 96) {
   SCOPED_TRACE(testing::Message() << format_name(format) << ", " << rows << " rows");
-  const int64_t cols = 96, n = 50;
+  const int64_t n = 50;
   const TestWeight w(random, format, n, cols), norm(random, Format::kF32, 1, cols),
       inner(random, Format::kF32, 1, cols);
-  Buffer x(rows, cols, kTokenRows, cols + 8), add(rows, cols), sum(rows, cols), normed(rows, cols), added(rows, cols);
+  // Rows that lie on borders of 16 bytes, and such that do not.
+  Buffer x(rows, cols, kTokenRows, cols + 7 + rows % 2), add(rows, cols), sum(rows, cols), normed(rows, cols),
+      added(rows, cols);
   Buffer want(rows, n), out(rows, n), want_sum(rows, cols);
   x.fill_outliers(random);
   add.fill_outliers(random);
@@ -220,13 +222,15 @@ TEST(CudaLinear, InputIsTheNormBefore) {
     for (const NormCase c : {NormCase{false, false}, {true, false}, {true, true}})
       check_input(random, Format::kBF16, rows, c);
   }
+  // Rows of which a thread has one, two and more vectors.
+  for (const int64_t cols : {2080, 4160, 8224}) check_input(random, Format::kBF16, 9, {true, true}, cols);
   check_input(random, Format::kF32, 5, {false, false});
   check_input(random, Format::kQ8_0, 2, {true, true});
 }
 
-void check_glu(Random& random, Format format, int rows, ActivationKind kind, bool bias) {
+void check_glu(Random& random, Format format, int rows, ActivationKind kind, bool bias, int64_t n = 41) {
   SCOPED_TRACE(testing::Message() << format_name(format) << ", " << rows << " rows, " << activation_name(kind));
-  const int64_t cols = 64, n = 41;
+  const int64_t cols = 64;
   const TestWeight gate(random, format, n, cols, 0.3f), up(random, format, n, cols, 0.3f);
   const TestWeight gate_bias(random, Format::kF32, 1, n), up_bias(random, Format::kF32, 1, n);
   Buffer x(rows, cols), want(rows, n), out(rows, n), a(rows, n), b(rows, n), unused(rows, n);
@@ -266,6 +270,7 @@ TEST(CudaLinear, GatedUnits) {
        {ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh, ActivationKind::kRelu})
     check_glu(random, Format::kBF16, 3, kind, false);
   for (const int rows : {1, 10, 19, 66}) check_glu(random, Format::kBF16, rows, ActivationKind::kSilu, true);
+  check_glu(random, Format::kBF16, 67, ActivationKind::kGelu, true, 48);
   check_glu(random, Format::kF32, 2, ActivationKind::kSilu, true);
 }
 

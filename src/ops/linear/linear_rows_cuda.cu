@@ -200,6 +200,7 @@ void make_rows(const InputArgs& in, int64_t rows, const View& out, const Ctx& ct
   const auto aligned = [](const float* w) { return reinterpret_cast<uintptr_t>(w) % 16 == 0; };
   const bool wide =
       fours(in.x) && fours(in.add) && fours(in.sum) && fours(out) && aligned(in.weight) && aligned(in.add_norm);
+  if (make_rows_by_vectors(in, rows, out, ctx)) return;
   launch(ctx, linear_input_rows, {dim3(rows), dim3(kThreads)}, in, out, wide);
 }
 
@@ -233,6 +234,7 @@ bool heads_by_pairs(const Linear& op) {
 }
 
 void finish_glu(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx) {
+  if (finish_glu_by_vectors(op, gate, up, rows, ctx)) return;
   const PartOut a = part_out(op, 0), b = part_out(op, 1);
   const bool wide = in_fours(gate) && in_fours(up) && in_fours(a.out);
   const dim3 grid(ceil_div(a.out.cols, 4 * kThreads), std::min<int64_t>(rows, 65535));
@@ -240,6 +242,7 @@ void finish_glu(const Linear& op, const View& gate, const View& up, int64_t rows
 }
 
 void finish_heads(const Linear& op, const View& q, const View& k, const View& v, int64_t rows, const Ctx& ctx) {
+  if (finish_heads_by_vectors(op, q, k, v, rows, ctx)) return;
   const auto part = [&](const View& from, size_t i, const HeadsOutput::Norm* norm) {
     HeadsPart p;
     p.from = from;
