@@ -193,6 +193,25 @@ TEST(HttpClients, ConnectionsBeyondTheLimitAreToldSo) {
   EXPECT_TRUE(again.read_until("\r\n\r\nquick").starts_with("HTTP/1.1 200 "));
 }
 
+// More than the server waits for: they are told as well.
+TEST(HttpClients, AFloodOfConnectionsIsToldSoToo) {
+  HeldRequests held;
+  HttpOptions options;
+  options.limits.connections = 1;
+  RunningServer server(held.callbacks(), options);
+  const RawClient one(server.port());
+  ASSERT_TRUE(eventually([&] { return server->counters().open == 1; }));
+  std::vector<std::unique_ptr<RawClient>> flood;
+  for (int i = 0; i < 220; ++i) {
+    flood.push_back(std::make_unique<RawClient>(server.port()));
+    flood.back()->send(kGet);
+  }
+  int told = 0;
+  for (const auto& client : flood) told += client->read_all().starts_with("HTTP/1.1 503 ");
+  // One whose request comes just when its connection is closed may see a reset instead.
+  EXPECT_GE(told, 190);
+}
+
 TEST(HttpClients, BodiesOfAllTogetherAreBounded) {
   HeldRequests held;
   HttpOptions options;

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "serve/http.h"
 #include "serve/http_connection.h"
+#include "serve/http_format.h"
 #include "serve/http_listen.h"
 #include "serve/http_stream.h"
 
@@ -29,7 +30,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr int kTurnedAway = 128;        // connections beyond the limit that get an answer at a time
+constexpr int kTurnedAway = 128;        // connections beyond the limit that are waited for until they have read so
 constexpr int kAcceptedAtOnce = 64;     // then others have a turn
 constexpr int kOtherFiles = 64;         // descriptors that are not connections
 constexpr double kAcceptPause = 0.1;    // seconds, where there are no descriptors
@@ -47,6 +48,19 @@ int connection_limit(int asked) {
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return asked;
   const auto room = static_cast<long>(std::min<rlim_t>(files.rlim_cur, 1 << 30)) - kOtherFiles - kTurnedAway;
   return static_cast<int>(std::clamp<long>(room, 1, std::max(asked, 1)));
+}
+
+// Tells a client that there are too many, without waiting for it. What it has sent is read first: closing on bytes that
+// were not read would make the kernel throw the answer away.
+void say_busy(int fd, HttpCore& core) {
+  const std::string id = core.next_id();
+  HttpResponse response = core.refusal({.status = 503, .why = "too many connections", .path = {}, .id = id});
+  const std::string head =
+      response_head(response, {.length = response.body.size(), .keep_alive = false, .minor = 1, .id = id});
+  char sent[16 << 10];
+  (void)!::recv(fd, sent, sizeof(sent), MSG_DONTWAIT);
+  (void)!::send(fd, (head + response.body).data(), head.size() + response.body.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  ::shutdown(fd, SHUT_WR);
 }
 
 void set_options(int fd, int family) {
@@ -188,7 +202,8 @@ void HttpServer::Impl::take_in(int fd) {
   const bool full = core.counters.open >= connection_limit;
   if (full) ++core.counters.refused;
   // Behind TLS a client could only be told after a handshake, which is the costly part.
-  if (full && (tls || core.turned_away >= kTurnedAway)) return;
+  if (full && tls) return;
+  if (full && core.turned_away >= kTurnedAway) return say_busy(fd, core);
   auto stream = tls ? tls->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
   const auto connection = std::make_shared<HttpConnection>(core, io, std::move(stream));
   if (full) {
