@@ -91,8 +91,8 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
   StreamRun run{.op = &op, .map = row_map(op), .rows = rows, .input = input_args(op), .x = {}, .outs = {}};
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
   const bool wide = rows > kStreamRows;
-  const bool by_every_block =
-      !wide && run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols);
+  const bool by_every_block = !wide && run.input.add.data == nullptr && rows <= kStreamNormRows &&
+                              stream_holds(rows, op.x.cols, op.streamed_rows);
   if (!op.input && is_stream_x(run.input.x, padded_cols(op))) {
     run.x = run.input.x;
   } else if (!by_every_block) {

@@ -112,7 +112,7 @@ int64_t wide_scratch(int64_t rows, int multiprocessors);
 int64_t streamed_bytes(const RowMap& map, int tile_rows, int64_t cols);
 void pack_stream(const Linear& op, const RowMap& map, int tile_rows, std::byte* to, const Ctx& ctx);
 // Whether x of `rows` rows fits beside the ring, as shared memory of run_stream().
-bool stream_holds(int64_t rows, int64_t cols);
+bool stream_holds(int64_t rows, int64_t cols, int tile_rows);
 
 // out = x · Wᵀ for bf16 x and W with 16-byte aligned rows (of a multiple of 8 columns).
 bool gemm_takes(const View& x, const Weight& weight);

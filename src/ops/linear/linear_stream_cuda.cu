@@ -26,7 +26,7 @@ struct StreamShape {
   // tile takes one barrier.
   static constexpr int kSumRow = R + 4;
   static constexpr int kSums = kWarps * NT * 8 * kSumRow;
-  static constexpr int kSumBuffers = NT == 1 ? 2 : 1;
+  static constexpr int kSumBuffers = NT == 1 && R < 48 ? 2 : 1;
   static constexpr int kNorm = kStreamRows * (kWarps + 1) * 4;
   static constexpr int kFixed = kRing + kBarriers + kSumBuffers * kSums * 4 + kNorm;
 };
@@ -279,7 +279,14 @@ void launch_rows(const StreamArgs& args, const Ctx& ctx) {
 
 }  // namespace
 
-bool stream_holds(int64_t rows, int64_t cols) { return rows * shared_x_stride(stream_chunks(cols)) * 2 <= 40 << 10; }
+bool stream_holds(int64_t rows, int64_t cols, int tile_rows) {
+  constexpr int kNT = kStreamRows / 8;
+  const int64_t fixed = tile_rows == 16   ? StreamShape<StreamBF16, 16, kNT>::kFixed
+                        : tile_rows == 32 ? StreamShape<StreamBF16, 32, kNT>::kFixed
+                                          : StreamShape<StreamBF16, 48, kNT>::kFixed;
+  // Half of what Hopper's multiprocessor has, so that the next kernel's block finds room beside this one.
+  return fixed + rows * shared_x_stride(stream_chunks(cols)) * 2 <= 113 << 10;
+}
 
 void run_stream(const StreamRun& run, const Ctx& ctx) {
   const Linear& op = *run.op;
