@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <thread>
 
 #include "base/error.h"
@@ -112,8 +113,22 @@ void copy_all(const std::vector<Piece>& pieces, int device, int threads) {
   const auto n =
       static_cast<int>(std::min<size_t>(static_cast<size_t>(std::clamp(threads, 1, kMostThreads)), pieces.size()));
   if (is_emulated() || n <= 1) return copy_pieces(pieces, next, device);
-  std::vector<std::jthread> readers;
-  for (int t = 0; t < n; ++t) readers.emplace_back([&] { copy_pieces(pieces, next, device); });
+  std::vector<std::exception_ptr> threw(static_cast<size_t>(n));
+  {
+    std::vector<std::jthread> readers;
+    for (std::exception_ptr& mine : threw) {
+      readers.emplace_back([&] {
+        try {
+          copy_pieces(pieces, next, device);
+        } catch (...) {
+          mine = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& one : threw) {
+    if (one) std::rethrow_exception(one);
+  }
 }
 
 struct Move : TensorVisitor {
