@@ -85,19 +85,23 @@ struct SplitItem {
     }
     n_splits = static_cast<int>(ceil_div(keys_end - split_begin, split_keys));
   }
-  // Steps over the keys of a seq; 0 where it is not this launch's.
+  // Steps over the keys of a seq; 0 where it is not this launch's. Without a branch around its loads, so that those of
+  // several seqs are on their way together.
   __device__ static int steps_of(const AttentionArgs& a, int s) {
-    if (s >= a.seqs) return 0;
-    const int rows = a.q_start[s + 1] - a.q_start[s], length = a.kv_len[s];
-    if (rows * a.group < a.least_packed || rows * a.group > a.most_packed) return 0;
-    return static_cast<int>(ceil_div(length - first_key(a, length - rows), kSplitStep));
+    const int at = min(s, a.seqs - 1);
+    const int rows = a.q_start[at + 1] - a.q_start[at], length = a.kv_len[at], packed = rows * a.group;
+    const int steps = (length - first_key(a, length - rows) + kSplitStep - 1) / kSplitStep;
+    return s < a.seqs && packed >= a.least_packed && packed <= a.most_packed ? steps : 0;
   }
   // The seq and split of a block where seqs have as many splits as their lengths ask for: none is longer than an equal
   // share of all keys for each block that the device runs at a time. By every warp, its lanes over the seqs.
   __device__ bool find_seq(const AttentionArgs& a) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     int all = 0;
-    for (int s = lane; s < a.seqs; s += 32) all += steps_of(a, s);
+    for (int base = 0; base < a.seqs; base += 4 * 32) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) all += steps_of(a, base + 32 * i + lane);
+    }
 #pragma unroll
     for (int d = 16; d > 0; d >>= 1) all += __shfl_xor_sync(0xffffffffu, all, d);
     const int share = max(1, static_cast<int>(ceil_div(static_cast<int64_t>(all) * gridDim.y, a.resident)));
