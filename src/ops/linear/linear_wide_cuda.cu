@@ -1,10 +1,11 @@
 // Nine to 64 rows of bf16: weights stream past once, x is shared by the warps of a block.
 //
 // A block takes 128 (or 144) outputs at a time, 16 for each of its warps, and one warp more feeds a ring: bulk copies
-// of 64 columns of weights, as linear_packing.h lays them out, and of x. All tiles' steps over K form one row of work
-// that is cut evenly among the blocks, wherever the cuts fall: so every multiprocessor has the same to do, whatever the
-// shape. Of a tile that is cut, each block leaves its sums in scratch, and the warp that comes last adds them in the
-// order of the blocks: the same for every launch.
+// of 64 columns of weights, as linear_packing.h lays them out, and of 256 columns of x: a copy of 128 bytes takes the
+// copy engine as long as one of 512, 37 ns. All tiles' steps over K form one row of work that is cut evenly among the
+// blocks, wherever the cuts fall: so every multiprocessor has the same to do, whatever the shape. Of a tile that is
+// cut, each block leaves its sums in scratch, and the warp that comes last adds them in the order of the blocks: the
+// same for every launch.
 #include "base/check.h"
 #include "ops/linear/linear_stream.cuh"
 
@@ -12,8 +13,10 @@ namespace ingot::cuda {
 namespace {
 
 constexpr int kStepCols = 2 * kStreamCols;
-// Rows of x in a stage: 128 bytes, 192 apart, so that the two rows of eight lanes' loads lie in different banks.
-constexpr int kXRow = 192;
+constexpr int kXSteps = 4;  // of a stage of x
+constexpr int kXStages = 2;
+// Rows of x in a stage: 512 bytes, 576 apart, so that the two rows of eight lanes' loads lie in different banks.
+constexpr int kXRow = kXSteps * kStepCols * 2 + 64;
 constexpr int kWarps = 9;  // of outputs, at most
 
 // R rows of a packed tile, NT · 8 rows of x.
@@ -24,9 +27,11 @@ struct WideShape {
   static constexpr int kThreads = 32 * (kConsumers + 1);
   static constexpr int kChunk = R * kStreamCols * 2;
   static constexpr int kWeights = 2 * kChunk * kTiles;
-  static constexpr int kStage = kWeights + NT * 8 * kXRow;
-  static constexpr int kStages = NT > 4 ? 3 : 4;
-  static constexpr int kShared = kStages * kStage + 2 * kStages * static_cast<int>(sizeof(CopyBarrier));
+  static constexpr int kStages = 6;
+  static constexpr int kXStage = NT * 8 * kXRow;
+  static constexpr int kX = kStages * kWeights;  // where x begins
+  static constexpr int kBarriers = kX + kXStages * kXStage;
+  static constexpr int kShared = kBarriers + 2 * (kStages + kXStages) * static_cast<int>(sizeof(CopyBarrier));
 };
 
 struct WideArgs {
@@ -48,40 +53,61 @@ __device__ inline Cuts cuts_of(const WideArgs& args) {
   return {args.tiles * args.steps, static_cast<int64_t>(gridDim.x)};
 }
 
-// The warp that feeds the ring.
+// The barriers of a block: of the stages of weights and of x, full and empty.
+template <class Shape>
+struct WideBarriers {
+  CopyBarrier* full;
+  __device__ explicit WideBarriers(std::byte* memory)
+      : full(reinterpret_cast<CopyBarrier*>(memory + Shape::kBarriers)) {}
+  __device__ CopyBarrier* empty() const { return full + Shape::kStages; }
+  __device__ CopyBarrier* x_full() const { return full + 2 * Shape::kStages; }
+  __device__ CopyBarrier* x_empty() const { return full + 2 * Shape::kStages + kXStages; }
+};
+
+// The warp that feeds the rings.
 template <class Shape, int NT>
-__device__ void feed_ring(const WideArgs& args, std::byte* memory, CopyBarrier* full, CopyBarrier* empty, int64_t begin,
-                          int64_t end) {
+__device__ void feed_rings(const WideArgs& args, std::byte* memory, const WideBarriers<Shape>& barriers, int64_t begin,
+                           int64_t end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const StreamArgs& in = args.stream;
-  const auto halves = [&](int64_t u) { return min(2, in.chunks - 2 * static_cast<int>(u % args.steps)); };
   const auto feed_weights = [&](int64_t u, int stage) {
     const int64_t first = u / args.steps * Shape::kTiles;
+    const int step = static_cast<int>(u % args.steps);
     const int tiles = static_cast<int>(min(int64_t{Shape::kTiles}, in.tiles - first));
-    const int bytes = halves(u) * Shape::kChunk, x_bytes = halves(u) * kStreamCols * 2;
-    if (lane == 0) barrier_expect(full + stage, static_cast<uint32_t>(tiles * bytes + in.rows * x_bytes));
+    const int bytes = min(2, in.chunks - 2 * step) * Shape::kChunk;
+    if (lane == 0) barrier_expect(barriers.full + stage, static_cast<uint32_t>(tiles * bytes));
     __syncwarp();
     if (lane < tiles) {
-      const int64_t chunk = (first + lane) * in.chunks + u % args.steps * 2;
-      copy_bulk(memory + stage * Shape::kStage + lane * 2 * Shape::kChunk, in.weights + chunk * Shape::kChunk,
-                static_cast<uint32_t>(bytes), full + stage);
+      const int64_t chunk = (first + lane) * in.chunks + 2 * step;
+      copy_bulk(memory + stage * Shape::kWeights + lane * 2 * Shape::kChunk, in.weights + chunk * Shape::kChunk,
+                static_cast<uint32_t>(bytes), barriers.full + stage);
     }
   };
-  const auto feed_x = [&](int64_t u, int stage) {
-    std::byte* to = memory + stage * Shape::kStage + Shape::kWeights;
+  int fed = 0;  // stages of x
+  // The columns of x that the steps from u on need, where u is the first of them.
+  const auto feed_x = [&](int64_t u) {
+    const int step = static_cast<int>(u % args.steps);
+    if (u != begin && step % kXSteps != 0) return;
+    const int stage = fed % kXStages, first = step / kXSteps * kXSteps * kStepCols;
+    if (fed >= kXStages) barrier_wait(barriers.x_empty() + stage, static_cast<uint32_t>(fed / kXStages - 1) & 1);
+    ++fed;
+    const int bytes = 2 * min(kXSteps * kStepCols, in.chunks * kStreamCols - first);
+    if (lane == 0) barrier_expect(barriers.x_full() + stage, static_cast<uint32_t>(in.rows * bytes));
+    __syncwarp();
+    std::byte* to = memory + Shape::kX + stage * Shape::kXStage;
     for (int row = lane; row < in.rows; row += 32)
-      copy_bulk(to + row * kXRow, in.x.row(row) + u % args.steps * kStepCols * 2,
-                static_cast<uint32_t>(halves(u) * kStreamCols * 2), full + stage, false);
+      copy_bulk(to + row * kXRow, in.x.row(row) + first * 2, static_cast<uint32_t>(bytes), barriers.x_full() + stage,
+                false);
   };
   for (int i = 0; i < Shape::kStages && begin + i < end; ++i) feed_weights(begin + i, i);
   wait_for_inputs();
-  for (int i = 0; i < Shape::kStages && begin + i < end; ++i) feed_x(begin + i, i);
+  for (int i = 0; i < Shape::kStages && begin + i < end; ++i) feed_x(begin + i);
   int stage = 0;
   uint32_t parity = 0;
   for (int64_t u = begin + Shape::kStages; u < end; ++u) {
-    barrier_wait(empty + stage, parity);
+    barrier_wait(barriers.empty() + stage, parity);
     feed_weights(u, stage);
-    feed_x(u, stage);
+    feed_x(u);
     if (++stage == Shape::kStages) stage = 0, parity ^= 1;
   }
 }
@@ -176,44 +202,56 @@ __device__ __noinline__ void finish_tile(const WideArgs& args, int64_t tile, boo
 }
 
 template <int R, int NT>
-__global__ void __launch_bounds__(WideShape<R, NT>::kThreads, 2) linear_wide(const __grid_constant__ WideArgs args) {
+__global__ void __launch_bounds__(WideShape<R, NT>::kThreads, 1) linear_wide(const __grid_constant__ WideArgs args) {
   using Shape = WideShape<R, NT>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   std::byte* memory = shared_memory<std::byte>();
-  CopyBarrier* full = reinterpret_cast<CopyBarrier*>(memory + Shape::kStages * Shape::kStage);
-  CopyBarrier* empty = full + Shape::kStages;
+  const WideBarriers<Shape> barriers(memory);
   let_next_begin();
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shape::kStages; ++i) {
-      barrier_init(full + i, 1);
-      barrier_init(empty + i, Shape::kConsumers);
+      barrier_init(barriers.full + i, 1);
+      barrier_init(barriers.empty() + i, Shape::kConsumers);
+    }
+    for (int i = 0; i < kXStages; ++i) {
+      barrier_init(barriers.x_full() + i, 1);
+      barrier_init(barriers.x_empty() + i, Shape::kConsumers);
     }
     barrier_inits_done();
   }
   __syncthreads();
   const Cuts cuts = cuts_of(args);
   const int64_t begin = cuts.begin(blockIdx.x), end = cuts.begin(int64_t{blockIdx.x} + 1);
-  if (warp == Shape::kConsumers) return feed_ring<Shape, NT>(args, memory, full, empty, begin, end);
+  if (warp == Shape::kConsumers) return feed_rings<Shape, NT>(args, memory, barriers, begin, end);
 
   wait_for_inputs();
   constexpr int kPerTile = R / 16;
   const int packed = warp / kPerTile, m = warp % kPerTile;
   const std::byte* weights = memory + packed * 2 * Shape::kChunk + m * StreamBF16::kBytes;
-  int stage = 0;
+  int stage = 0, x_seen = 0;
   uint32_t parity = 0;
   float acc[NT][4] = {};
   int64_t tile = begin / args.steps;
   int step = static_cast<int>(begin % args.steps);
   bool is_whole = step == 0;
   for (int left = static_cast<int>(end - begin); left > 0; --left) {
-    barrier_wait(full + stage, parity);
-    const std::byte* at = memory + stage * Shape::kStage;
-    multiply_step<NT>(weights + stage * Shape::kStage, at + Shape::kWeights, min(2, args.stream.chunks - 2 * step),
-                      Shape::kChunk, lane, acc);
+    if (x_seen == 0 || step % kXSteps == 0) {
+      barrier_wait(barriers.x_full() + x_seen % kXStages, static_cast<uint32_t>(x_seen / kXStages) & 1);
+      ++x_seen;
+    }
+    const int x_stage = (x_seen - 1) % kXStages;
+    barrier_wait(barriers.full + stage, parity);
+    multiply_step<NT>(weights + stage * Shape::kWeights,
+                      memory + Shape::kX + x_stage * Shape::kXStage + step % kXSteps * kStepCols * 2,
+                      min(2, args.stream.chunks - 2 * step), Shape::kChunk, lane, acc);
+    const bool tile_ends = step + 1 == args.steps;
     __syncwarp();
-    if (lane == 0) barrier_arrive(empty + stage);
+    if (lane == 0) {
+      barrier_arrive(barriers.empty() + stage);
+      if (tile_ends || left == 1 || step % kXSteps == kXSteps - 1) barrier_arrive(barriers.x_empty() + x_stage);
+    }
     if (++stage == Shape::kStages) stage = 0, parity ^= 1;
-    const bool tile_ends = ++step == args.steps;
+    ++step;
     if (!tile_ends && left > 1) continue;
     float sums[NT][4];
 #pragma unroll

@@ -11,7 +11,7 @@ constexpr float kUnits = 0x1p43f;
 constexpr int kListed = 8192;
 struct TruncateRoom {
   SelectRoom select;
-  float logits[kListed];
+  alignas(16) float logits[kListed];
   int32_t ids[kListed];
 };
 
