@@ -172,6 +172,19 @@ TEST(CudaSmallOps, EmbeddingOfEveryFormat) {
   }
 }
 
+TEST(CudaSmallOps, EmbeddingByFours) {
+  INGOT_NEEDS_DEVICE();
+  Random random(16);
+  for (const Format format : {Format::kF32, Format::kF16, Format::kBF16}) {
+    const TestWeight table(random, format, 9, 1284);
+    Batch batch = rows_batch(4);
+    batch.token = {8, 3, -5, 9};
+    Buffer out(4, 1284);
+    expect_device_matches_ref(Embedding{table.weight(), out.tensor(), Embedding::By::kToken}, batch, {&out}, exact(),
+                              {}, 2);
+  }
+}
+
 TEST(CudaSmallOps, GatheredRowsAndCopies) {
   INGOT_NEEDS_DEVICE();
   Random random(7);

@@ -13,7 +13,7 @@ inline constexpr int kPartThreads = 256;
 
 // What one part of a row, and then the whole of it, was found to hold.
 struct Scanned {
-  uint64_t best;     // order_key() of the largest logit, after penalties, bias and mask
+  uint64_t best;     // order_key() of the largest finite logit, after penalties, bias and mask; 0: none
   double log_sum;    // of exp() of the model's own logits, where logprobs are wanted; in a part: above `largest`
   float least;       // of the finite logits
   float largest;     // of the model's own

@@ -38,7 +38,7 @@ __global__ void adjust(SampleMemory m) {
   let_next_begin();
   wait_for_inputs();
   const int64_t r = blockIdx.y;
-  const SampleArgs& a = m.args[r];
+  const SampleArgs a = m.args[r];
   if (a.adjusted < 0) return;
   const float* raw = m.raw(r);
   float* out = m.adjusted + a.adjusted * m.padded();
@@ -79,7 +79,7 @@ __device__ void combine_parts(const SampleMemory& m, int64_t r, Scanned* all) {
   }
   const SampleArgs& a = m.args[r];
   const float best = key_value(row.best);
-  if (row.unusable == 0 && best == -INFINITY) row.unusable = 1;
+  if (!(best > -INFINITY)) row.unusable = 1;  // also where there is none
   if (row.unusable == 0 && a.n_top >= 0) {
     double sum = 0;
     for (int p = 0; p < m.n_parts; ++p)
@@ -107,13 +107,17 @@ __global__ void scan(SampleMemory m) {
   const Part part(m.vocabulary);
   Scanned found{0, 0, INFINITY, -INFINITY, 0};
   bool usable = true;
+  float best = -INFINITY;
+  int best_id = -1;
   each_of_part(m.row(r), part, m.row_wide(r), [&](float x, int i) {
-    const uint64_t key = order_key(x, i);
-    found.best = key > found.best ? key : found.best;
     usable = usable && x < INFINITY;
     if (x > -INFINITY) found.least = fminf(found.least, x);
+    if (x > best) {  // indices rise: the first of equal ones stays
+      best = x;
+      best_id = i;
+    }
   });
-  found.best = block_max_key(found.best, keys);
+  found.best = block_max_key(best_id < 0 ? 0 : order_key(best, best_id), keys);
   found.unusable = __syncthreads_or(usable ? 0 : 1);
   if (a.path == SampleArgs::Path::kTruncate) found.least = -block_max(-found.least, floats);
   if (a.n_top >= 0) {
