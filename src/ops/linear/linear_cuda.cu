@@ -3,7 +3,6 @@
 //   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch; a
 //                          launch before it where a norm is made once for all blocks or adds something, one after it
 //                          where heads have norms of their own
-//   9 to 64 rows of bf16   norm → bf16 · the wide streaming kernel, with all else in the same launch
 //   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · gated unit or heads
 //   all else               norm → f32 · product by the kernel that decodes as it goes · gated unit or heads
 //
@@ -78,7 +77,7 @@ int64_t total_rows(const Linear& op) {
 }
 
 bool streams(const Linear& op, int64_t rows, const Ctx& ctx) {
-  return op.streamed != nullptr && rows <= kWideRows && ctx.arch >= 90 && !ctx.batch_invariant;
+  return op.streamed != nullptr && rows <= kStreamRows && ctx.arch >= 90 && !ctx.batch_invariant;
 }
 
 bool is_stream_x(const View& x, int64_t padded) {
@@ -90,9 +89,8 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
   Scratch scratch(ctx);
   StreamRun run{.op = &op, .map = row_map(op), .rows = rows, .input = input_args(op), .x = {}, .outs = {}};
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
-  const bool wide = rows > kStreamRows;
-  const bool by_every_block = !wide && run.input.add.data == nullptr && rows <= kStreamNormRows &&
-                              stream_holds(rows, op.x.cols, op.streamed_rows);
+  const bool by_every_block =
+      run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols, op.streamed_rows);
   if (!op.input && is_stream_x(run.input.x, padded_cols(op))) {
     run.x = run.input.x;
   } else if (!by_every_block) {
@@ -106,11 +104,7 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
     run.outs[i] = {};
     run.outs[i].out = scratch.take(rows, op.parts[static_cast<size_t>(i)].weight.rows, DType::kF32);
   }
-  if (wide) {
-    run_wide(run, scratch.take_bytes(wide_scratch(rows, ctx.multiprocessors)), ctx);
-  } else {
-    run_stream(run, ctx);
-  }
+  run_stream(run, ctx);
   if (heads_later) finish_heads(op, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
 
@@ -206,8 +200,7 @@ int64_t scratch_of(const Linear& op, int64_t rows, const Prepare& p) {
     return bytes;
   };
   const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !p.batch_invariant ? 2 : 4);
-  const int64_t few = std::min<int64_t>(rows, kWideRows);
-  return std::max(many, all_bf16(op) ? sizes(few, 2, 4) + wide_scratch(few, p.multiprocessors) : 0);
+  return std::max(many, all_bf16(op) ? sizes(std::min<int64_t>(rows, kStreamRows), 2, 4) : 0);
 }
 
 void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
@@ -220,7 +213,7 @@ void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
     for (int i = 0; i < op.n_parts; ++i) weights.push_back(op.parts[static_cast<size_t>(i)].weight);
   }
   const bool f32 = !is_finished_later(op) && op.parts[0].out.dtype == DType::kF32;
-  const int64_t first = p.room_for_packed && p.arch >= 90 ? 2 * kWideRows : 1;
+  const int64_t first = p.room_for_packed && p.arch >= 90 ? 2 * kStreamRows : 1;
   for (const Weight& w : weights) {
     for (int64_t n = first; n < 2 * rows; n *= 2) {
       Blas::Product product;

@@ -1,4 +1,4 @@
-// What the two kernels that read streamed weights share: their arguments, and where a value goes.
+// What the streaming kernel is given, and where a value goes.
 #pragma once
 
 #include "ops/linear/linear_cuda.cuh"

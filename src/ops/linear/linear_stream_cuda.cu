@@ -31,6 +31,12 @@ struct StreamShape {
   static constexpr int kFixed = kRing + kBarriers + kSumBuffers * kSums * 4 + kNorm;
 };
 
+// More shared memory than half of a multiprocessor's, so that no two blocks of this kernel share one. A kernel whose
+// grid does not fill the device (attention) leaves room for two on some multiprocessors: there they would take twice as
+// long, others have none, and the next kernels inherit the places. A layer of an 8B model at one row: 139 us of an H200
+// with room for two, 117 so; attention's block (103 KB) still fits beside this one.
+constexpr int64_t kOneBlock = 116 << 10;
+
 // x in shared memory: 32 bytes between rows, so that the eight rows of a load lie in different banks.
 __host__ __device__ constexpr int64_t shared_x_stride(int64_t chunks) { return chunks * kStreamCols + 16; }
 
@@ -265,15 +271,12 @@ void launch_stream(const StreamArgs& args, const Ctx& ctx) {
   using Shape = StreamShape<StreamBF16, R, NT>;
   const int64_t x_bytes = kShared ? args.rows * shared_x_stride(args.chunks) * 2 : 0;
   launch(ctx, linear_stream<StreamBF16, R, NT, kShared>,
-         {dim3(ctx.multiprocessors), dim3(kThreads), Shape::kFixed + x_bytes}, args);
+         {dim3(ctx.multiprocessors), dim3(kThreads), std::max(kOneBlock, Shape::kFixed + x_bytes)}, args);
 }
 
 template <int R>
 void launch_rows(const StreamArgs& args, const Ctx& ctx) {
   const bool shared = args.x.data == nullptr;
-  if constexpr (kStreamRows > 8) {
-    if (args.rows > 8) return shared ? launch_stream<R, 2, true>(args, ctx) : launch_stream<R, 2, false>(args, ctx);
-  }
   return shared ? launch_stream<R, 1, true>(args, ctx) : launch_stream<R, 1, false>(args, ctx);
 }
 
@@ -284,8 +287,8 @@ bool stream_holds(int64_t rows, int64_t cols, int tile_rows) {
   const int64_t fixed = tile_rows == 16   ? StreamShape<StreamBF16, 16, kNT>::kFixed
                         : tile_rows == 32 ? StreamShape<StreamBF16, 32, kNT>::kFixed
                                           : StreamShape<StreamBF16, 48, kNT>::kFixed;
-  // Half of what Hopper's multiprocessor has, so that the next kernel's block finds room beside this one.
-  return fixed + rows * shared_x_stride(stream_chunks(cols)) * 2 <= 113 << 10;
+  // Attention's block must find room beside this one.
+  return fixed + rows * shared_x_stride(stream_chunks(cols)) * 2 <= 120 << 10;
 }
 
 void run_stream(const StreamRun& run, const Ctx& ctx) {
