@@ -197,7 +197,9 @@ TEST(CudaModel, CancelsAndPreemptionsLeaveNothingBehind) {
     EXPECT_GT(engine.core().stats().preempted, 0);
     EXPECT_EQ(engine.core().stats().free_pages, engine.core().stats().pages);
   }
-  EXPECT_EQ(cuda::device_facts().free_bytes, before);
+  // Of a real device others have a part, and its driver keeps some for itself.
+  const int64_t slack = cuda::is_emulated() ? 0 : int64_t{64} << 20;
+  EXPECT_GE(cuda::device_facts().free_bytes + slack, before);
 }
 
 // Choices share the prompt's pages until they write: the page that both continue is copied on the device.
