@@ -30,7 +30,7 @@ struct Weight {
   // scale[n / scale_rows * scale_stride + k / scale_cols]. Null where the format carries its own.
   const float* scale = nullptr;
   int64_t scale_rows = 0, scale_cols = 0, scale_stride = 0;
-  RandomValues random;
+  RandomValues random = {};
 
   explicit operator bool() const { return data != nullptr; }
   int64_t bytes() const { return rows * row_bytes; }  // of the published format

@@ -24,7 +24,7 @@ struct StoredWeight {
   std::vector<int64_t> shape;  // row-major: [rows, cols], [n], or [] for a scalar
   const std::byte* data = nullptr;
   bool mapped = false;  // `data` is a mapped file
-  RandomValues random;
+  RandomValues random = {};
 };
 
 class WeightSource {
