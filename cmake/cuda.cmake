@@ -9,7 +9,6 @@ set(INGOT_CUDA_ARCHS "" CACHE STRING "Compute capabilities that get machine code
 
 file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
   ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
-set(INGOT_CUDA_TESTS ${INGOT_CUDA_SOURCES})
 list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$")
 file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp)
 set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/ops/cuda/[a-z_]*\\.cpp$")
@@ -48,7 +47,7 @@ if(INGOT_CUDA_BUILT)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
   find_package(CUDAToolkit REQUIRED)
-  # CMake 3.25 does not know how nvcc 13 is told of C++20. -Xptxas -v: tools/check_cuda.py reads what it prints.
+  # CMake 3.25 does not know how nvcc 13 is told of C++20. -Xptxas -v: tools/inspect_cuda_build.py reads what it prints.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_STANDARD__HAS_FULL_SUPPORT ON)

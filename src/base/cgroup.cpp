@@ -13,7 +13,7 @@ int quota_of(const std::string& group) {
   std::string quota;
   double period = 0;
   if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return static_cast<int>((std::strtod(quota.c_str(), nullptr) + period - 1) / period);
+  return static_cast<int>(std::min((std::strtod(quota.c_str(), nullptr) + period - 1) / period, 1e6));
 }
 
 }  // namespace

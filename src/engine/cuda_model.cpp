@@ -36,6 +36,7 @@ std::span<const SampleRow> samples_of(const StepWork& work, size_t first) {
 std::string cuda_refusal(int index) {
   try {
     cuda::use_device(index);
+    cuda::require_kernels();
     return {};
   } catch (const Error& e) {
     const std::string why = e.what();
@@ -82,6 +83,7 @@ void CudaModel::launch(StepWork& work) {
     use_device();
     begin(work);
   } catch (...) {
+    runner_.synchronize();       // what was given of it still reads the host's memory
     failed_ = "the step threw";  // short enough to need no memory
   }
 }

@@ -31,6 +31,7 @@ std::string gib(int64_t bytes) {
 
 DeviceFacts use_and_ask(int device) {
   use_device(device);
+  require_kernels();
   return device_facts();
 }
 

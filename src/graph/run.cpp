@@ -55,8 +55,15 @@ void Runner::run_body(const Batch& batch) {
 }
 
 bool Runner::replaced(const std::byte* data) const {
-  const bool read = std::ranges::any_of(tables_, [&](const Weight& table) { return table.data == data; });
-  return !read && packed_.has(data);
+  const auto is_it = [&](const Weight& weight) { return weight.data == data; };
+  if (!packed_.has(data) || std::ranges::any_of(tables_, is_it)) return false;
+  // A gated unit with one part that has no panels reads both as they are published.
+  return std::ranges::none_of(graph_.nodes, [&](const Node& node) {
+    const auto* linear = std::get_if<Linear>(&node.op);
+    if (linear == nullptr || !linear->is_glu()) return false;
+    const Linear::Part &gate = linear->parts[0], &up = linear->parts[1];
+    return (is_it(gate.weight) && up.packed == nullptr) || (is_it(up.weight) && gate.packed == nullptr);
+  });
 }
 
 void Runner::give_back_tables(int rows) {

@@ -55,7 +55,9 @@ DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {
                 (capacity() - g_used) >> 20);
   }
   g_used += bytes;
-  data_ = static_cast<std::byte*>(std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256)));
+  void* p = nullptr;  // not a byte more, so that an address sanitizer sees what goes beyond it
+  if (posix_memalign(&p, 256, static_cast<size_t>(bytes)) != 0) throw Error("[cuda] no {} MiB of memory", bytes >> 20);
+  data_ = static_cast<std::byte*>(p);
   std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: nobody relies on what is there
 }
 DeviceMemory::~DeviceMemory() {

@@ -91,8 +91,9 @@ __device__ void copy_step(const AttentionArgs& a, std::byte* to, int kv_head, in
   using Rows = typename S::Rows;
   constexpr int kChunkPieces = 16 * Rows::kPieces;  // of 16 keys, which lie in one page
   for (int chunk = 0; chunk < S::kKeys / 16; ++chunk) {
-    const int first = key + 16 * chunk, valid = keys_end - first;
-    const int page = __shfl_sync(0xffffffffu, pages, chunk);
+    const int first = key + 16 * chunk, of_chunk = __shfl_sync(0xffffffffu, pages, chunk);
+    // A page that the window has left behind is none: the first step may reach back to it.
+    const int page = max(of_chunk, 0), valid = of_chunk < 0 ? 0 : keys_end - first;
     const int64_t place = static_cast<int64_t>(first % a.kv.page_rows) * (2 * S::kDim);
     const std::byte* k = a.kv.k_rows(page, kv_head) + place;
     const std::byte* v = a.kv.v_rows(page, kv_head) + place;

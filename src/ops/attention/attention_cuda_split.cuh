@@ -43,9 +43,10 @@ struct SplitRing {
     if (i < tiles) {
       if (i % 32 == 0) pages = i + lane < tiles ? table[key(i + lane) / a.kv.page_rows] : 0;
       const int page = __shfl_sync(0xffffffffu, pages, i % 32);
-      const int place = key(i) % a.kv.page_rows, valid = min(kTileKeys, end - key(i));
-      const std::byte* k = a.kv.k_rows(page, kv_head) + static_cast<int64_t>(place) * (2 * S::kDim);
-      const std::byte* v = a.kv.v_rows(page, kv_head) + static_cast<int64_t>(place) * (2 * S::kDim);
+      // A page that the window has left behind is none: the first tiles may reach back to it.
+      const int place = key(i) % a.kv.page_rows, valid = page < 0 ? 0 : min(kTileKeys, end - key(i));
+      const std::byte* k = a.kv.k_rows(max(page, 0), kv_head) + static_cast<int64_t>(place) * (2 * S::kDim);
+      const std::byte* v = a.kv.v_rows(max(page, 0), kv_head) + static_cast<int64_t>(place) * (2 * S::kDim);
       copy(stage(i), k, v, valid, barriers + (before + i) % S::kStages);
     }
     if constexpr (!S::kBulk) commit_copies();
@@ -57,8 +58,10 @@ struct SplitRing {
       const uint32_t bytes = static_cast<uint32_t>(valid * 2 * S::kDim);
       if (lane == 0) {
         barrier_expect(barrier, 2 * bytes);
-        copy_bulk(to, k, bytes, barrier);
-        copy_bulk(to + S::kTileBytes, v, bytes, barrier);
+        if (bytes > 0) {
+          copy_bulk(to, k, bytes, barrier);
+          copy_bulk(to + S::kTileBytes, v, bytes, barrier);
+        }
       }
       for (int i = static_cast<int>(bytes) + 16 * lane; i < S::kTileBytes; i += 16 * 32)
         *reinterpret_cast<uint4*>(to + S::kTileBytes + i) = make_uint4(0, 0, 0, 0);

@@ -1,5 +1,7 @@
 #include "ops/cuda/emulator.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -38,7 +40,8 @@ struct Machine {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<State> states;
   std::vector<Warp> warps;
-  std::vector<std::byte> shared;
+  std::byte* shared = nullptr;
+  size_t shared_bytes = 0;
   Meeting block;
   Meeting named[kNamedBarriers];
   int threads = 0, live = 0, current = -1;
@@ -175,10 +178,7 @@ void wait_a_while() {
   m.fibers[static_cast<size_t>(m.current)]->leave();
 }
 
-std::byte* dynamic_shared() {
-  const auto address = reinterpret_cast<uintptr_t>(g_machine->shared.data());
-  return g_machine->shared.data() + (1024 - address % 1024) % 1024;
-}
+std::byte* dynamic_shared() { return g_machine->shared; }
 
 void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body) {
   const std::lock_guard lock(g_mutex);
@@ -192,16 +192,20 @@ void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::
   }
   machine.states.resize(static_cast<size_t>(machine.threads));
   machine.warps.resize((static_cast<size_t>(machine.threads) + 31) / 32);
-  machine.shared.resize(static_cast<size_t>(shared) + 1024);
+  machine.shared_bytes = static_cast<size_t>(shared);
+  void* memory = nullptr;  // not a byte more, so that an address sanitizer sees what goes beyond it
+  CHECK(posix_memalign(&memory, 1024, std::max<size_t>(machine.shared_bytes, 1)) == 0, "no memory");
+  machine.shared = static_cast<std::byte*>(memory);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         g_block = dim3(x, y, z);
-        std::memset(machine.shared.data(), 0xff, machine.shared.size());
+        std::memset(machine.shared, 0xff, machine.shared_bytes);
         machine.run_block(body);
       }
     }
   }
+  std::free(memory);
 }
 
 }  // namespace emulated

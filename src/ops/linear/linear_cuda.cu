@@ -76,8 +76,11 @@ int64_t total_rows(const Linear& op) {
   return total;
 }
 
+// Whether a device has bulk copies, and a block of it the shared memory that the streaming kernel wants.
+bool stream_runs(int arch) { return arch >= 90 && arch < 120; }
+
 bool streams(const Linear& op, int64_t rows, const Ctx& ctx) {
-  return op.streamed != nullptr && rows <= kStreamRows && ctx.arch >= 90 && !ctx.batch_invariant;
+  return op.streamed != nullptr && rows <= kStreamRows && stream_runs(ctx.arch) && !ctx.batch_invariant;
 }
 
 bool is_stream_x(const View& x, int64_t padded) {
@@ -213,7 +216,7 @@ void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
     for (int i = 0; i < op.n_parts; ++i) weights.push_back(op.parts[static_cast<size_t>(i)].weight);
   }
   const bool f32 = !is_finished_later(op) && op.parts[0].out.dtype == DType::kF32;
-  const int64_t first = p.room_for_packed && p.arch >= 90 ? 2 * kStreamRows : 1;
+  const int64_t first = p.room_for_packed && stream_runs(p.arch) ? 2 * kStreamRows : 1;
   for (const Weight& w : weights) {
     for (int64_t n = first; n < 2 * rows; n *= 2) {
       Blas::Product product;
@@ -239,7 +242,7 @@ void prepare(Linear& op, Prepare& p) {
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   p.need_scratch(scratch_of(op, rows, p));
   measure_products(op, rows, p);
-  if (!all_bf16(op) || p.arch < 90 || p.batch_invariant || !p.room_for_packed) return;
+  if (!all_bf16(op) || !stream_runs(p.arch) || p.batch_invariant || !p.room_for_packed) return;
   const RowMap map = row_map(op);
   Ctx ctx;
   ctx.stream = p.stream;

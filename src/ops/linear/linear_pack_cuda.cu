@@ -9,7 +9,7 @@ namespace {
 // Eight weights a thread.
 __global__ void pack_stream_kernel(const uint16_t* w0, const uint16_t* w1, const uint16_t* w2, RowMap map,
                                    int tile_rows, int64_t cols, int64_t pieces, uint4* to) {
-  let_next_begin();
+  // The next kernel may not begin: it reads these weights before it waits.
   wait_for_inputs();
   const int64_t index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (index >= pieces) return;

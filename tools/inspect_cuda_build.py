@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks of a build with CUDA: `check_cuda.py BUILD LOG`, LOG being what ninja printed while it compiled.
+"""Checks of a build with CUDA: `inspect_cuda_build.py BUILD LOG`, LOG being what ninja printed while it compiled.
 
 No kernel may spill registers to memory (ptxas says so with -Xptxas -v), but those in MAY_SPILL. The program must start
 where there is no CUDA at all, so it may need no library of CUDA's, and its size stays within a bound.
