@@ -141,6 +141,10 @@ class Looks(PageCase):
 
 
 class EngineView(PageCase):
+    def facts(self):
+        """What the view lists, by name; empty before it does."""
+        return dict(zip(self.text(".facts dt"), self.text(".facts dd"), strict=True))
+
     def test_charts_show_what_the_engine_says(self):
         mock = self.open_page(busy=True)
         self.press(CONTROL, "e")
@@ -148,7 +152,7 @@ class EngineView(PageCase):
         said = self.js("return [...document.querySelectorAll('.chart canvas')].map(c => c.getAttribute('aria-label'))")
         for title, text in zip(("Tokens per second", "Requests", "Gap between tokens", "KV pages", "Prefix hit rate"), said, strict=True):
             self.assertTrue(text.startswith(title), text)
-        facts = dict(zip(self.text(".facts dt"), self.text(".facts dd"), strict=True))
+        facts = self.facts()
         self.assertEqual(facts["Model"], "mock-135m-instruct")
         self.assertEqual(facts["Context"], "8,192 tokens")
         self.assertEqual(facts["Memory"], "252 MB")
@@ -172,9 +176,9 @@ class EngineView(PageCase):
     def test_a_restarted_engine_is_followed(self):
         mock = self.open_page(busy=True)
         self.press(CONTROL, "e")
-        self.until(lambda: self.text(".facts dd")[2] != "–", "counters are shown")
+        self.until(lambda: self.facts().get("Up for", "–") != "–", "counters are shown")
         mock.engine.__init__(busy=True)
-        self.until(lambda: self.text(".facts dd")[8] in [f"{s} s" for s in range(60)], "the new uptime is shown")
+        self.until(lambda: self.facts()["Up for"] in [f"{s} s" for s in range(60)], "the new uptime is shown")
         rates = self.js("return [...document.querySelectorAll('.chart-value')].map(n => n.textContent)")
         self.assertFalse(any("-" in rate for rate in rates), rates)
 
