@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 struct CUstream_st;
 
@@ -42,8 +43,13 @@ class DeviceMemory {
   DeviceMemory() = default;
   explicit DeviceMemory(int64_t bytes);
   ~DeviceMemory();
-  DeviceMemory(DeviceMemory&& other) noexcept;
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
@@ -59,8 +65,13 @@ class PinnedMemory {
   PinnedMemory() = default;
   explicit PinnedMemory(int64_t bytes);
   ~PinnedMemory();
-  PinnedMemory(PinnedMemory&& other) noexcept;
-  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
+  PinnedMemory(PinnedMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
@@ -96,8 +107,11 @@ class Event {
  public:
   Event();
   ~Event();
-  Event(Event&& other) noexcept;
-  Event& operator=(Event&& other) noexcept;
+  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
 
   void record(StreamRef stream);
   void synchronize() const;
@@ -118,8 +132,11 @@ class RecordedGraph {
   // Records what `body` gives to the stream.
   RecordedGraph(StreamRef stream, const std::function<void()>& body);
   ~RecordedGraph();
-  RecordedGraph(RecordedGraph&& other) noexcept;
-  RecordedGraph& operator=(RecordedGraph&& other) noexcept;
+  RecordedGraph(RecordedGraph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  RecordedGraph& operator=(RecordedGraph&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
 
   explicit operator bool() const { return handle_ != nullptr; }
   void launch(StreamRef stream) const;

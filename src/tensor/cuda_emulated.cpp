@@ -64,26 +64,12 @@ DeviceMemory::~DeviceMemory() {
   if (data_ != nullptr) g_used -= bytes_;
   std::free(data_);
 }
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
 
 PinnedMemory::PinnedMemory(int64_t bytes)
     : data_(static_cast<std::byte*>(std::calloc(1, static_cast<size_t>(bytes)))), bytes_(bytes) {
   if (bytes > 0 && data_ == nullptr) throw Error("[cuda] no {} MiB of pinned memory", bytes >> 20);
 }
 PinnedMemory::~PinnedMemory() { std::free(data_); }
-PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
 
 Stream::Stream() = default;
 Stream::~Stream() = default;
@@ -104,8 +90,6 @@ void fill_bytes(void* to, int value, int64_t bytes, StreamRef stream) {
 
 Event::Event() = default;
 Event::~Event() = default;
-Event::Event(Event&& other) noexcept = default;
-Event& Event::operator=(Event&& other) noexcept = default;
 void Event::record(StreamRef) {}
 void Event::synchronize() const {}
 bool Event::done() const { return true; }
@@ -120,11 +104,6 @@ RecordedGraph::RecordedGraph(StreamRef, const std::function<void()>& body) {
   handle_ = works.release();
 }
 RecordedGraph::~RecordedGraph() { delete static_cast<Works*>(handle_); }
-RecordedGraph::RecordedGraph(RecordedGraph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-RecordedGraph& RecordedGraph::operator=(RecordedGraph&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  return *this;
-}
 void RecordedGraph::launch(StreamRef stream) const {
   for (const std::function<void()>& work : *static_cast<const Works*>(handle_)) emulated_work(stream, work);
 }

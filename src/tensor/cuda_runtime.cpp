@@ -1,7 +1,5 @@
 #include <cuda_runtime.h>
 
-#include <utility>
-
 #include "base/check.h"
 #include "base/error.h"
 #include "tensor/cuda.h"
@@ -77,13 +75,6 @@ DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {
 DeviceMemory::~DeviceMemory() {
   if (data_ != nullptr) (void)cudaFree(data_);
 }
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
 
 PinnedMemory::PinnedMemory(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
@@ -96,13 +87,6 @@ PinnedMemory::PinnedMemory(int64_t bytes) : bytes_(bytes) {
 }
 PinnedMemory::~PinnedMemory() {
   if (data_ != nullptr) (void)cudaFreeHost(data_);
-}
-PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
 }
 
 Stream::Stream() { check(cudaStreamCreateWithFlags(&ref_, cudaStreamNonBlocking), "cudaStreamCreate"); }
@@ -129,11 +113,6 @@ Event::Event() {
 }
 Event::~Event() {
   if (handle_ != nullptr) (void)cudaEventDestroy(event_of(handle_));
-}
-Event::Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-Event& Event::operator=(Event&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  return *this;
 }
 void Event::record(StreamRef stream) { check(cudaEventRecord(event_of(handle_), stream), "cudaEventRecord"); }
 void Event::synchronize() const { check(cudaEventSynchronize(event_of(handle_)), "the work before an event"); }
@@ -164,11 +143,6 @@ RecordedGraph::RecordedGraph(StreamRef stream, const std::function<void()>& body
 }
 RecordedGraph::~RecordedGraph() {
   if (handle_ != nullptr) (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle_));
-}
-RecordedGraph::RecordedGraph(RecordedGraph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-RecordedGraph& RecordedGraph::operator=(RecordedGraph&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  return *this;
 }
 void RecordedGraph::launch(StreamRef stream) const {
   check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(handle_), stream), "a recorded graph");
