@@ -46,6 +46,7 @@ struct SplitItem {
   int seq, kv_head, q_begin;
   int split, n_splits;
   int64_t part;              // where split 0 leaves its results
+  int past;                  // positions in front of this step's rows
   int first, end;            // packed rows [first, end) of the seq
   int keys_begin, keys_end;  // positions that any of them sees; begin is a multiple of the step
   int split_begin;           // of split 0
@@ -60,7 +61,8 @@ struct SplitItem {
     part = (static_cast<int64_t>(seq) * gridDim.y + blockIdx.y) * a.splits;
     if (a.resident != 0 && !find_seq(a)) return false;
     q_begin = a.q_start[seq];
-    const int rows = a.q_start[seq + 1] - q_begin, past = a.kv_len[seq] - rows;
+    const int rows = a.q_start[seq + 1] - q_begin;
+    past = a.kv_len[seq] - rows;
     end = rows * a.group;
     if (first >= end || end < a.least_packed || end > a.most_packed) return false;
     end = min(end, first + packed_rows);

@@ -22,19 +22,24 @@ struct SplitRing {
   int tiles = 0;           // of this group
   int most = 0;            // of any group
   int before = 0;          // tiles of earlier splits
+  int given = 0;           // tiles on their way or done, at the start
   int pages = 0;           // lane i: the page of tile 32j + i
 
   __device__ int key(int i) const { return begin + (group + kGroups * i) * kTileKeys; }
   __device__ std::byte* stage(int i) const { return ring + (before + i) % S::kStages * 2 * S::kTileBytes; }
 
-  __device__ void start(int from, int to) {
+  // The first tiles of a split on their way, up to the first one with a key at `known` or behind it.
+  __device__ void start(int from, int to, int known) {
     before += tiles;
     begin = from;
     end = to;
-    const int all = to > from ? static_cast<int>(ceil_div(to - from, kTileKeys)) : 0;
+    const int all = to > from ? (to - from + kTileKeys - 1) / kTileKeys : 0;
     tiles = all > group ? (all - group + kGroups - 1) / kGroups : 0;
     most = (all + kGroups - 1) / kGroups;
-    for (int i = 0; i < S::kStages; ++i) issue(i);
+    for (given = 0; given < S::kStages && min(key(given) + kTileKeys, end) <= known; ++given) issue(given);
+  }
+  __device__ void start_rest() {
+    for (; given < S::kStages; ++given) issue(given);
   }
   // Tile i on its way; nothing where there is none. The group's stage is free.
   __device__ void issue(int i) {
@@ -104,9 +109,10 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
     barrier_inits_done();
   }
   __syncthreads();
-  wait_for_inputs();
+  // The batch's tables were there before the step's first kernel, as were the keys and values of all positions but this
+  // step's own: the kernels in front write nothing else of the cache. So the ring fills while they still run.
   SplitItem item;
-  if (!item.find(a, S::kPacked)) return;
+  if (!item.find(a, S::kPacked)) return wait_for_inputs();  // a later kernel relies on this one having waited
   const int splits_end = a.fold ? item.n_splits : item.split + 1;
 
   SplitRing<S> ring{a,
@@ -116,15 +122,17 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
                     item.kv_head,
                     group,
                     warp};
-  const auto begin_split = [&](int i) {
+  const auto begin_split = [&](int i, int known) {
     const int begin = item.split_begin + i * item.split_keys;
-    ring.start(max(begin, item.keys_begin), min(begin + item.split_keys, item.keys_end));
+    ring.start(max(begin, item.keys_begin), min(begin + item.split_keys, item.keys_end), known);
   };
-  begin_split(item.split);
-  load_queries<S::kBf16, S::kDim>(a, shared + S::kQueries, item.q_begin, item.kv_head, item.first, S::kPacked,
-                                  item.end);
+  begin_split(item.split, item.past);
   WarpRows<S::kDim, 1> rows;
   rows.find_positions(a, item.q_begin, item.first + 16 * warp, item.end, item.keys_end);
+  wait_for_inputs();
+  ring.start_rest();
+  load_queries<S::kBf16, S::kDim>(a, shared + S::kQueries, item.q_begin, item.kv_head, item.first, S::kPacked,
+                                  item.end);
   __syncthreads();
   const std::byte* queries = shared + S::kQueries + 16 * warp * S::Rows::kStride;
   // A head of 256 leaves no registers for its queries.
@@ -143,7 +151,7 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
   };
 
   for (int split = item.split; split < splits_end; ++split) {
-    if (split > item.split) begin_split(split);
+    if (split > item.split) begin_split(split, item.keys_end);
     rows.clear();
     // Where the whole block meets for each tile, every group counts the first one's, which has the most.
     const int steps = S::kWide ? ring.most : ring.tiles;

@@ -86,6 +86,13 @@ struct Machine {
   void run_block(const std::function<void()>& body);
 };
 
+// Memory that the kernel in front has not written yet.
+struct Late {
+  std::byte* to;
+  std::vector<std::byte> before, after;
+};
+
+std::vector<Late> g_late;
 std::mutex g_mutex;  // one grid at a time
 Machine* g_machine = nullptr;
 
@@ -180,6 +187,12 @@ void wait_a_while() {
 
 std::byte* dynamic_shared() { return g_machine->shared; }
 
+void write_late(void* to, const void* from, size_t bytes) {
+  const auto* old_bytes = static_cast<const std::byte*>(to);
+  const auto* new_bytes = static_cast<const std::byte*>(from);
+  g_late.push_back({static_cast<std::byte*>(to), {old_bytes, old_bytes + bytes}, {new_bytes, new_bytes + bytes}});
+}
+
 void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body) {
   const std::lock_guard lock(g_mutex);
   static Machine machine;
@@ -201,14 +214,24 @@ void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::
       for (unsigned x = 0; x < grid.x; ++x) {
         g_block = dim3(x, y, z);
         std::memset(machine.shared, 0xff, machine.shared_bytes);
+        for (const Late& late : g_late) std::ranges::copy(late.before, late.to);
         machine.run_block(body);
       }
     }
   }
   std::free(memory);
+  for (const Late& late : g_late) std::ranges::copy(late.after, late.to);
+  g_late.clear();
 }
 
 }  // namespace emulated
+
+void wait_for_inputs() {
+  if (emulated::g_late.empty()) return;
+  emulated::meet_block();
+  for (const emulated::Late& late : emulated::g_late) std::ranges::copy(late.after, late.to);
+  emulated::meet_block();
+}
 
 unsigned __ballot_sync(unsigned mask, int predicate) {
   const auto [all, lane] = emulated::meet(predicate);

@@ -87,6 +87,10 @@ void meet_some(int id, int count);
 void wait_a_while();
 
 std::byte* dynamic_shared();
+// For tests of kernels that begin before the one in front has ended: these bytes are what they were before until all
+// threads of a block of the next grid wait for its inputs; then they are those at `from`. For one grid, and for good
+// after it.
+void write_late(void* to, const void* from, size_t bytes);
 // Runs all blocks of a grid.
 void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body);
 
@@ -138,7 +142,7 @@ T* shared_memory() {
   return reinterpret_cast<T*>(emulated::dynamic_shared());
 }
 inline void let_next_begin() {}
-inline void wait_for_inputs() {}
+void wait_for_inputs();
 
 // --- Numbers ---
 

@@ -65,12 +65,28 @@ __global__ void count_odd(uint32_t* ticket, uint32_t* total, uint32_t* out) {
   if (last != 0 && threadIdx.x == 0) *out = *total;
 }
 
+#ifndef INGOT_CUDA_EMULATED
+__global__ void copy_late(uint4* to, const uint4* from, int64_t n) {
+  let_next_begin();
+  wait_for_inputs();
+  for (int i = 0; i < 100; ++i) __nanosleep(1000);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
+}
+#endif
+
 }  // namespace
 
 void probe_product(const Ctx& ctx, const float* a, const float* b, float* c) { launch(ctx, product, {1, 32}, a, b, c); }
 void probe_scan(const Ctx& ctx, const float* x, int n, float* out) { launch(ctx, scan, {1, n, n * 4}, x, out); }
 void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out) {
   launch(ctx, count_odd, {blocks, 96}, ticket, total, out);
+}
+void probe_late(const Ctx& ctx, std::byte* to, const std::byte* from, int64_t bytes) {
+#ifdef INGOT_CUDA_EMULATED
+  emulated_work(ctx.stream, [=] { emulated::write_late(to, from, static_cast<size_t>(bytes)); });
+#else
+  launch(ctx, copy_late, {1, 256}, reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4*>(from), bytes / 16);
+#endif
 }
 
 }  // namespace ingot::cuda

@@ -92,8 +92,9 @@ class DeviceRig {
   }
 
   // Prepares the op on the device, runs it `times` times, and brings back what it wrote. KV layers must be placed.
-  template <class Op>
-  void run(const Op& host_op, int times = 1) {
+  // in_front(ctx, op) is called before the runs; the op's tensors are the device's.
+  template <class Op, class F>
+  void run(const Op& host_op, int times, F&& in_front) {
     Op op = host_op;
     std::vector<std::pair<Tensor, Tensor>> written;
     op.each(Mover{*this, written});
@@ -103,10 +104,15 @@ class DeviceRig {
     cuda::Ctx c = ctx();
     c.scratch = scratch.data();
     c.scratch_bytes = prepare.scratch_bytes;
+    in_front(c, op);
     for (int i = 0; i < times; ++i) cuda::run(op, c);
     stream_.synchronize();
     for (const auto& [host, twin] : written) to_host(host, twin);
     expect_tickets_zero();
+  }
+  template <class Op>
+  void run(const Op& host_op, int times = 1) {
+    run(host_op, times, [](const cuda::Ctx&, const Op&) {});
   }
 
   cuda::Prepare preparation() {
