@@ -32,16 +32,14 @@ struct AttentionArgs {
   // Seqs with so many packed rows are this launch's.
   int least_packed = 1, most_packed = 1 << 30;
 
-  // split: blocks are (split, KV head and tile, seq). The keys of a seq are cut
-  //   into at most `splits` pieces of equal length, a multiple of 64; or,
-  //   where split_keys is not 0, at its absolute multiples, whatever else is in the batch; or,
-  //   where resident is not 0, so that each of as many blocks gets about as much: blocks are (any, KV head and tile).
+  // split: the keys of all seqs are shared out among the blocks of the grid, see attention_cuda_work.cuh. Where
+  //   split_keys is not 0 they are cut at its absolute multiples, whatever else is in the batch, into at most `splits`
+  //   pieces: blocks are (split, KV head and tile, seq).
   dim3 grid;
   int splits = 1;
   int split_keys = 0;
-  int resident = 0;
   bool fold = false;       // one block takes all splits of its rows, one after another
-  int tiles = 1;           // blocks for the packed rows of a seq
+  int tiles = 1;           // of the packed rows of the seq with the most
   float* parts = nullptr;  // results of splits
   uint32_t* tickets = nullptr;
 };

@@ -181,6 +181,19 @@ __device__ inline void copy_bulk(void* shared, const void* global, uint32_t byte
 #endif
 }
 
+// `bytes` (as above) into the second-level cache.
+__device__ inline void fetch_bulk(const void* global, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+// What this thread has stored in shared memory comes before what the copy engine will write there. Before a barrier.
+__device__ inline void stores_before_copies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // --- Matrix instructions, by whole warps ---
 
 // Four 8×8 matrices of 16-bit values; lane i gives the address of row i % 8 of matrix i / 8.

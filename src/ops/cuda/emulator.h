@@ -296,6 +296,8 @@ void barrier_expect(CopyBarrier* barrier, uint32_t bytes);
 void barrier_arrive(CopyBarrier* barrier);
 void barrier_wait(CopyBarrier* barrier, uint32_t parity);
 void copy_bulk(void* shared, const void* global, uint32_t bytes, CopyBarrier* barrier, bool once = true);
+inline void fetch_bulk(const void*, uint32_t) {}
+inline void stores_before_copies() {}
 
 // --- Matrix instructions ---
 
