@@ -80,6 +80,27 @@ TEST(CudaAttention, PromptsOfEveryFastHead) {
     }
   expect_matches({.heads = 2, .kv_heads = 2, .q_dtype = DType::kBF16, .out_dtype = DType::kBF16}, {{1, 150, 0}});
   expect_matches({.heads = 4, .kv_heads = 1, .page_rows = 64}, {{1, 33, 100}}, {.more_rows = 30});
+  // Whole steps of keys in one page, seen by all rows of a warp, by some and by none; behind a window; queries that are
+  // copied as they are and results that are written by whole rows.
+  for (const int dim : {64, 96, 128, 256})
+    expect_matches({.heads = 4,
+                    .kv_heads = 1,
+                    .k_dim = dim,
+                    .v_dim = dim,
+                    .page_rows = 64,
+                    .q_dtype = DType::kBF16,
+                    .out_dtype = DType::kBF16},
+                   {{1, 41, 150}, {2, 70, 0}}, {.more_rows = 9});
+  expect_matches({.heads = 8,
+                  .kv_heads = 1,
+                  .k_dim = 128,
+                  .v_dim = 128,
+                  .dtype = DType::kF16,
+                  .window = 100,
+                  .page_rows = 128,
+                  .q_dtype = DType::kF16,
+                  .out_dtype = DType::kF16},
+                 {{1, 40, 260}});
   // Where the tiles of the largest heads do not fit into the device.
   expect_matches({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256}, {{1, 33, 10}, {2, 1, 9}}, {.arch = 89});
 }

@@ -21,6 +21,11 @@ struct TileRows {
   __device__ static int at(int row, int piece) {
     return row * kStride + (kPermuted ? kv_piece(row, piece) : piece) * 16;
   }
+  // at(row, piece + more) from at(row, piece), where more is even and piece 0 or 1: with constants for `more`, a head
+  // needs four addresses and not one for each piece.
+  __device__ static int further(int at, int more) {
+    return kPermuted ? (at ^ (more % 8 * 16)) + more / 8 * 128 : at + 16 * more;
+  }
 };
 
 template <bool kBf16>
@@ -68,7 +73,8 @@ __device__ void load_queries(const AttentionArgs& a, std::byte* to, int q_begin,
 template <int kDim>
 __device__ inline void query_fragment(uint32_t (&a)[4], const std::byte* rows, int kk) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  load_matrices(a, rows + TileRows<kDim>::at(lane % 16, 2 * kk + lane / 16));
+  using Rows = TileRows<kDim>;
+  load_matrices(a, rows + Rows::further(Rows::at(lane % 16, lane / 16), 2 * kk));
 }
 
 // One warp's packed rows. Lane (g, t) holds rows g and g + 8 of each of the kTiles tiles.
@@ -182,13 +188,12 @@ __device__ inline void soften(const AttentionArgs& a, WarpRows<kDim, kTiles>& ro
   }
 }
 
-// kKeys keys and values in shared memory, the first at position `first`. fragment(a, m, kk) gives the queries.
+// s += query · key for kKeys keys in shared memory. fragment(a, m, kk) gives the queries.
 template <bool kBf16, int kDim, int kTiles, int kKeys, class F>
-__device__ inline void attend_keys(const AttentionArgs& a, WarpRows<kDim, kTiles>& rows, const std::byte* k,
-                                   const std::byte* v, int first, F&& fragment) {
+__device__ inline void score_keys(float (&s)[kTiles][kKeys / 8][4], const std::byte* k, F&& fragment) {
   using Rows = TileRows<kDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float s[kTiles][kKeys / 8][4] = {};
+  const int mine = Rows::at(lane / 16 * 8 + lane % 8, lane / 8 % 2);
   // Unrolled as a whole, a head of 256 keeps so many addresses that registers run out.
 #pragma unroll(kDim <= 128 ? kDim / 16 : 4)
   for (int kk = 0; kk < kDim / 16; ++kk) {
@@ -198,7 +203,7 @@ __device__ inline void attend_keys(const AttentionArgs& a, WarpRows<kDim, kTiles
 #pragma unroll
     for (int n = 0; n < kKeys / 16; ++n) {
       uint32_t b[4];  // keys 16n … 16n + 7 and the eight after them, two blocks of eight columns each
-      load_matrices(b, k + Rows::at(16 * n + lane / 16 * 8 + lane % 8, 2 * kk + lane / 8 % 2));
+      load_matrices(b, k + Rows::further(mine, 2 * kk) + 16 * n * Rows::kStride);
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
         multiply<kBf16>(s[m][2 * n], q[m], b[0], b[1]);
@@ -206,8 +211,14 @@ __device__ inline void attend_keys(const AttentionArgs& a, WarpRows<kDim, kTiles
       }
     }
   }
-#pragma unroll
-  for (int m = 0; m < kTiles; ++m) soften<kDim, kTiles, kKeys>(a, rows, m, s[m], first);
+}
+
+// out += weight · value for kKeys values in shared memory.
+template <bool kBf16, int kDim, int kTiles, int kKeys>
+__device__ inline void add_values(WarpRows<kDim, kTiles>& rows, const float (&s)[kTiles][kKeys / 8][4],
+                                  const std::byte* v) {
+  using Rows = TileRows<kDim>;
+  const int lane = static_cast<int>(threadIdx.x) % 32, mine = Rows::at(lane % 16, lane / 16);
 #pragma unroll
   for (int j = 0; j < kKeys / 16; ++j) {
     uint32_t p[kTiles][4];
@@ -221,7 +232,7 @@ __device__ inline void attend_keys(const AttentionArgs& a, WarpRows<kDim, kTiles
 #pragma unroll
     for (int n = 0; n < kDim / 16; ++n) {
       uint32_t b[4];  // keys 16j … 16j + 15 of eight columns, and of the eight after them
-      load_matrices_transposed(b, v + Rows::at(16 * j + lane % 16, 2 * n + lane / 16));
+      load_matrices_transposed(b, v + Rows::further(mine, 2 * n) + 16 * j * Rows::kStride);
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
         multiply<kBf16>(rows.out[m][2 * n], p[m], b[0], b[1]);
@@ -229,6 +240,17 @@ __device__ inline void attend_keys(const AttentionArgs& a, WarpRows<kDim, kTiles
       }
     }
   }
+}
+
+// kKeys keys and values in shared memory, the first at position `first`. fragment(a, m, kk) gives the queries.
+template <bool kBf16, int kDim, int kTiles, int kKeys, class F>
+__device__ inline void attend_keys(const AttentionArgs& a, WarpRows<kDim, kTiles>& rows, const std::byte* k,
+                                   const std::byte* v, int first, F&& fragment) {
+  float s[kTiles][kKeys / 8][4] = {};
+  score_keys<kBf16, kDim, kTiles, kKeys>(s, k, fragment);
+#pragma unroll
+  for (int m = 0; m < kTiles; ++m) soften<kDim, kTiles, kKeys>(a, rows, m, s[m], first);
+  add_values<kBf16, kDim, kTiles, kKeys>(rows, s, v);
 }
 
 // Results of two sets of keys of one row, (top, sum, x): the second is merged into the first. The same bits wherever it
