@@ -41,7 +41,10 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
   const int cuda = choose_device(common);
-  if (cuda >= 0 && setup.kv_by_weights) set_kv_dtype(open.model->graph, kv_of_weights(open.model->graph, setup.kv));
+  if (setup.kv_by_device) {
+    Graph& graph = open.model->graph;
+    set_kv_dtype(graph, cuda >= 0 ? kv_of_weights(graph, setup.kv) : kv_of_cpu(graph, setup.kv));
+  }
   const bool choose = setup.kv_bytes == 0 && setup.choose_kv;
   const KvMemory kv = choose ? setup.choose_kv(*open.model) : KvMemory{.bytes = setup.kv_bytes};
   open.engine = std::make_unique<Engine>(
@@ -99,7 +102,7 @@ DType kv_or_default(const std::string& name, const CommonOptions& common) {
 
 void set_kv(EngineSetup& setup, const std::string& name, const CommonOptions& common) {
   setup.kv = kv_or_default(name, common);
-  setup.kv_by_weights = name.empty() && !common.ref;
+  setup.kv_by_device = name.empty() && !common.ref;
 }
 
 std::set<std::string> split_names(const std::string& list) {

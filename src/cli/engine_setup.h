@@ -30,7 +30,8 @@ struct EngineSetup {
   bool keep_hidden = false;  // of every layer
   bool keep_last = false;    // of the last one alone: requests may ask for it (Request::on_hidden)
   DType kv = DType::kF32;
-  bool kv_by_weights = false;  // on a GPU the KV cache is BF16 or F32 where all weights are
+  // The KV cache is, on a GPU, BF16 or F32 where all weights are; on a CPU BF16 where that is multiplied fastest.
+  bool kv_by_device = false;
   std::set<std::string> fuse_off = {};
   // The KV cache for the model that was loaded; asked where kv_bytes is 0.
   std::function<KvMemory(const Model&)> choose_kv = {};

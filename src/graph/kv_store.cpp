@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "ops/attention/attention_kernels.h"
+#include "ops/kernels.h"
 
 namespace ingot {
 namespace {
@@ -101,6 +103,12 @@ DType kv_of_weights(const Graph& graph, DType otherwise) {
     }
   }
   return bf16 ? DType::kBF16 : f32 ? DType::kF32 : otherwise;
+}
+
+DType kv_of_cpu(const Graph& graph, DType otherwise) {
+  bool fits = cpu::kernels().attention->bf16 != nullptr;
+  for (const KvGroupSpec& group : graph.kv_groups) fits &= cpu::Bf16Products::fits(group.k_dim, group.v_dim);
+  return fits ? DType::kBF16 : otherwise;
 }
 
 }  // namespace ingot

@@ -25,7 +25,7 @@ extern const PanelKernels kBaselinePanelKernels, kAvx2PanelKernels, kAvx512Panel
     kAmxPanelKernels;
 #elif defined(__aarch64__)
 extern const Kernels kNeonKernels;
-extern const AttentionKernels kNeonAttentionKernels;
+extern const AttentionKernels kNeonAttentionKernels, kI8mmAttentionKernels;
 extern const PanelKernels kNeonPanelKernels, kDotprodPanelKernels, kI8mmPanelKernels;
 #else
 extern const Kernels kBaselineKernels;
@@ -72,7 +72,7 @@ std::vector<Kernels> find_sets() {
 #elif defined(__aarch64__)
   const unsigned long caps = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
   if ((caps & HWCAP_ASIMDDP) != 0 && (more & HWCAP2_I8MM) != 0 && (more & HWCAP2_BF16) != 0)
-    found.push_back(make("i8mm", kNeonKernels, kNeonAttentionKernels, kI8mmPanelKernels));
+    found.push_back(make("i8mm", kNeonKernels, kI8mmAttentionKernels, kI8mmPanelKernels));
   if ((caps & HWCAP_ASIMDDP) != 0)
     found.push_back(make("dotprod", kNeonKernels, kNeonAttentionKernels, kDotprodPanelKernels));
   found.push_back(make("neon", kNeonKernels, kNeonAttentionKernels, kNeonPanelKernels));

@@ -30,25 +30,41 @@ struct State {
   }
 };
 
+// Whether the op's cache and the set have products of bf16.
+bool by_bf16(const Attention& op) {
+  return op.kv.dtype == DType::kBF16 && kernels().attention->bf16 != nullptr &&
+         Bf16Products::fits(op.kv.k_dim, op.kv.v_dim) && op.scale > 0;
+}
+
 // This thread's memory.
 struct Scratch {
-  float *k, *v;       // [kBlock, dim] widened
-  float* scores;      // [kQueries, kBlock], and room behind
+  float *k, *v;       // [kBlock, dim] widened; [kSplit, dim] in pairs of bf16
+  float* scores;      // [kQueries, kSplit], of a block [kQueries, kBlock] with room behind
+  float* pairs;       // bf16: queries [kQueries, k_dim], then weights [kQueries, kSplit]
   float *keep, *add;  // [kQueries]
   float *part, *total;
 
   static int64_t floats(const Attention& op) {
-    return kBlock * (int64_t{op.kv.k_dim} + op.kv.v_dim + kQueries + 1) + 2 * kQueries + 2 * part_floats(op, kQueries);
+    return kBlock * (int64_t{op.kv.k_dim} + op.kv.v_dim) + kQueries * int64_t{Attention::kSplit} + pairs_floats(op) +
+           2 * kQueries + 2 * part_floats(op, kQueries);
   }
   Scratch(float* at, const Attention& op) {
     const auto take = [&](int64_t n) { return std::exchange(at, at + n); };
     k = take(int64_t{kBlock} * op.kv.k_dim);
     v = take(int64_t{kBlock} * op.kv.v_dim);
-    scores = take(int64_t{kQueries + 1} * kBlock);
+    scores = take(int64_t{kQueries} * Attention::kSplit);
+    pairs = take(pairs_floats(op));
     keep = take(kQueries);
     add = take(kQueries);
     part = take(part_floats(op, kQueries));
     total = take(part_floats(op, kQueries));
+  }
+  uint16_t* q_pairs() const { return reinterpret_cast<uint16_t*>(pairs); }
+  uint16_t* weight_pairs(const Attention& op) const { return q_pairs() + int64_t{kQueries} * op.kv.k_dim; }
+
+ private:
+  static int64_t pairs_floats(const Attention& op) {
+    return by_bf16(op) ? kQueries / 2 * int64_t{op.kv.k_dim + Attention::kSplit} : 0;
   }
 };
 
@@ -69,7 +85,32 @@ struct Work {
       for (int h = 0; h < unit.heads; ++h)
         q[r * unit.heads + h] = op.q.f32(unit.first_row + r) + int64_t{unit.first_head + h} * op.kv.k_dim;
     }
+    if (by_bf16(op)) kernel.bf16->pack_rows(q, unit.queries(), op.kv.k_dim, scratch.q_pairs());
   }
+};
+
+// What each query of a unit sees of the n keys from position `first` on, and what some query does: [low, high).
+struct SeenBlock {
+  int32_t begin[kQueries], end[kQueries];
+  int low, high = 0;
+
+  SeenBlock(const Work& w, int first, int n) : low(n) {
+    for (int r = 0, i = 0; r < w.unit.rows; ++r) {
+      const int from = std::clamp(w.seen[r].first - first, 0, n), to = std::clamp(w.seen[r].end - first, 0, n);
+      if (from < to) {
+        low = std::min(low, from);
+        high = std::max(high, to);
+      }
+      for (int h = 0; h < w.unit.heads; ++h, ++i) {
+        begin[i] = from;
+        end[i] = to;
+      }
+    }
+  }
+  // In whole groups of keys.
+  int from() const { return low / kKeyGroup * kKeyGroup; }
+  int to() const { return (high + kKeyGroup - 1) / kKeyGroup * kKeyGroup; }
+  SeenRanges ranges() const { return {begin, end}; }
 };
 
 // The keys and values of a block that some row sees: in place, or opened.
@@ -111,36 +152,72 @@ struct OpenBlock {
 
 // Merges the block of keys from position `first` on into `state`.
 void run_block(const Work& w, int first, const State& state) {
-  int32_t begin[kQueries], end[kQueries];
-  int low = kBlock, high = 0;
-  for (int r = 0, i = 0; r < w.unit.rows; ++r) {
-    const int from = std::clamp(w.seen[r].first - first, 0, kBlock), to = std::clamp(w.seen[r].end - first, 0, kBlock);
-    if (from < to) {
-      low = std::min(low, from);
-      high = std::max(high, to);
-    }
-    for (int h = 0; h < w.unit.heads; ++h, ++i) {
-      begin[i] = from;
-      end[i] = to;
-    }
-  }
-  if (low >= high) return;
-  const OpenBlock block(w, first, low, high);
+  const SeenBlock seen(w, first, kBlock);
+  if (seen.low >= seen.high) return;
+  const OpenBlock block(w, first, seen.low, seen.high);
   const KvLayer& kv = w.op.kv;
   const Scratch& s = w.scratch;
   const int64_t nq = w.unit.queries();
-  const int from = low / kKeyGroup * kKeyGroup, to = (high + kKeyGroup - 1) / kKeyGroup * kKeyGroup;
+  const int from = seen.from(), to = seen.to();
   w.kernel.scores(block.dtype, w.q, nq, block.groups + from / kKeyGroup, (to - from) / kKeyGroup, kv.k_dim,
                   s.scores + from, kBlock);
-  const SeenRanges seen{begin, end};
-  w.kernel.weigh(s.scores, kBlock, nq, seen, from, to, w.op.scale, w.op.softcap, {state.max, state.sum, s.keep, s.add});
-  w.kernel.mix(block.dtype, s.scores, kBlock, nq, seen, block.values, block.step, kv.v_dim, s.keep, s.add, state.acc);
+  w.kernel.weigh(s.scores, kBlock, nq, seen.ranges(), from, to, w.op.scale, w.op.softcap,
+                 {state.max, state.sum, s.keep, s.add});
+  w.kernel.mix(block.dtype, s.scores, kBlock, nq, seen.ranges(), block.values, block.step, kv.v_dim, s.keep, s.add,
+               state.acc);
+}
+
+// Few queries wait for the memory: each group of keys asks for its values and for the keys kAhead positions on.
+constexpr int kFewQueries = 12, kAhead = 64;
+void fetch(const std::byte* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
+}
+int64_t slot_of(const Work& w, int position) {
+  const KvLayer& kv = w.op.kv;
+  return int64_t{w.batch.pages(kv.group, w.unit.seq)[position / kv.page_rows]} * kv.page_rows + position % kv.page_rows;
+}
+void fetch_keys(const Work& w, int first, int end) {
+  for (int i = first; i < end && i < w.unit.end_split * Attention::kSplit && i < w.seen[w.unit.rows - 1].end;
+       i += kKeyGroup)
+    fetch(w.op.kv.k_group(slot_of(w, i), w.unit.kv_head), kKeyGroup * w.op.kv.k_bytes());
+}
+
+// A whole split by products of bf16, into a state that is clear.
+void run_split_bf16(const Work& w, int first, const State& state) {
+  constexpr int kSplit = Attention::kSplit;
+  const SeenBlock seen(w, first, kSplit);
+  if (seen.low >= seen.high) return;
+  const Bf16Products& bf16 = *w.kernel.bf16;
+  const KvLayer& kv = w.op.kv;
+  const Scratch& s = w.scratch;
+  const int64_t nq = w.unit.queries();
+  const int from = seen.from(), to = seen.to();
+  auto *keys = reinterpret_cast<uint16_t*>(s.k), *mixed = reinterpret_cast<uint16_t*>(s.v);
+  // What nobody sees may be anything: as a value it must not meet a weight of 0.
+  const std::byte* values[kSplit] = {};
+  for (int i = from; i < to; i += kKeyGroup) {
+    const int64_t slot = slot_of(w, first + i);
+    const std::byte* row = kv.v_row(slot, w.unit.kv_head);
+    if (nq <= kFewQueries) {
+      fetch_keys(w, first + i + kAhead, first + i + kAhead + kKeyGroup);
+      fetch(row, kKeyGroup * kv.v_bytes());
+    }
+    bf16.pack_keys(kv.k_group(slot, w.unit.kv_head), kv.k_dim, keys);
+    bf16.multiply(s.q_pairs(), nq, kv.k_dim, keys, 4 * kKeyGroup, kKeyGroup, s.scores + i, kSplit);
+    for (int j = 0; j < kKeyGroup; ++j, row += kv.v_bytes())
+      if (i + j >= seen.low && i + j < seen.high) values[i + j] = row;
+  }
+  bf16.weigh(s.scores, kSplit, nq, seen.ranges(), from, to, w.op.scale, w.op.softcap, state.max, state.sum,
+             s.weight_pairs(w.op));
+  bf16.pack_values(values + from, to - from, kv.v_dim, mixed);
+  bf16.multiply(s.weight_pairs(w.op), nq, to - from, mixed, 4 * kv.v_dim, kv.v_dim, state.acc, kv.v_dim);
 }
 
 void run_split(const Work& w, int split, const State& state) {
   state.clear(w.unit.queries(), w.op.kv.v_dim);
-  for (int first = split * Attention::kSplit; first < (split + 1) * Attention::kSplit; first += kBlock)
-    run_block(w, first, state);
+  const int begin = split * Attention::kSplit;
+  if (by_bf16(w.op)) return run_split_bf16(w, begin, state);
+  for (int first = begin; first < begin + Attention::kSplit; first += kBlock) run_block(w, first, state);
 }
 
 void begin_total(const Work& w, const State& total) {
@@ -171,6 +248,10 @@ void write_out(const Work& w, const State& total) {
 // `parts` and `arrived` are the unit's own, where it has several items.
 void run_item(const Work& w, const AttentionItem& item, float* parts, int32_t* arrived) {
   const int64_t nq = w.unit.queries(), floats = part_floats(w.op, nq);
+  if (by_bf16(w.op) && nq <= kFewQueries) {
+    const int first = std::max(item.first_split * Attention::kSplit, w.seen[0].first / kKeyGroup * kKeyGroup);
+    fetch_keys(w, first, first + kAhead);
+  }
   const State total(w.scratch.total, nq);
   if (parts == nullptr) {
     const State part(w.scratch.part, nq);

@@ -3,7 +3,8 @@
 //
 // A score is one sum over the dimensions, in order; a value's element one sum over the keys of a block, in order: both
 // do not depend on what is computed beside them, and are the same for all sets with fma. A cache of 16-bit floats or
-// q8_0 becomes floats, in registers for a few queries, in memory, once for all, for many: the same bits.
+// q8_0 becomes floats, in registers for a few queries, in memory, once for all, for many: the same bits. Sets with
+// products of bf16 use them for a cache of bf16, at every number of queries.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,33 @@ struct SoftmaxState {
 // What each query of a task sees of a block of keys: [begin[i], end[i]), counted from the block's start; perhaps none.
 struct SeenRanges {
   const int32_t *begin, *end;
+};
+
+// Products of bf16 with sums in float32, as one instruction makes them: for a cache of bf16, see fits().
+struct Bf16Products {
+  static constexpr int kDepth = 4;  // of a step
+
+  // Both sides are pairs: for each two rows (or columns) and each step 4 values of the one, then 4 of the other. Rows
+  // of floats, rounded: [ceil(n / 2)][depth / 4][8]. REQUIRES: depth is a multiple of 4.
+  void (*pack_rows)(const float* const* rows, int64_t n, int64_t depth, uint16_t* out);
+  // A group of keys, the columns of scores: [dim / 4][8 pairs][8].
+  void (*pack_keys)(const std::byte* group, int64_t dim, uint16_t* out);
+  // n values, a multiple of 4, the depth of what is mixed: [n / 4][dim / 2][8]. A null one counts as zeros.
+  void (*pack_values)(const std::byte* const* rows, int64_t n, int64_t dim, uint16_t* out);
+
+  // out[i · stride + c] = row i · column c, over `depth` values in order; a step of columns is b_step values behind the
+  // one before. REQUIRES: cols is a multiple of 8.
+  void (*multiply)(const uint16_t* rows_in_pairs, int64_t rows, int64_t depth, const uint16_t* columns, int64_t b_step,
+                   int64_t cols, float* out, int64_t stride);
+
+  // Turns each query's scores [from, to) into weights exp(score · scale - max), capped before (softcap > 0), those it
+  // does not see into 0: rows in pairs, [ceil(nq / 2)][(to - from) / 4][8]. max and sum of a query that sees nothing
+  // stay as they are. REQUIRES: scale > 0.
+  void (*weigh)(float* scores, int64_t stride, int64_t nq, const SeenRanges& seen, int64_t from, int64_t to,
+                float scale, float softcap, float* max, float* sum, uint16_t* out);
+
+  // Whether heads have sizes that these kernels take.
+  static bool fits(int64_t k_dim, int64_t v_dim) { return k_dim % 4 == 0 && v_dim % 8 == 0; }
 };
 
 struct AttentionKernels {
@@ -59,6 +87,8 @@ struct AttentionKernels {
   // Merges the maxima, sums and values of a part into the state and acc. Uses state.keep and state.add.
   void (*merge)(int64_t nq, const float* part_max, const float* part_sum, const float* part_acc, int64_t dim,
                 const SoftmaxState& state, float* acc);
+
+  const Bf16Products* bf16;  // null where the set has none
 };
 
 }  // namespace ingot::cpu

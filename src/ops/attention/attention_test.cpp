@@ -185,7 +185,9 @@ class Step {
       for (int d = 0; d < c_.v_dim; ++d) largest = std::max(largest, std::fabs(static_cast<double>(val(t, p, h)[d])));
     }
     const double roundings = 2 * (c_.k_dim + 12.0) * kEps;
-    return largest * (2 * roundings * score + (position(t) / 16.0 + 64) * kEps);
+    // Products of bf16: q is exact, a weight is rounded to 8 bits.
+    const double weight = cpu::kernels().attention->bf16 != nullptr && c_.dtype == DType::kBF16 ? 0x1p-9 : 0;
+    return largest * (2 * roundings * score + (position(t) / 16.0 + 64) * kEps + weight);
   }
   std::vector<double> head(int64_t t, int h) {
     std::vector<double> result(static_cast<size_t>(c_.v_dim)), weights;
@@ -227,6 +229,8 @@ std::vector<Case> cases() {
       {.window = 33, .sinks = true, .page_rows = 64},
       {.dtype = DType::kF16},
       {.k_dim = 17, .v_dim = 35, .dtype = DType::kBF16, .page_rows = 32},
+      {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kBF16, .page_rows = 32},
+      {.k_dim = 20, .v_dim = 40, .window = 33, .softcap = 5, .sinks = true, .dtype = DType::kBF16},
       {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kQ8_0, .page_rows = 64},
       {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kQ8_0},
   };
