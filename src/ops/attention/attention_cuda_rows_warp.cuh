@@ -158,7 +158,12 @@ __device__ inline void mask_scores(const AttentionArgs& a, const RowsItem& item,
   }
 }
 
-// Scores become weights, `scale` brings them to powers of two; the sums of values are brought to the new largest score.
+// Weights are relative to a score that no later one exceeds by more than a factor 2^8: below 256 they round no worse,
+// and the sums of values, which every larger score would have to change, are left alone. Without it the largest score
+// of some row of a warp grows with nearly every 32 keys of a prompt of 512, 128 products each time.
+inline constexpr float kSlack = 8;
+
+// Scores become weights, `scale` brings them to powers of two.
 template <int kDim, int kTiles, int kKeys>
 __device__ inline void weigh_scores(WarpRows<kDim, kTiles>& rows, float (&s)[kTiles][kKeys / 8][4], float scale) {
   float factor[kTiles][2];
@@ -176,7 +181,7 @@ __device__ inline void weigh_scores(WarpRows<kDim, kTiles>& rows, float (&s)[kTi
       float top = fmaxf(most[0], most[1]);
       top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
       top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-      top = fmaxf(rows.top[m][h], top * scale);
+      top = top * scale > rows.top[m][h] + kSlack ? top * scale : rows.top[m][h];
       const float base = top == -INFINITY ? 0.0f : top;
       factor[m][h] = fast_exp2(rows.top[m][h] - base);
       grown |= factor[m][h] != 1.0f;
@@ -190,7 +195,6 @@ __device__ inline void weigh_scores(WarpRows<kDim, kTiles>& rows, float (&s)[kTi
       rows.sum[m][h] = fmaf(rows.sum[m][h], factor[m][h], sum[0] + sum[1]);
     }
   }
-  // The largest score grows seldom after the first keys; a product with 1 would change nothing.
   if (!__any_sync(0xffffffffu, grown)) return;
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
