@@ -19,6 +19,16 @@ int64_t resident_blocks(int multiprocessors, int dim, bool wide) {
   return int64_t{multiprocessors} * (dim <= 128 && !wide ? 2 : 1);
 }
 
+bool by_copy_engine(const Ctx& ctx) { return ctx.arch >= 90 && roomy(ctx.arch); }
+
+// Clusters of blocks that a device runs at a time. A cluster lies in one of the device's parts, which do not hold a
+// multiple of its blocks: an H200 with 132 multiprocessors runs 15 where each has one block.
+int64_t resident_clusters(const Ctx& ctx, int dim, bool wide) {
+  if (!by_copy_engine(ctx) || dim % 64 != 0) return 0;
+  return ctx.multiprocessors / (kClusterBlocks + 1) *
+         (resident_blocks(ctx.multiprocessors, dim, wide) / ctx.multiprocessors);
+}
+
 bool aligned(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && t.stride * dtype_bytes(t.dtype) % 16 == 0;
 }
@@ -71,6 +81,11 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int64_
     a.splits = static_cast<int>(ceil_div(most_keys(op, ctx), a.split_keys)) + (op.window > 0 ? 1 : 0);
     if (!a.fold) parts = units * a.splits, tickets = units;
     a.grid = dim3(a.fold ? 1 : a.splits, a.kv_heads * a.tiles, a.seqs);
+  } else if (const int64_t clusters = resident_clusters(ctx, dim, wide); units <= clusters) {
+    const int64_t of_unit = std::min(clusters / units, ceil_div(most_keys(op, ctx), kClusterKeys));
+    parts = tickets = units * of_unit;
+    a.clusters = true;
+    a.grid = dim3(units * of_unit * kClusterBlocks);
   } else {
     const int64_t blocks =
         std::min(resident_blocks(ctx.multiprocessors, dim, wide), units * ceil_div(most_keys(op, ctx), kSplitStep));
@@ -84,7 +99,7 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int64_
 void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t most_packed, bool wide) {
   a.parts = reinterpret_cast<float*>(ctx.scratch);
   choose_splits(op, ctx, a, most_packed, wide);
-  const bool bulk = ctx.arch >= 90 && roomy(ctx.arch);
+  const bool bulk = by_copy_engine(ctx);
   if (op.kv.dtype == DType::kBF16) {
     attend_split_bf16(ctx, a, wide, bulk);
   } else {

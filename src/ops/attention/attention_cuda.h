@@ -38,6 +38,7 @@ struct AttentionArgs {
   dim3 grid;
   int splits = 1;
   int split_keys = 0;
+  bool clusters = false;   // blocks run in clusters of kClusterBlocks; not with split_keys
   bool fold = false;       // one block takes all splits of its rows, one after another
   int tiles = 1;           // of the packed rows of the seq with the most
   float* parts = nullptr;  // results of splits
@@ -49,6 +50,10 @@ constexpr bool fast_dim(int dim) { return dim == 64 || dim == 96 || dim == 128 |
 // Packed rows of a block of the split kernels.
 constexpr int kNarrowRows = 16;
 constexpr int wide_rows(int dim) { return dim <= 128 ? 32 : 16; }
+// Blocks of a cluster, and keys up to which one has a unit for itself: a second one would take half of the 2 us in
+// which eight blocks read them, and cost as much.
+inline constexpr int kClusterBlocks = 8;
+inline constexpr int kClusterKeys = 4096;
 // Keys of a step of a split block: 16 for each of its groups of warps.
 constexpr int kSplitStep = 64;
 // Floats of one split's results for `rows` packed rows.

@@ -72,29 +72,49 @@ __device__ inline float4 merge4(const Merge& low, const Merge& high, float4 old_
   return make_float4(low(old_x.x, new_x.x), low(old_x.y, new_x.y), high(old_x.z, new_x.z), high(old_x.w, new_x.w));
 }
 
-// A unit's results to their place in the output.
+// The results of rows `row` and row + 8 of a unit to their places in the output.
+template <class S>
+struct SplitOut {
+  const AttentionArgs& a;
+  int head[2];
+  std::byte* at[2];  // null: no such row
+  float factor[2];
+
+  __device__ SplitOut(const AttentionArgs& args, const SplitSegment& s, int row, const float (&top)[2],
+                      const float (&sum)[2])
+      : a(args) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int packed = s.first + row + 8 * h;
+      head[h] = s.kv_head * a.group + packed % a.group;
+      at[h] = packed < s.end ? a.out.row(s.q_begin + packed / a.group) : nullptr;
+      factor[h] = packed < s.end ? last_factor(a, head[h], top[h], sum[h]) : 0.0f;
+    }
+  }
+  // Columns 8 · eight + 2t and the next one.
+  __device__ void store(int eight, int t, float4 x) const {
+    store_two(0, 8 * eight + 2 * t, x.x * factor[0], x.y * factor[0]);
+    store_two(1, 8 * eight + 2 * t, x.z * factor[1], x.w * factor[1]);
+  }
+
+ private:
+  __device__ void store_two(int h, int column, float x, float y) const {
+    if (at[h] == nullptr) return;
+    const int64_t i = static_cast<int64_t>(head[h]) * S::kDim + column;
+    if (a.out.dtype == DType::kF32) {
+      *reinterpret_cast<float2*>(at[h] + i * 4) = make_float2(x, y);
+    } else {
+      *reinterpret_cast<uint32_t*>(at[h] + i * 2) = a.out.dtype == DType::kBF16 ? pack_bf16(x, y) : pack_f16(x, y);
+    }
+  }
+};
+
 template <class S>
 __device__ void store_result(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
                              const SplitResult<S>& result) {
+  const SplitOut<S> out(a, s, me.row(0), result.top, result.sum);
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int packed = s.first + me.row(h);
-    if (packed >= s.end) return;
-    const int head = s.kv_head * a.group + packed % a.group;
-    const float factor = last_factor(a, head, result.top[h], result.sum[h]);
-    std::byte* row = a.out.row(s.q_begin + packed / a.group);
-#pragma unroll
-    for (int j = 0; j < S::kQuads; ++j) {
-      const float x = (h == 0 ? result.x[j].x : result.x[j].z) * factor;
-      const float y = (h == 0 ? result.x[j].y : result.x[j].w) * factor;
-      const int64_t at = static_cast<int64_t>(head) * S::kDim + 8 * me.eight(j) + me.lane % 4 * 2;
-      if (a.out.dtype == DType::kF32) {
-        *reinterpret_cast<float2*>(row + at * 4) = make_float2(x, y);
-      } else {
-        *reinterpret_cast<uint32_t*>(row + at * 2) = a.out.dtype == DType::kBF16 ? pack_bf16(x, y) : pack_f16(x, y);
-      }
-    }
-  }
+  for (int j = 0; j < S::kQuads; ++j) out.store(me.eight(j), me.lane % 4, result.x[j]);
 }
 
 // Every warp of the block calls it when its last tile is done. place(group, warp): a stage of the ring that is free.
@@ -186,6 +206,23 @@ __device__ void merge_parts(const AttentionArgs& a, const SplitSegment& s, const
   store_result<S>(a, s, me, all);
 }
 
+// The part is written, and all of the block's threads know: the last block to come here merges all parts.
+template <class S>
+__device__ void part_is_left(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
+                             std::byte* shared) {
+  uint32_t* flag = reinterpret_cast<uint32_t*>(shared + S::kFlag);
+  if (threadIdx.x == 0) {
+    uint32_t* ticket = a.tickets + s.ticket;
+    __threadfence();
+    const bool last = atomicAdd(ticket, 1u) + 1 == static_cast<uint32_t>(s.n_splits);
+    __threadfence();
+    if (last) *ticket = 0;
+    *flag = last ? 1 : 0;
+  }
+  __syncthreads();
+  if (*flag != 0) merge_parts<S>(a, s, me);
+}
+
 // This segment's results to where the last block finds them; that block merges.
 template <class S>
 __device__ void leave_part(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
@@ -204,17 +241,57 @@ __device__ void leave_part(const AttentionArgs& a, const SplitSegment& s, const 
   }
   // One fence for the whole block: the barrier passes on what it stands for.
   __syncthreads();
-  uint32_t* flag = reinterpret_cast<uint32_t*>(shared + S::kFlag);
-  if (threadIdx.x == 0) {
-    uint32_t* ticket = a.tickets + s.ticket;
-    __threadfence();
-    const bool last = atomicAdd(ticket, 1u) + 1 == static_cast<uint32_t>(s.n_splits);
-    __threadfence();
-    if (last) *ticket = 0;
-    *flag = last ? 1 : 0;
+  part_is_left<S>(a, s, me, shared);
+}
+
+// In a cluster: the results of its blocks, in their order, are one part. Each block merges as many of the columns.
+template <class S>
+__device__ void merge_cluster(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
+                              const SplitResult<S>& result, std::byte* shared) {
+  // In place of the ring, which is done with: as a part in memory.
+  float4* quads = reinterpret_cast<float4*>(shared + S::kRing);
+  float* tops = reinterpret_cast<float*>(shared + S::kTops);
+  float* sums = reinterpret_cast<float*>(shared + S::kSums);
+  constexpr int kEights = S::kDim / 8;
+#pragma unroll
+  for (int j = 0; j < S::kQuads; ++j) quads[(me.warp * kEights + me.eight(j)) * 32 + me.lane] = result.x[j];
+  if (me.group == 0 && me.lane % 4 == 0) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      tops[me.row(h)] = result.top[h];
+      sums[me.row(h)] = result.sum[h];
+    }
   }
-  __syncthreads();
-  if (*flag != 0) merge_parts<S>(a, s, me);
+  sync_cluster();
+  constexpr int kShare = S::kPacked * S::kDim / 4 / kClusterBlocks;
+  const int rank = static_cast<int>(blockIdx.x) % kClusterBlocks;
+  for (int i = rank * kShare + static_cast<int>(threadIdx.x); i < (rank + 1) * kShare; i += S::kThreads) {
+    const int lane = i % 32, eight = i / 32 % kEights, row = i / (32 * kEights) * 16 + lane / 4;
+    if (s.first + row >= s.end) continue;
+    float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+    float4 x = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int r = 0; r < kClusterBlocks; ++r) {
+      const Merge low(top[0], load_other(tops + row, r)), high(top[1], load_other(tops + row + 8, r));
+      sum[0] = low(sum[0], load_other(sums + row, r));
+      sum[1] = high(sum[1], load_other(sums + row + 8, r));
+      x = merge4(low, high, x, load_other4(quads + i, r));
+      top[0] = low.top;
+      top[1] = high.top;
+    }
+    if (s.n_splits == 1) {
+      SplitOut<S>(a, s, row, top, sum).store(eight, lane % 4, x);
+    } else {
+      const Part<S> part(a, s.part_of(s.split));
+      reinterpret_cast<float4*>(part.x)[i] = x;
+      if (eight == 0 && lane % 4 == 0) {
+        part.tops[row] = top[0], part.tops[row + 8] = top[1];
+        part.sums[row] = sum[0], part.sums[row + 8] = sum[1];
+      }
+    }
+  }
+  sync_cluster();  // nobody leaves while its memory is read
+  if (s.n_splits > 1 && rank == 0) part_is_left<S>(a, s, me, shared);
 }
 
 // In fold mode: merges a segment into what those before it gave, which lies in shared memory.

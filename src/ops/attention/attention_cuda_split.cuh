@@ -260,6 +260,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_split(AttentionArgs a) 
                    [&](int group, int warp) { return ring.stage(group, ring.before + slots - 1 - warp); });
     stores_before_copies();
     __syncthreads();
+    if (a.clusters) return merge_cluster<S>(a, s, me, result, shared);
     ring.move_on();
     ring.fill(ring.before + S::kStages);
     const bool more = ring.now.slots > 0;
@@ -280,7 +281,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_split(AttentionArgs a) 
 
 template <class S>
 void launch_split(const Ctx& ctx, const AttentionArgs& a) {
-  launch(ctx, attend_split<S>, {a.grid, dim3(S::kThreads), a.fold ? S::kFoldBytes : S::kBytes}, a);
+  launch(ctx, attend_split<S>,
+         {a.grid, dim3(S::kThreads), a.fold ? S::kFoldBytes : S::kBytes, a.clusters ? kClusterBlocks : 1}, a);
 }
 
 template <bool kBf16, int kDim>

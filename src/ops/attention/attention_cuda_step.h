@@ -28,6 +28,7 @@ struct Seq {
 struct Bucket {
   int more_rows = 0, more_seqs = 0, q_rows = 0, arch = 0;
   bool invariant = false;
+  int multiprocessors = 0;
 };
 
 inline float from_bits(uint16_t bits, DType dtype) {
@@ -147,7 +148,8 @@ class Step {
             .batch_invariant = bucket.invariant,
             .q_rows = bucket.q_rows,
             .page_rows = c_.page_rows,
-            .arch = bucket.arch};
+            .arch = bucket.arch,
+            .multiprocessors = bucket.multiprocessors};
   }
   // The norm of the longest head.
   double longest(Buffer& x) const {

@@ -184,6 +184,25 @@ TEST(CudaAttention, SegmentsOfManySeqs) {
   }
 }
 
+// On a large device clusters of blocks share the few units of a small batch, and several clusters a long one; others
+// have more units than there are clusters.
+TEST(CudaAttention, ClustersOfBlocks) {
+  INGOT_NEEDS_DEVICE();
+  const auto check = [&](const Case& c, const std::vector<Seq>& seqs, int q_rows = 0) {
+    SCOPED_TRACE(name(c));
+    Step step(c, seqs);
+    const Bucket bucket{.more_seqs = seqs.size() == 1 ? 1 : 0, .q_rows = q_rows, .multiprocessors = 18};
+    const std::vector<float> got = step.run_device(bucket);
+    expect_near(got, step.run_ref(), step.cols(), step.tolerance(), "device");
+    expect_same_bits(step.run_early(bucket), got, "begun early");
+  };
+  for (const int past : {0, 129}) check({}, {{1, 1, past}});
+  check({.heads = 2, .kv_heads = 2, .k_dim = 128, .v_dim = 128, .sinks = true}, {{1, 1, 575}, {2, 1, 40}});
+  check({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256, .dtype = DType::kF16}, {{1, 1, 200}});
+  check({.heads = 8, .kv_heads = 1, .window = 70}, {{1, 5, 130}}, 8);
+  check({.heads = 1, .kv_heads = 1, .page_rows = 64}, {{1, 1, 4200}});
+}
+
 // Keys of earlier steps are read before the kernel in front has written this step's: rows that are new across borders
 // of tiles and pages, rows that are all new, alone, in a draft, in a chunk, behind a window.
 TEST(CudaAttention, BeginsBeforeItsInputsAreWritten) {

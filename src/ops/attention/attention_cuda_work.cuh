@@ -3,8 +3,9 @@
 //
 // Where there are more units than blocks, all steps of all units are laid end to end, and every block gets as many of
 // them: seqs of any length keep all blocks busy until the end, and few units are cut. Where there are fewer, a block
-// has one segment, and a unit as many as its length asks for. In batch-invariant mode units are cut at absolute
-// positions instead; a block takes one segment, or in fold mode all of a unit.
+// has one segment, and a unit as many as its length asks for; where there are very few, clusters of blocks share a
+// unit, so that results meet without a way through memory. In batch-invariant mode units are cut at absolute positions
+// instead; a block takes one segment, or in fold mode all of a unit.
 #pragma once
 
 #include "ops/attention/attention_cuda_tile.cuh"
@@ -48,6 +49,8 @@ struct SplitList {
     SplitList list;
     if (a.split_keys != 0) {
       list.begin_fixed<kPacked>(a);
+    } else if (a.clusters) {
+      list.begin_cluster<kPacked>(a);
     } else {
       list.begin_shared<kPacked>(a);
     }
@@ -70,6 +73,8 @@ struct SplitList {
     const int seen_begin = first_key(a, to.past + to.first / a.group);
     if (a.split_keys != 0) {
       cut_fixed(a, to, seen_begin);
+    } else if (a.clusters) {
+      cut_cluster(a, to);
     } else {
       cut_shared(a, to);
     }
@@ -210,6 +215,42 @@ struct SplitList {
     pieces = s.pieces(a, share);
     piece = s.steps_of_piece(a, share) * kSplitStep;
     tiles = s.tiles<kPacked>(a);
+  }
+
+  // Every unit has one cluster, or several where its keys are many; every block of a cluster has a segment, be it
+  // empty.
+  template <int kPacked>
+  __device__ void begin_cluster(const AttentionArgs& a) {
+    const int block = static_cast<int>(blockIdx.x), cluster = block / kClusterBlocks;
+    int units = 0;
+    for (int s = 0; s < a.seqs; ++s) units += weight<kPacked>(a, s, a.seqs, kWhole) * a.kv_heads;
+    const int most = static_cast<int>(gridDim.x) / kClusterBlocks / max(1, units);
+    int before = 0;
+    for (seq = 0; seq < a.seqs; ++seq) {
+      const Seq s(a, seq);
+      if (!s.taken(a)) continue;
+      const int keys = s.length - first_key(a, s.length - s.rows), n = min(most, divide_up(keys, kClusterKeys));
+      tiles = s.tiles<kPacked>(a);
+      const int at = cluster - before;
+      before += a.kv_heads * tiles * n;
+      if (cluster >= before) continue;
+      unit = at / n;
+      piece = divide_up(divide_up(keys, n * kClusterBlocks), kTileKeys) * kTileKeys;
+      pieces = divide_up(keys, piece);
+      place = cluster - at % n;
+      offset = at % n * kClusterBlocks + block % kClusterBlocks;
+      left = at % n * kClusterBlocks < pieces ? 1 : 0;
+      return;
+    }
+  }
+  __device__ void cut_cluster(const AttentionArgs& a, SplitSegment& to) {
+    to.keys_begin = first_key(a, to.past) + offset * piece;
+    to.keys_end = to.keys_begin + piece;
+    to.split = offset / kClusterBlocks;
+    to.n_splits = divide_up(pieces, kClusterBlocks);
+    to.part = to.ticket = place;
+    to.part_step = 1;
+    left = 0;
   }
 
   template <int kPacked>
