@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/check.h"
 #include "ops/attention/attention_cuda.h"
@@ -12,11 +13,23 @@ constexpr int kMostInvariantSplits = 32;
 // Packed rows up to which a seq's keys are split; beyond them there are tiles enough.
 constexpr int kMostSplitRows = 64;
 
+// For measurements, INGOT_ATT is a sum of: 1 no clusters; 2 one block a multiprocessor; 4 twice as many blocks as run
+// at a time; 8 steps end to end wherever there are no clusters; 16 nothing is read before the kernel in front has
+// ended.
+int trial() {
+  static const int value = [] {
+    const char* text = std::getenv("INGOT_ATT");
+    return text != nullptr ? std::atoi(text) : 0;
+  }();
+  return value;
+}
+
 int packed_rows(int dim, bool wide) { return wide ? wide_rows(dim) : kNarrowRows; }
 
 // Blocks that a device runs at a time: two of a multiprocessor, where their registers and shared memory leave room.
 int64_t resident_blocks(int multiprocessors, int dim, bool wide) {
-  return int64_t{multiprocessors} * (dim <= 128 && !wide ? 2 : 1);
+  const int usual = dim <= 128 && !wide ? 2 : 1;
+  return int64_t{multiprocessors} * ((trial() & 2) != 0 ? 1 : usual) * ((trial() & 4) != 0 ? 2 : 1);
 }
 
 bool by_copy_engine(const Ctx& ctx) { return ctx.arch >= 90 && roomy(ctx.arch); }
@@ -24,7 +37,7 @@ bool by_copy_engine(const Ctx& ctx) { return ctx.arch >= 90 && roomy(ctx.arch); 
 // Clusters of blocks that a device runs at a time. A cluster lies in one of the device's parts, which do not hold a
 // multiple of its blocks: an H200 with 132 multiprocessors runs 15 where each has one block.
 int64_t resident_clusters(const Ctx& ctx, int dim, bool wide) {
-  if (!by_copy_engine(ctx) || dim % 64 != 0) return 0;
+  if ((trial() & 1) != 0 || !by_copy_engine(ctx) || dim % 64 != 0) return 0;
   return ctx.multiprocessors / (kClusterBlocks + 1) *
          (resident_blocks(ctx.multiprocessors, dim, wide) / ctx.multiprocessors);
 }
@@ -62,6 +75,7 @@ AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
   a.pages_per_seq = ctx.batch.pages_per_seq;
   a.seqs = ctx.seqs;
   a.tickets = ctx.tickets;
+  a.trial = trial();
   return a;
 }
 

@@ -38,6 +38,7 @@ struct AttentionArgs {
   dim3 grid;
   int splits = 1;
   int split_keys = 0;
+  int trial = 0;           // see attention_cuda.cu
   bool clusters = false;   // blocks run in clusters of kClusterBlocks; not with split_keys
   bool fold = false;       // one block takes all splits of its rows, one after another
   int tiles = 1;           // of the packed rows of the seq with the most

@@ -155,7 +155,7 @@ struct SplitList {
     int mine = weights<kPacked>(a, share), through = sum_through(mine);
     int all = __shfl_sync(0xffffffffu, through, 31) * a.kv_heads;
     const int units = __shfl_sync(0xffffffffu, sum_through(weights<kPacked>(a, kWhole)), 31) * a.kv_heads;
-    if (units <= blocks) {
+    if (units <= blocks && (a.trial & 8) == 0) {
       for (share = max(1, divide_up(all, blocks)); all > blocks; share += 1 + share / 8) {
         mine = weights<kPacked>(a, share);
         through = sum_through(mine);
