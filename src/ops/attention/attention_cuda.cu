@@ -94,17 +94,18 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int64_
   if (a.split_keys != 0) {
     a.splits = static_cast<int>(ceil_div(most_keys(op, ctx), a.split_keys)) + (op.window > 0 ? 1 : 0);
     if (!a.fold) parts = units * a.splits, tickets = units;
-    a.grid = dim3(a.fold ? 1 : a.splits, a.kv_heads * a.tiles, a.seqs);
+    a.grid = dim3(static_cast<unsigned>(a.fold ? 1 : a.splits), static_cast<unsigned>(a.kv_heads * a.tiles),
+                  static_cast<unsigned>(a.seqs));
   } else if (const int64_t clusters = resident_clusters(ctx, dim, wide); units <= clusters) {
     const int64_t of_unit = std::min(clusters / units, ceil_div(most_keys(op, ctx), kClusterKeys));
     parts = tickets = units * of_unit;
     a.clusters = true;
-    a.grid = dim3(units * of_unit * kClusterBlocks);
+    a.grid = dim3(static_cast<unsigned>(units * of_unit * kClusterBlocks));
   } else {
     const int64_t blocks =
         std::min(resident_blocks(ctx.multiprocessors, dim, wide), units * ceil_div(most_keys(op, ctx), kSplitStep));
     parts = 2 * blocks, tickets = blocks;
-    a.grid = dim3(blocks);
+    a.grid = dim3(static_cast<unsigned>(blocks));
   }
   CHECK(tickets <= kTickets && parts * part_floats(packed, dim) * 4 <= ctx.scratch_bytes, "no room for {} parts",
         parts);
