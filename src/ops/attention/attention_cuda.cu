@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/check.h"
 #include "ops/attention/attention_cuda.h"
@@ -13,34 +12,8 @@ constexpr int kMostInvariantSplits = 32;
 // Packed rows up to which a seq's keys are split; beyond them there are tiles enough.
 constexpr int kMostSplitRows = 64;
 
-// For measurements, INGOT_ATT is a sum of: 1 no clusters; 2 one block a multiprocessor; 4 twice as many blocks as run
-// at a time; 8 steps end to end wherever there are no clusters; 16 nothing is read before the kernel in front has
-// ended.
-int trial() {
-  static const int value = [] {
-    const char* text = std::getenv("INGOT_ATT");
-    return text != nullptr ? std::atoi(text) : 0;
-  }();
-  return value;
-}
-
-int packed_rows(int dim, bool wide) { return wide ? wide_rows(dim) : kNarrowRows; }
-
-// Blocks that a device runs at a time: two of a multiprocessor, where their registers and shared memory leave room.
-int64_t resident_blocks(int multiprocessors, int dim, bool wide) {
-  const int usual = dim <= 128 && !wide ? 2 : 1;
-  return int64_t{multiprocessors} * ((trial() & 2) != 0 ? 1 : usual) * ((trial() & 4) != 0 ? 2 : 1);
-}
-
-bool by_copy_engine(const Ctx& ctx) { return ctx.arch >= 90 && roomy(ctx.arch); }
-
-// Clusters of blocks that a device runs at a time. A cluster lies in one of the device's parts, which do not hold a
-// multiple of its blocks: an H200 with 132 multiprocessors runs 15 where each has one block.
-int64_t resident_clusters(const Ctx& ctx, int dim, bool wide) {
-  if ((trial() & 1) != 0 || !by_copy_engine(ctx) || dim % 64 != 0) return 0;
-  return ctx.multiprocessors / (kClusterBlocks + 1) *
-         (resident_blocks(ctx.multiprocessors, dim, wide) / ctx.multiprocessors);
-}
+// Blocks that a device runs at a time.
+int64_t resident_blocks(int multiprocessors, int dim) { return int64_t{multiprocessors} * (dim <= 128 ? 2 : 1); }
 
 bool aligned(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && t.stride * dtype_bytes(t.dtype) % 16 == 0;
@@ -75,7 +48,6 @@ AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
   a.pages_per_seq = ctx.batch.pages_per_seq;
   a.seqs = ctx.seqs;
   a.tickets = ctx.tickets;
-  a.trial = trial();
   return a;
 }
 
@@ -86,35 +58,39 @@ int64_t most_keys(const Attention& op, const Ctx& ctx) {
 }
 
 // How the keys are cut, and by how many blocks.
-void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int64_t most_packed, bool wide) {
-  const int dim = op.kv.k_dim, packed = packed_rows(dim, wide);
-  a.tiles = static_cast<int>(ceil_div(most_packed, packed));
-  const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles;
-  int64_t parts = 0, tickets = 0;
+void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int packed) {
+  const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles,
+                resident = resident_blocks(ctx.multiprocessors, op.kv.k_dim);
+  const auto fits = [&](int64_t parts) {
+    return units <= kTickets && parts * part_floats(packed, op.kv.k_dim) * 4 <= ctx.scratch_bytes;
+  };
+  unsigned blocks = 1, seqs = static_cast<unsigned>(a.seqs);
   if (a.split_keys != 0) {
     a.splits = static_cast<int>(ceil_div(most_keys(op, ctx), a.split_keys)) + (op.window > 0 ? 1 : 0);
-    if (!a.fold) parts = units * a.splits, tickets = units;
-    a.grid = dim3(static_cast<unsigned>(a.fold ? 1 : a.splits), static_cast<unsigned>(a.kv_heads * a.tiles),
-                  static_cast<unsigned>(a.seqs));
-  } else if (const int64_t clusters = resident_clusters(ctx, dim, wide); units <= clusters) {
-    const int64_t of_unit = std::min(clusters / units, ceil_div(most_keys(op, ctx), kClusterKeys));
-    parts = tickets = units * of_unit;
-    a.clusters = true;
-    a.grid = dim3(static_cast<unsigned>(units * of_unit * kClusterBlocks));
+    CHECK(a.fold || fits(units * a.splits), "no room for {} splits of {}", a.splits, units);
+    if (!a.fold) blocks = static_cast<unsigned>(a.splits);
+  } else if (a.seqs == 1) {
+    a.splits = static_cast<int>(std::clamp<int64_t>(resident / units, 1, ceil_div(most_keys(op, ctx), kSplitStep)));
+    if (!fits(units * a.splits)) a.splits = 1;
+    blocks = static_cast<unsigned>(a.splits);
   } else {
-    const int64_t blocks =
-        std::min(resident_blocks(ctx.multiprocessors, dim, wide), units * ceil_div(most_keys(op, ctx), kSplitStep));
-    parts = 2 * blocks, tickets = blocks;
-    a.grid = dim3(static_cast<unsigned>(blocks));
+    // A seq has a share more than its keys fill at most.
+    const int64_t of_head = a.seqs + resident / (a.kv_heads * a.tiles);
+    if (fits(of_head * a.kv_heads * a.tiles)) {
+      a.resident = static_cast<int>(resident);
+      blocks = static_cast<unsigned>(of_head);
+      seqs = 1;
+    }
   }
-  CHECK(tickets <= kTickets && parts * part_floats(packed, dim) * 4 <= ctx.scratch_bytes, "no room for {} parts",
-        parts);
+  a.grid = dim3(blocks, static_cast<unsigned>(a.kv_heads * a.tiles), seqs);
 }
 
 void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t most_packed, bool wide) {
+  const int packed = wide ? wide_rows(op.kv.k_dim) : kNarrowRows;
+  a.tiles = static_cast<int>(ceil_div(most_packed, packed));
   a.parts = reinterpret_cast<float*>(ctx.scratch);
-  choose_splits(op, ctx, a, most_packed, wide);
-  const bool bulk = by_copy_engine(ctx);
+  choose_splits(op, ctx, a, packed);
+  const bool bulk = ctx.arch >= 90 && roomy(ctx.arch);
   if (op.kv.dtype == DType::kBF16) {
     attend_split_bf16(ctx, a, wide, bulk);
   } else {
@@ -162,8 +138,10 @@ void prepare(Attention& op, Prepare& p) {
         std::max<int64_t>(4 * kSplitStep, ceil_div(ceil_div(context, splits), kSplitStep) * kSplitStep));
     p.need_scratch((ceil_div(context, op.split_keys) + 1) * of_split);
   } else {
-    for (const bool wide : {false, true})
-      p.need_scratch(2 * resident_blocks(p.multiprocessors, dim, wide) * part_floats(packed_rows(dim, wide), dim) * 4);
+    // Of decode with all seqs, and of one seq with the widest tiles. Buckets that would need more do without splits.
+    const int64_t resident = resident_blocks(p.multiprocessors, dim);
+    const int64_t narrow = (int64_t{p.limits.seqs} * op.kv.kv_heads + resident) * part_floats(kNarrowRows, dim);
+    p.need_scratch(4 * std::max(narrow, resident * part_floats(wide_rows(dim), dim)));
   }
 }
 

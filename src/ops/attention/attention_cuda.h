@@ -32,16 +32,16 @@ struct AttentionArgs {
   // Seqs with so many packed rows are this launch's.
   int least_packed = 1, most_packed = 1 << 30;
 
-  // split: the keys of all seqs are shared out among the blocks of the grid, see attention_cuda_work.cuh. Where
-  //   split_keys is not 0 they are cut at its absolute multiples, whatever else is in the batch, into at most `splits`
-  //   pieces: blocks are (split, KV head and tile, seq).
+  // split: blocks are (split, KV head and tile, seq). The keys of a seq are cut
+  //   into at most `splits` pieces of equal length, a multiple of 64; or,
+  //   where split_keys is not 0, at its absolute multiples, whatever else is in the batch; or,
+  //   where resident is not 0, so that each of as many blocks gets about as much: blocks are (any, KV head and tile).
   dim3 grid;
   int splits = 1;
   int split_keys = 0;
-  int trial = 0;           // see attention_cuda.cu
-  bool clusters = false;   // blocks run in clusters of kClusterBlocks; not with split_keys
+  int resident = 0;
   bool fold = false;       // one block takes all splits of its rows, one after another
-  int tiles = 1;           // of the packed rows of the seq with the most
+  int tiles = 1;           // blocks for the packed rows of a seq
   float* parts = nullptr;  // results of splits
   uint32_t* tickets = nullptr;
 };
@@ -51,10 +51,6 @@ constexpr bool fast_dim(int dim) { return dim == 64 || dim == 96 || dim == 128 |
 // Packed rows of a block of the split kernels.
 constexpr int kNarrowRows = 16;
 constexpr int wide_rows(int dim) { return dim <= 128 ? 32 : 16; }
-// Blocks of a cluster, and keys up to which one has a unit for itself: a second one would take half of the 2 us in
-// which eight blocks read them, and cost as much.
-inline constexpr int kClusterBlocks = 8;
-inline constexpr int kClusterKeys = 4096;
 // Keys of a step of a split block: 16 for each of its groups of warps.
 constexpr int kSplitStep = 64;
 // Floats of one split's results for `rows` packed rows.

@@ -1,13 +1,13 @@
-// What becomes of the results of a segment: those of a block's groups of warps meet in shared memory, those of several
-// segments of a unit in memory, where the last block to arrive merges them in order.
+// What a block of the split kernel has to do and what becomes of its results: those of its groups of warps meet in
+// shared memory, those of several splits in memory, where the last block to arrive merges them in order.
 #pragma once
 
-#include "ops/attention/attention_cuda_work.cuh"
+#include "ops/attention/attention_cuda_tile.cuh"
 
 namespace ingot::cuda {
 
-// Of a block, in shared memory: the one in work, the one before and two after it.
-inline constexpr int kKeptSegments = 4;
+inline constexpr int kGroups = 4;
+inline constexpr int kTileKeys = 16;  // a page is a multiple, so a tile lies in one
 
 // kWide: two warps to a group, 32 packed rows. kBulk: each tile is two copies by the copy engine; else cp.async.
 template <bool kBf16_, int kDim_, bool kWide_, bool kBulk_>
@@ -24,12 +24,10 @@ struct SplitShape {
   // fit into the 99 KiB of the smaller devices.
   static constexpr int kStages = kDim == 64 ? 4 : kDim == 96 ? 3 : kDim == 128 ? (kBulk ? 3 : 2) : (kBulk ? 2 : 1);
   static constexpr int kTileBytes = kTileKeys * Rows::kStride;  // of keys, and again of values
-  static constexpr int kStageBytes = 2 * kTileBytes;
-  static constexpr int kRingBytes = kStages * kStageBytes;  // of a group
-  // A warp's results take the place of one tile: so many stages wait for the end of a segment.
-  static constexpr int kResultStages = kGroupWarps;
-  static constexpr int kQuads = kDim / 32;  // of a thread's results
-  static_assert(kStages >= kResultStages && kStageBytes >= 16 * kDim * 4);
+  static constexpr int kOutStride = kDim + 8;                   // floats: two rows that meet in a bank are 4 apart
+  static constexpr int kOutBytes = kPacked * kOutStride * 4;
+  // Of a group; its results take the place of its ring.
+  static constexpr int kRingBytes = kStages * 2 * kTileBytes > kOutBytes ? kStages * 2 * kTileBytes : kOutBytes;
 
   static constexpr int kQueries = 0;  // where what lies in shared memory
   static constexpr int kRing = kQueries + kPacked * Rows::kStride;
@@ -37,287 +35,267 @@ struct SplitShape {
   static constexpr int kTops = kBarriers + kGroups * kStages * static_cast<int>(sizeof(CopyBarrier));
   static constexpr int kSums = kTops + kGroups * kPacked * 4;
   static constexpr int kFlag = kSums + kGroups * kPacked * 4;
-  static constexpr int kList = kFlag + 16;
-  static constexpr int kSegments = kList + 64;
-  static constexpr int kTotal = kSegments + kKeptSegments * 64;  // in fold mode: results of each thread, top and sum
+  static constexpr int kTotal = kFlag + 16;  // in fold mode: top and sum of each row, then the rows
   static constexpr int kBytes = kTotal;
-  static constexpr int kFoldBytes = kTotal + kThreads * kQuads * 16 + kGroups * kPacked * 8;
-  static_assert(sizeof(SplitList) <= 64 && sizeof(SplitSegment) <= 64);
+  static constexpr int kFoldBytes = kTotal + kPacked * (kDim + 2) * 4;
   static_assert(kBulk || kFoldBytes <= 99 << 10);
 };
 
-// A thread's share of the results of a segment: rows g and g + 8 of its warp's, and of every eight columns n, with n /
-// kQuads its group, the columns 2t and 2t + 1 of row g, then of row g + 8 (lane = 4g + t): as the matrix instructions
-// leave them.
-template <class S>
-struct SplitResult {
-  float top[2], sum[2];
-  float4 x[S::kQuads];
-};
+// What a block has to do.
+struct SplitItem {
+  int seq, kv_head, q_begin;
+  int split, n_splits;
+  int64_t part;              // where split 0 leaves its results
+  int past;                  // positions in front of this step's rows
+  int first, end;            // packed rows [first, end) of the seq
+  int keys_begin, keys_end;  // positions that any of them sees; begin is a multiple of the step
+  int split_begin;           // of split 0
+  int split_keys;
 
-template <class S>
-struct SplitThread {
-  int group, warp, lane;
-  __device__ SplitThread() {
-    const int w = static_cast<int>(threadIdx.x) / 32;
-    lane = static_cast<int>(threadIdx.x) % 32;
-    group = w / S::kGroupWarps;
-    warp = w % S::kGroupWarps;
-  }
-  __device__ int row(int h) const { return 16 * warp + 8 * h + lane / 4; }  // of the packed rows of the block
-  __device__ int eight(int j) const { return group * S::kQuads + j; }       // columns of x[j], in eights
-};
-
-__device__ inline float4 merge4(const Merge& low, const Merge& high, float4 old_x, float4 new_x) {
-  return make_float4(low(old_x.x, new_x.x), low(old_x.y, new_x.y), high(old_x.z, new_x.z), high(old_x.w, new_x.w));
-}
-
-// The results of rows `row` and row + 8 of a unit to their places in the output.
-template <class S>
-struct SplitOut {
-  const AttentionArgs& a;
-  int head[2];
-  std::byte* at[2];  // null: no such row
-  float factor[2];
-
-  __device__ SplitOut(const AttentionArgs& args, const SplitSegment& s, int row, const float (&top)[2],
-                      const float (&sum)[2])
-      : a(args) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int packed = s.first + row + 8 * h;
-      head[h] = s.kv_head * a.group + packed % a.group;
-      at[h] = packed < s.end ? a.out.row(s.q_begin + packed / a.group) : nullptr;
-      factor[h] = packed < s.end ? last_factor(a, head[h], top[h], sum[h]) : 0.0f;
-    }
-  }
-  // Columns 8 · eight + 2t and the next one.
-  __device__ void store(int eight, int t, float4 x) const {
-    store_two(0, 8 * eight + 2 * t, x.x * factor[0], x.y * factor[0]);
-    store_two(1, 8 * eight + 2 * t, x.z * factor[1], x.w * factor[1]);
+  // False where there is nothing to do.
+  __device__ bool find(const AttentionArgs& a, int packed_rows) {
+    kv_head = static_cast<int>(blockIdx.y) / a.tiles;
+    first = static_cast<int>(blockIdx.y) % a.tiles * packed_rows;
+    seq = static_cast<int>(blockIdx.z);
+    split = static_cast<int>(blockIdx.x);
+    part = (static_cast<int64_t>(seq) * gridDim.y + blockIdx.y) * a.splits;
+    if (a.resident != 0 && !find_seq(a)) return false;
+    q_begin = a.q_start[seq];
+    const int rows = a.q_start[seq + 1] - q_begin;
+    past = a.kv_len[seq] - rows;
+    end = rows * a.group;
+    if (first >= end || end < a.least_packed || end > a.most_packed) return false;
+    end = min(end, first + packed_rows);
+    keys_end = past + (end - 1) / a.group + 1;
+    keys_begin = first_key(a, past + first / a.group);
+    if (a.resident == 0) cut(a);
+    return split < n_splits;
   }
 
  private:
-  __device__ void store_two(int h, int column, float x, float y) const {
-    if (at[h] == nullptr) return;
-    const int64_t i = static_cast<int64_t>(head[h]) * S::kDim + column;
-    if (a.out.dtype == DType::kF32) {
-      *reinterpret_cast<float2*>(at[h] + i * 4) = make_float2(x, y);
+  // The first key that a row at this position sees, rounded down to a multiple of the step.
+  __device__ static int first_key(const AttentionArgs& a, int position) {
+    return a.window > 0 ? max(0, position - a.window + 1) / kSplitStep * kSplitStep : 0;
+  }
+  __device__ void cut(const AttentionArgs& a) {
+    if (a.split_keys != 0) {
+      split_keys = a.split_keys;
+      split_begin = keys_begin / split_keys * split_keys;
     } else {
-      *reinterpret_cast<uint32_t*>(at[h] + i * 2) = a.out.dtype == DType::kBF16 ? pack_bf16(x, y) : pack_f16(x, y);
+      split_keys = static_cast<int>(ceil_div(ceil_div(keys_end - keys_begin, a.splits), kSplitStep)) * kSplitStep;
+      split_begin = keys_begin;
     }
+    n_splits = static_cast<int>(ceil_div(keys_end - split_begin, split_keys));
+  }
+  // Steps over the keys of a seq; 0 where it is not this launch's. Without a branch around its loads, so that those of
+  // several seqs are on their way together.
+  __device__ static int steps_of(const AttentionArgs& a, int s) {
+    const int at = min(s, a.seqs - 1);
+    const int rows = a.q_start[at + 1] - a.q_start[at], length = a.kv_len[at], packed = rows * a.group;
+    const int steps = (length - first_key(a, length - rows) + kSplitStep - 1) / kSplitStep;
+    return s < a.seqs && packed >= a.least_packed && packed <= a.most_packed ? steps : 0;
+  }
+  // The seq and split of a block where seqs have as many splits as their lengths ask for: none is longer than an equal
+  // share of all keys for each block that the device runs at a time. By every warp, its lanes over the seqs.
+  __device__ bool find_seq(const AttentionArgs& a) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    int all = 0;
+    for (int base = 0; base < a.seqs; base += 4 * 32) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) all += steps_of(a, base + 32 * i + lane);
+    }
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1) all += __shfl_xor_sync(0xffffffffu, all, d);
+    const int share = max(1, static_cast<int>(ceil_div(static_cast<int64_t>(all) * gridDim.y, a.resident)));
+    int index = static_cast<int>(blockIdx.x);
+    for (int base = 0; base < a.seqs; base += 32) {
+      const int steps = steps_of(a, base + lane), mine = static_cast<int>(ceil_div(steps, share));
+      int through = mine;  // of this lane's seq and those of lanes before it
+#pragma unroll
+      for (int d = 1; d < 32; d <<= 1) {
+        const int other = __shfl_up_sync(0xffffffffu, through, d);
+        if (lane >= d) through += other;
+      }
+      const unsigned found = __ballot_sync(0xffffffffu, index < through);
+      if (found == 0) {
+        index -= __shfl_sync(0xffffffffu, through, 31);
+        continue;
+      }
+      const int source = __ffs(static_cast<int>(found)) - 1;
+      seq = base + source;
+      n_splits = __shfl_sync(0xffffffffu, mine, source);
+      split = index - (__shfl_sync(0xffffffffu, through, source) - n_splits);
+      part = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x - split;
+      split_keys = static_cast<int>(ceil_div(__shfl_sync(0xffffffffu, steps, source), n_splits)) * kSplitStep;
+      n_splits = static_cast<int>(ceil_div(__shfl_sync(0xffffffffu, steps, source), split_keys / kSplitStep));
+      const int rows = a.q_start[seq + 1] - a.q_start[seq];
+      split_begin = first_key(a, a.kv_len[seq] - rows);
+      return true;
+    }
+    return false;
   }
 };
 
-template <class S>
-__device__ void store_result(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
-                             const SplitResult<S>& result) {
-  const SplitOut<S> out(a, s, me.row(0), result.top, result.sum);
-#pragma unroll
-  for (int j = 0; j < S::kQuads; ++j) out.store(me.eight(j), me.lane % 4, result.x[j]);
+// One float4 of a packed row's result to its place in the output.
+__device__ inline void store_result(const AttentionArgs& a, const SplitItem& item, int packed, int column, float4 x,
+                                    float factor) {
+  const int head = item.kv_head * a.group + packed % a.group;
+  std::byte* row = a.out.row(item.q_begin + packed / a.group);
+  const int64_t at = static_cast<int64_t>(head) * a.kv.v_dim + column;
+  x = make_float4(x.x * factor, x.y * factor, x.z * factor, x.w * factor);
+  if (a.out.dtype == DType::kF32) {
+    *reinterpret_cast<float4*>(row + at * 4) = x;
+  } else if (a.out.dtype == DType::kBF16) {
+    *reinterpret_cast<uint2*>(row + at * 2) = make_uint2(pack_bf16(x.x, x.y), pack_bf16(x.z, x.w));
+  } else {
+    *reinterpret_cast<uint2*>(row + at * 2) = make_uint2(pack_f16(x.x, x.y), pack_f16(x.z, x.w));
+  }
 }
 
-// Every warp of the block calls it when its last tile is done. place(group, warp): a stage of the ring that is free.
-template <class S, class F>
-__device__ void meet_groups(const WarpRows<S::kDim, 1>& rows, SplitResult<S>& result, const SplitThread<S>& me,
-                            std::byte* shared, F&& place) {
+// The results of a split's groups, met in shared memory: thread i has columns 4 (i % 8) + 32j of packed row i / 8.
+template <int kDim>
+struct SplitResult {
+  float top, sum;
+  float4 x[kDim / 32];
+};
+
+__device__ inline float4 merge4(const Merge& merge, float4 old_x, float4 new_x) {
+  return make_float4(merge(old_x.x, new_x.x), merge(old_x.y, new_x.y), merge(old_x.z, new_x.z),
+                     merge(old_x.w, new_x.w));
+}
+
+// Every warp of the block calls it when its ring is empty.
+template <class S>
+__device__ void meet_groups(const WarpRows<S::kDim, 1>& rows, SplitResult<S::kDim>& result, std::byte* shared,
+                            int group, int warp) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   float* tops = reinterpret_cast<float*>(shared + S::kTops);
   float* sums = reinterpret_cast<float*>(shared + S::kSums);
-  float4* mine = reinterpret_cast<float4*>(place(me.group, me.warp)) + me.lane;
-#pragma unroll
-  for (int n = 0; n < S::kDim / 8; ++n)
-    mine[32 * n] = make_float4(rows.out[0][n][0], rows.out[0][n][1], rows.out[0][n][2], rows.out[0][n][3]);
+  const auto outs = [&](int of) { return reinterpret_cast<float*>(shared + S::kRing + of * S::kRingBytes); };
+  if constexpr (S::kWide) __syncthreads();  // the group's other warp may still read the ring
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    const int row = 16 * warp + 8 * h + g;
     float sum = rows.sum[0][h];
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    if (me.lane % 4 == 0) {
-      tops[me.group * S::kPacked + me.row(h)] = rows.top[0][h];
-      sums[me.group * S::kPacked + me.row(h)] = sum;
+    if (t == 0) {
+      tops[group * S::kPacked + row] = rows.top[0][h];
+      sums[group * S::kPacked + row] = sum;
     }
+    float* out = outs(group) + row * S::kOutStride + 2 * t;
+#pragma unroll
+    for (int n = 0; n < S::kDim / 8; ++n)
+      *reinterpret_cast<float2*>(out + 8 * n) = make_float2(rows.out[0][n][2 * h], rows.out[0][n][2 * h + 1]);
   }
   __syncthreads();
-  float factors[kGroups][2];
+  const int row = static_cast<int>(threadIdx.x) / 8, column = static_cast<int>(threadIdx.x) % 8 * 4;
+  result.top = -INFINITY;
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float top = -INFINITY, sum = 0;
+  for (int w = 0; w < kGroups; ++w) result.top = fmaxf(result.top, tops[w * S::kPacked + row]);
+  const float base = result.top == -INFINITY ? 0.0f : result.top;
+  result.sum = 0;
 #pragma unroll
-    for (int w = 0; w < kGroups; ++w) top = fmaxf(top, tops[w * S::kPacked + me.row(h)]);
-    const float base = top == -INFINITY ? 0.0f : top;
-#pragma unroll
-    for (int w = 0; w < kGroups; ++w) {
-      factors[w][h] = fast_exp2(tops[w * S::kPacked + me.row(h)] - base);
-      sum = fmaf(sums[w * S::kPacked + me.row(h)], factors[w][h], sum);
-    }
-    result.top[h] = top;
-    result.sum[h] = sum;
-  }
-#pragma unroll
-  for (int j = 0; j < S::kQuads; ++j) result.x[j] = make_float4(0, 0, 0, 0);
+  for (int j = 0; j < S::kDim / 32; ++j) result.x[j] = make_float4(0, 0, 0, 0);
 #pragma unroll
   for (int w = 0; w < kGroups; ++w) {
-    const float low = factors[w][0], high = factors[w][1];
-    const float4* from = reinterpret_cast<const float4*>(place(w, me.warp)) + me.lane;
+    const float factor = fast_exp2(tops[w * S::kPacked + row] - base);
+    result.sum = fmaf(sums[w * S::kPacked + row], factor, result.sum);
+    const float* from = outs(w) + row * S::kOutStride + column;
 #pragma unroll
-    for (int j = 0; j < S::kQuads; ++j) {
-      const float4 y = from[32 * me.eight(j)];
+    for (int j = 0; j < S::kDim / 32; ++j) {
+      const float4 y = *reinterpret_cast<const float4*>(from + 32 * j);
       float4& x = result.x[j];
-      x = make_float4(fmaf(y.x, low, x.x), fmaf(y.y, low, x.y), fmaf(y.z, high, x.z), fmaf(y.w, high, x.w));
+      x = make_float4(fmaf(y.x, factor, x.x), fmaf(y.y, factor, x.y), fmaf(y.z, factor, x.z), fmaf(y.w, factor, x.w));
     }
   }
 }
 
-// The results of one segment in memory: those of each warp and eight columns as its lanes have them; then the rows'
-// tops and sums.
-template <class S>
+// The results of one split: rows of floats, then their tops, then their sums.
 struct Part {
   float *x, *tops, *sums;
-  __device__ Part(const AttentionArgs& a, int index) {
-    x = a.parts + index * part_floats(S::kPacked, S::kDim);
-    tops = x + S::kPacked * S::kDim;
-    sums = tops + S::kPacked;
-  }
-  __device__ float* quad(const SplitThread<S>& me, int j) const {
-    return x + ((me.warp * (S::kDim / 8) + me.eight(j)) * 32 + me.lane) * 4;
+  __device__ Part(const AttentionArgs& a, int packed_rows, int dim, int64_t index) {
+    x = a.parts + index * part_floats(packed_rows, dim);
+    tops = x + static_cast<int64_t>(packed_rows) * dim;
+    sums = tops + packed_rows;
   }
 };
 
-// All segments of a unit are written: merged in their order, by each thread its share.
+// All splits of a unit are written: merged in their order, each thread some float4 of the rows.
 template <class S>
-__device__ void merge_parts(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me) {
-  if (s.first + me.row(0) >= s.end) return;
-  SplitResult<S> all;
-  all.top[0] = all.top[1] = -INFINITY;
-  all.sum[0] = all.sum[1] = 0;
-#pragma unroll
-  for (int j = 0; j < S::kQuads; ++j) all.x[j] = make_float4(0, 0, 0, 0);
-#pragma unroll 4
-  for (int split = 0; split < s.n_splits; ++split) {
-    const Part<S> part(a, s.part_of(split));
-    const Merge low(all.top[0], load_fresh(part.tops + me.row(0))), high(all.top[1], load_fresh(part.tops + me.row(1)));
-    all.sum[0] = low(all.sum[0], load_fresh(part.sums + me.row(0)));
-    all.sum[1] = high(all.sum[1], load_fresh(part.sums + me.row(1)));
-#pragma unroll
-    for (int j = 0; j < S::kQuads; ++j) all.x[j] = merge4(low, high, all.x[j], load_fresh4(part.quad(me, j)));
-    all.top[0] = low.top;
-    all.top[1] = high.top;
+__device__ void merge_parts(const AttentionArgs& a, const SplitItem& item) {
+  constexpr int kQuads = S::kDim / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < (item.end - item.first) * kQuads; i += S::kThreads) {
+    const int row = i / kQuads, column = i % kQuads * 4;
+    float top = -INFINITY, sum = 0;
+    float4 x = make_float4(0, 0, 0, 0);
+#pragma unroll 8
+    for (int split = 0; split < item.n_splits; ++split) {
+      const Part part(a, S::kPacked, S::kDim, item.part + split);
+      const Merge merge(top, load_fresh(part.tops + row));
+      sum = merge(sum, load_fresh(part.sums + row));
+      x = merge4(merge, x, load_fresh4(part.x + row * S::kDim + column));
+      top = merge.top;
+    }
+    const int packed = item.first + row;
+    store_result(a, item, packed, column, x, last_factor(a, item.kv_head * a.group + packed % a.group, top, sum));
   }
-  store_result<S>(a, s, me, all);
 }
 
-// The part is written, and all of the block's threads know: the last block to come here merges all parts.
+// This split's results to where the last block finds them; that block merges.
 template <class S>
-__device__ void part_is_left(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
-                             std::byte* shared) {
+__device__ void leave_part(const AttentionArgs& a, const SplitItem& item, const SplitResult<S::kDim>& result,
+                           std::byte* shared) {
+  const int row = static_cast<int>(threadIdx.x) / 8, column = static_cast<int>(threadIdx.x) % 8 * 4;
+  uint32_t* ticket = a.tickets + static_cast<int64_t>(item.seq) * gridDim.y + blockIdx.y;
+  if (item.first + row < item.end) {
+    const Part part(a, S::kPacked, S::kDim, item.part + item.split);
+#pragma unroll
+    for (int j = 0; j < S::kDim / 32; ++j)
+      *reinterpret_cast<float4*>(part.x + row * S::kDim + column + 32 * j) = result.x[j];
+    if (column == 0) {
+      part.tops[row] = result.top;
+      part.sums[row] = result.sum;
+    }
+  }
+  __threadfence();
+  __syncthreads();
   uint32_t* flag = reinterpret_cast<uint32_t*>(shared + S::kFlag);
   if (threadIdx.x == 0) {
-    uint32_t* ticket = a.tickets + s.ticket;
-    __threadfence();
-    const bool last = atomicAdd(ticket, 1u) + 1 == static_cast<uint32_t>(s.n_splits);
-    __threadfence();
-    if (last) *ticket = 0;
-    *flag = last ? 1 : 0;
+    const uint32_t arrived = atomicAdd(ticket, 1u);
+    *flag = arrived + 1 == static_cast<uint32_t>(item.n_splits) ? 1 : 0;
+    if (*flag != 0) *ticket = 0;
   }
   __syncthreads();
-  if (*flag != 0) merge_parts<S>(a, s, me);
+  if (*flag == 0) return;
+  __threadfence();
+  merge_parts<S>(a, item);
 }
 
-// This segment's results to where the last block finds them; that block merges.
+// In fold mode: merges a split into what the splits before it gave, which lies in shared memory.
 template <class S>
-__device__ void leave_part(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
-                           const SplitResult<S>& result, std::byte* shared) {
-  if (s.first + me.row(0) < s.end) {
-    const Part<S> part(a, s.part_of(s.split));
+__device__ void fold_result(SplitResult<S::kDim>& result, std::byte* shared, bool first) {
+  const int row = static_cast<int>(threadIdx.x) / 8, column = static_cast<int>(threadIdx.x) % 8 * 4;
+  float* total = reinterpret_cast<float*>(shared + S::kTotal);  // touched by this thread alone, but for top and sum
+  float* x = total + 2 * S::kPacked + row * S::kDim + column;
+  const float top = first ? -INFINITY : total[2 * row], sum = first ? 0.0f : total[2 * row + 1];
+  const Merge merge(top, result.top);
+  result.top = merge.top;
+  result.sum = merge(sum, result.sum);
 #pragma unroll
-    for (int j = 0; j < S::kQuads; ++j) *reinterpret_cast<float4*>(part.quad(me, j)) = result.x[j];
-    if (me.group == 0 && me.lane % 4 == 0) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        part.tops[me.row(h)] = result.top[h];
-        part.sums[me.row(h)] = result.sum[h];
-      }
-    }
+  for (int j = 0; j < S::kDim / 32; ++j) {
+    const float4 old = first ? make_float4(0, 0, 0, 0) : *reinterpret_cast<const float4*>(x + 32 * j);
+    result.x[j] = merge4(merge, old, result.x[j]);
+    *reinterpret_cast<float4*>(x + 32 * j) = result.x[j];
   }
-  // One fence for the whole block: the barrier passes on what it stands for.
+  __syncwarp();  // all eight threads of the row have read
+  if (column == 0) {
+    total[2 * row] = result.top;
+    total[2 * row + 1] = result.sum;
+  }
+  // The next split's copies overwrite what was written here by ordinary stores.
+  barrier_inits_done();
   __syncthreads();
-  part_is_left<S>(a, s, me, shared);
-}
-
-// In a cluster: the results of its blocks, in their order, are one part. Each block merges as many of the columns.
-template <class S>
-__device__ void merge_cluster(const AttentionArgs& a, const SplitSegment& s, const SplitThread<S>& me,
-                              const SplitResult<S>& result, std::byte* shared) {
-  // In place of the ring, which is done with: as a part in memory.
-  float4* quads = reinterpret_cast<float4*>(shared + S::kRing);
-  float* tops = reinterpret_cast<float*>(shared + S::kTops);
-  float* sums = reinterpret_cast<float*>(shared + S::kSums);
-  constexpr int kEights = S::kDim / 8;
-#pragma unroll
-  for (int j = 0; j < S::kQuads; ++j) quads[(me.warp * kEights + me.eight(j)) * 32 + me.lane] = result.x[j];
-  if (me.group == 0 && me.lane % 4 == 0) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      tops[me.row(h)] = result.top[h];
-      sums[me.row(h)] = result.sum[h];
-    }
-  }
-  sync_cluster();
-  constexpr int kShare = S::kPacked * S::kDim / 4 / kClusterBlocks;
-  const int rank = static_cast<int>(blockIdx.x) % kClusterBlocks;
-  for (int i = rank * kShare + static_cast<int>(threadIdx.x); i < (rank + 1) * kShare; i += S::kThreads) {
-    const int lane = i % 32, eight = i / 32 % kEights, row = i / (32 * kEights) * 16 + lane / 4;
-    if (s.first + row >= s.end) continue;
-    float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-    float4 x = make_float4(0, 0, 0, 0);
-#pragma unroll
-    for (int r = 0; r < kClusterBlocks; ++r) {
-      const Merge low(top[0], load_other(tops + row, r)), high(top[1], load_other(tops + row + 8, r));
-      sum[0] = low(sum[0], load_other(sums + row, r));
-      sum[1] = high(sum[1], load_other(sums + row + 8, r));
-      x = merge4(low, high, x, load_other4(quads + i, r));
-      top[0] = low.top;
-      top[1] = high.top;
-    }
-    if (s.n_splits == 1) {
-      SplitOut<S>(a, s, row, top, sum).store(eight, lane % 4, x);
-    } else {
-      const Part<S> part(a, s.part_of(s.split));
-      reinterpret_cast<float4*>(part.x)[i] = x;
-      if (eight == 0 && lane % 4 == 0) {
-        part.tops[row] = top[0], part.tops[row + 8] = top[1];
-        part.sums[row] = sum[0], part.sums[row + 8] = sum[1];
-      }
-    }
-  }
-  sync_cluster();  // nobody leaves while its memory is read
-  if (s.n_splits > 1 && rank == 0) part_is_left<S>(a, s, me, shared);
-}
-
-// In fold mode: merges a segment into what those before it gave, which lies in shared memory.
-template <class S>
-__device__ void fold_result(SplitResult<S>& result, const SplitThread<S>& me, std::byte* shared, bool first) {
-  float4* x = reinterpret_cast<float4*>(shared + S::kTotal) + threadIdx.x;  // touched by this thread alone
-  float2* rows = reinterpret_cast<float2*>(shared + S::kTotal + S::kThreads * S::kQuads * 16) + me.group * S::kPacked;
-  const float2 low_row = first ? make_float2(-INFINITY, 0) : rows[me.row(0)];
-  const float2 high_row = first ? make_float2(-INFINITY, 0) : rows[me.row(1)];
-  const Merge low(low_row.x, result.top[0]), high(high_row.x, result.top[1]);
-  result.top[0] = low.top;
-  result.top[1] = high.top;
-  result.sum[0] = low(low_row.y, result.sum[0]);
-  result.sum[1] = high(high_row.y, result.sum[1]);
-#pragma unroll
-  for (int j = 0; j < S::kQuads; ++j) {
-    const float4 old = first ? make_float4(0, 0, 0, 0) : x[S::kThreads * j];
-    result.x[j] = merge4(low, high, old, result.x[j]);
-    x[S::kThreads * j] = result.x[j];
-  }
-  __syncwarp();  // the other lanes of the rows have read
-  if (me.lane % 4 == 0) {
-    rows[me.row(0)] = make_float2(result.top[0], result.sum[0]);
-    rows[me.row(1)] = make_float2(result.top[1], result.sum[1]);
-  }
-  __syncwarp();
 }
 
 }  // namespace ingot::cuda

@@ -28,7 +28,6 @@ struct Seq {
 struct Bucket {
   int more_rows = 0, more_seqs = 0, q_rows = 0, arch = 0;
   bool invariant = false;
-  int multiprocessors = 0;
 };
 
 inline float from_bits(uint16_t bits, DType dtype) {
@@ -148,8 +147,7 @@ class Step {
             .batch_invariant = bucket.invariant,
             .q_rows = bucket.q_rows,
             .page_rows = c_.page_rows,
-            .arch = bucket.arch,
-            .multiprocessors = bucket.multiprocessors};
+            .arch = bucket.arch};
   }
   // The norm of the longest head.
   double longest(Buffer& x) const {

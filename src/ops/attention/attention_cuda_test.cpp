@@ -156,53 +156,6 @@ TEST(CudaAttention, SplitsOfRaggedSeqs) {
   expect_matches({.heads = 16, .kv_heads = 1}, {{1, 4, 125}, {2, 1, 0}}, {.arch = 80});
 }
 
-// More seqs than blocks: a block takes segments of several seqs and heads, whose tiles follow one another in its ring.
-// Short seqs, whose segments have one tile; tiles of 16 and 32 packed rows; seqs of several tiles beside others of one.
-TEST(CudaAttention, SegmentsOfManySeqs) {
-  INGOT_NEEDS_DEVICE();
-  std::vector<Seq> decode, short_ones, drafts;
-  for (uint64_t i = 0; i < 13; ++i) {
-    decode.push_back({i, 1, static_cast<int>(i * 37 % 170)});
-    short_ones.push_back({i, 1, static_cast<int>(i % 9 * 4)});
-    drafts.push_back({i, static_cast<int>(1 + i % 5), static_cast<int>(i * 41 % 110)});
-  }
-  for (const int arch : {0, 80}) {
-    const auto check = [&](const Case& c, const std::vector<Seq>& seqs, int q_rows) {
-      SCOPED_TRACE(name(c));
-      Step step(c, seqs);
-      const Bucket bucket{.more_rows = 2, .more_seqs = 1, .q_rows = q_rows, .arch = arch};
-      const std::vector<float> got = step.run_device(bucket);
-      expect_near(got, step.run_ref(), step.cols(), step.tolerance(), "device");
-      if (arch == 0) expect_same_bits(step.run_early(bucket), got, "begun early");
-    };
-    check({}, decode, 1);
-    check({}, short_ones, 1);
-    check({.heads = 20, .kv_heads = 1, .k_dim = 96, .v_dim = 96}, decode, 1);
-    check({.heads = 20, .kv_heads = 1, .k_dim = 128, .v_dim = 128}, short_ones, 1);
-    check({.heads = 8, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .window = 50, .sinks = true}, drafts, 8);
-    check({.heads = 2, .kv_heads = 1, .k_dim = 256, .v_dim = 256, .dtype = DType::kF16}, drafts, 8);
-  }
-}
-
-// On a large device clusters of blocks share the few units of a small batch, and several clusters a long one; others
-// have more units than there are clusters.
-TEST(CudaAttention, ClustersOfBlocks) {
-  INGOT_NEEDS_DEVICE();
-  const auto check = [&](const Case& c, const std::vector<Seq>& seqs, int q_rows = 0) {
-    SCOPED_TRACE(name(c));
-    Step step(c, seqs);
-    const Bucket bucket{.more_seqs = seqs.size() == 1 ? 1 : 0, .q_rows = q_rows, .multiprocessors = 18};
-    const std::vector<float> got = step.run_device(bucket);
-    expect_near(got, step.run_ref(), step.cols(), step.tolerance(), "device");
-    expect_same_bits(step.run_early(bucket), got, "begun early");
-  };
-  for (const int past : {0, 129}) check({}, {{1, 1, past}});
-  check({.heads = 2, .kv_heads = 2, .k_dim = 128, .v_dim = 128, .sinks = true}, {{1, 1, 575}, {2, 1, 40}});
-  check({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256, .dtype = DType::kF16}, {{1, 1, 200}});
-  check({.heads = 8, .kv_heads = 1, .window = 70}, {{1, 5, 130}}, 8);
-  check({.heads = 1, .kv_heads = 1, .page_rows = 64}, {{1, 1, 4200}});
-}
-
 // Keys of earlier steps are read before the kernel in front has written this step's: rows that are new across borders
 // of tiles and pages, rows that are all new, alone, in a draft, in a chunk, behind a window.
 TEST(CudaAttention, BeginsBeforeItsInputsAreWritten) {

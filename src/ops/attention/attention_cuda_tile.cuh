@@ -42,30 +42,32 @@ __device__ inline uint32_t pack(float low, float high) {
   return kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
 }
 
-// Eight columns of a packed row of a seq and KV head, in the cache's type; zeros from row `end` on.
-template <bool kBf16, int kDim>
-__device__ inline uint4 query_piece(const AttentionArgs& a, int q_begin, int kv_head, int packed, int piece, int end) {
-  constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;
-  if (packed >= end) return make_uint4(0, 0, 0, 0);
-  const int64_t column = static_cast<int64_t>(kv_head * a.group + packed % a.group) * kDim + piece * 8;
-  const std::byte* from = a.q.row(q_begin + packed / a.group);
-  if (a.q.dtype == kType) return *reinterpret_cast<const uint4*>(from + column * 2);
-  float x[8];
-  for (int j = 0; j < 8; ++j) {
-    x[j] = load_value(from, column + j, a.q.dtype);
-    if (!kBf16) x[j] = fminf(fmaxf(x[j], -65504.0f), 65504.0f);
-  }
-  return make_uint4(pack<kBf16>(x[0], x[1]), pack<kBf16>(x[2], x[3]), pack<kBf16>(x[4], x[5]), pack<kBf16>(x[6], x[7]));
-}
-
-// The packed rows [first, first + count) of a seq and KV head into shared memory. By all of the block's threads.
+// The packed rows [first, first + count) of a seq and KV head into shared memory in the cache's type; zeros from `end`
+// on. By all of the block's threads.
 template <bool kBf16, int kDim>
 __device__ void load_queries(const AttentionArgs& a, std::byte* to, int q_begin, int kv_head, int first, int count,
                              int end) {
   constexpr int kPieces = kDim / 8;
+  constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;
   for (int i = static_cast<int>(threadIdx.x); i < count * kPieces; i += static_cast<int>(blockDim.x)) {
-    *reinterpret_cast<uint4*>(to + TileRows<kDim>::at(i / kPieces, i % kPieces)) =
-        query_piece<kBf16, kDim>(a, q_begin, kv_head, first + i / kPieces, i % kPieces, end);
+    const int row = i / kPieces, piece = i % kPieces, packed = first + row;
+    uint4 bits = make_uint4(0, 0, 0, 0);
+    if (packed < end) {
+      const int64_t column = static_cast<int64_t>(kv_head * a.group + packed % a.group) * kDim + piece * 8;
+      const std::byte* from = a.q.row(q_begin + packed / a.group);
+      if (a.q.dtype == kType) {
+        bits = *reinterpret_cast<const uint4*>(from + column * 2);
+      } else {
+        float x[8];
+        for (int j = 0; j < 8; ++j) {
+          x[j] = load_value(from, column + j, a.q.dtype);
+          if (!kBf16) x[j] = fminf(fmaxf(x[j], -65504.0f), 65504.0f);
+        }
+        bits = make_uint4(pack<kBf16>(x[0], x[1]), pack<kBf16>(x[2], x[3]), pack<kBf16>(x[4], x[5]),
+                          pack<kBf16>(x[6], x[7]));
+      }
+    }
+    *reinterpret_cast<uint4*>(to + TileRows<kDim>::at(row, piece)) = bits;
   }
 }
 
@@ -112,7 +114,7 @@ struct WarpRows {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int packed = first + 16 * m + 8 * h + g;
-        const int at = packed < end ? __ldg(a.position + q_begin + packed / a.group) : -1;
+        const int at = packed < end ? a.position[q_begin + packed / a.group] : -1;
         last[m][h] = packed < end ? at : keys_end - 1;
         all_last = min(all_last, last[m][h]);
         if (a.window > 0) all_lowest = max(all_lowest, at - a.window + 1);

@@ -16,7 +16,6 @@ struct Launch {
   dim3 grid;
   dim3 threads;
   int64_t shared = 0;  // dynamic bytes
-  int cluster = 1;     // blocks, next to one another in x, that run at the same time; no static shared memory then
 };
 
 void check_launch(cudaError_t error, const char* what);  // aborts with CUDA's words
@@ -34,19 +33,11 @@ void launch(const Ctx& ctx, void (*kernel)(P...), const Launch& shape, A&&... ar
   config.blockDim = shape.threads;
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared);
   config.stream = ctx.stream;
-  cudaLaunchAttribute attributes[2] = {};
-  config.attrs = attributes;
-  if (ctx.overlap && ctx.arch >= 90) {
-    cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (shape.cluster > 1) {
-    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  }
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = ctx.overlap && ctx.arch >= 90 ? 1 : 0;
   check_launch(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "a kernel");
 }
 
@@ -66,41 +57,6 @@ __device__ inline void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-}
-
-// --- Clusters of blocks (Hopper) ---
-
-// Until all threads of the cluster are here; what they have written to shared memory is seen by all.
-__device__ inline void sync_cluster() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-// What lies in the shared memory of another block where `mine` lies in this one's. After sync_cluster(), and before
-// one.
-__device__ inline uint32_t other_address(const void* mine, int rank) {
-  uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(mine));
-#if __CUDA_ARCH__ >= 900
-  asm("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(at) : "r"(rank));
-#endif
-  return at;
-}
-__device__ inline float load_other(const float* mine, int rank) {
-  float x = 0;
-#if __CUDA_ARCH__ >= 900
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(other_address(mine, rank)) : "memory");
-#endif
-  return x;
-}
-__device__ inline float4 load_other4(const float4* mine, int rank) {
-  float4 x = {};
-#if __CUDA_ARCH__ >= 900
-  asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
-               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-               : "r"(other_address(mine, rank))
-               : "memory");
-#endif
-  return x;
 }
 
 // --- Numbers ---
@@ -222,19 +178,6 @@ __device__ inline void copy_bulk(void* shared, const void* global, uint32_t byte
           "r"(shared_address(shared)),
       "l"(global), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
       : "memory");
-#endif
-}
-
-// `bytes` (as above) into the second-level cache.
-__device__ inline void fetch_bulk(const void* global, uint32_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
-#endif
-}
-// What this thread has stored in shared memory comes before what the copy engine will write there. Before a barrier.
-__device__ inline void stores_before_copies() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 

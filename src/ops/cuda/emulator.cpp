@@ -35,28 +35,19 @@ struct Meeting {
 constexpr int kNamedBarriers = 16;
 constexpr int kPatience = 1 << 14;  // rounds in which every thread only looks at memory
 
-struct Block {
-  Meeting all;
-  Meeting named[kNamedBarriers];
-  int live = 0;
-};
-
-// One cluster of blocks (usually of one) after another, all with the same fibers.
+// One block after another, all with the same fibers.
 struct Machine {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<State> states;
   std::vector<Warp> warps;
-  std::vector<Block> blocks;
   std::byte* shared = nullptr;
-  size_t shared_bytes = 0, shared_stride = 0;  // of a block; from one to the next
-  Meeting cluster;
-  dim3 first;                               // block of the cluster
-  int of_block = 0;                         // threads
-  int threads = 0, live = 0, current = -1;  // of the cluster
-  bool only_looked = false;                 // the thread that ran last waits for memory
+  size_t shared_bytes = 0;
+  Meeting block;
+  Meeting named[kNamedBarriers];
+  int threads = 0, live = 0, current = -1;
+  bool only_looked = false;  // the thread that ran last waits for memory
 
   Warp& warp() { return warps[static_cast<size_t>(current) / 32]; }
-  Block& block() { return blocks[static_cast<size_t>(current / of_block)]; }
   void wake(int first, int count) {
     for (int i = first; i < first + count; ++i) {
       if (states[static_cast<size_t>(i)] == State::kWaiting) states[static_cast<size_t>(i)] = State::kReady;
@@ -83,26 +74,16 @@ struct Machine {
     ++m.turn;
     wake(0, threads);
   }
-  // Waits until `count` threads are here.
-  void meet(Meeting& m, int count) {
-    if (++m.arrived == count) {
-      finish(m);
-    } else {
-      wait(m.turn);
-    }
-  }
   void end_thread() {
     Warp& w = warp();
-    Block& b = block();
     states[static_cast<size_t>(current)] = State::kEnded;
     --live;
     if (--w.live > 0 && w.arrived == w.live) finish_warp(w);
-    if (--b.live > 0 && b.all.arrived == b.live) finish(b.all);
-    if (live > 0 && cluster.arrived == live) finish(cluster);
+    if (live > 0 && block.arrived == live) finish(block);
   }
   bool run_thread(int i);
   bool run_warp(Warp& w);
-  void run_cluster(const std::function<void()>& body);
+  void run_block(const std::function<void()>& body);
 };
 
 // Memory that the kernel in front has not written yet.
@@ -112,7 +93,6 @@ struct Late {
 };
 
 std::vector<Late> g_late;
-bool g_hidden = false;
 std::mutex g_mutex;  // one grid at a time
 Machine* g_machine = nullptr;
 
@@ -120,8 +100,7 @@ Machine* g_machine = nullptr;
 bool Machine::run_thread(int i) {
   current = i;
   only_looked = false;
-  const auto n = static_cast<unsigned>(i % of_block);
-  g_block = dim3(first.x + static_cast<unsigned>(i / of_block), first.y, first.z);
+  const auto n = static_cast<unsigned>(i);
   g_thread = dim3(n % g_threads.x, n / g_threads.x % g_threads.y, n / (g_threads.x * g_threads.y));
   if (fibers[static_cast<size_t>(i)]->enter()) end_thread();
   return !only_looked;
@@ -139,10 +118,10 @@ bool Machine::run_warp(Warp& w) {
   return any;
 }
 
-void Machine::run_cluster(const std::function<void()>& body) {
+void Machine::run_block(const std::function<void()>& body) {
   live = threads;
-  cluster = {};
-  for (Block& b : blocks) b = {.all = {}, .named = {}, .live = of_block};
+  block = {};
+  for (Meeting& m : named) m = {};
   for (size_t w = 0; w < warps.size(); ++w) {
     warps[w].first = static_cast<int>(32 * w);
     warps[w].live = std::min(32, threads - warps[w].first);
@@ -156,8 +135,8 @@ void Machine::run_cluster(const std::function<void()>& body) {
     bool any = false;
     for (Warp& w : warps) any |= run_warp(w);
     idle = any ? 0 : idle + 1;
-    CHECK(idle < kPatience, "block {}: {} threads wait for what nobody does (at the block's barrier {})", first.x, live,
-          blocks[0].all.arrived);
+    CHECK(idle < kPatience, "block {}: {} threads wait for what nobody does (at the block's barrier {})", g_block.x,
+          live, block.arrived);
   }
 }
 
@@ -190,7 +169,15 @@ const Slots& meet_warp(const void* mine, size_t bytes) {
 
 void meet_block() { __syncthreads_count(0); }
 
-void meet_some(int id, int count) { g_machine->meet(g_machine->block().named[id], count); }
+void meet_some(int id, int count) {
+  Machine& m = *g_machine;
+  Meeting& meeting = m.named[id];
+  if (++meeting.arrived == count) {
+    m.finish(meeting);
+  } else {
+    m.wait(meeting.turn);
+  }
+}
 
 void wait_a_while() {
   Machine& m = *g_machine;
@@ -198,54 +185,37 @@ void wait_a_while() {
   m.fibers[static_cast<size_t>(m.current)]->leave();
 }
 
-void meet_cluster() { g_machine->meet(g_machine->cluster, g_machine->live); }
-
-std::byte* dynamic_shared() {
-  return g_machine->shared + g_machine->shared_stride * static_cast<size_t>(g_machine->current / g_machine->of_block);
-}
-
-const void* of_other_block(const void* mine, int rank) {
-  const ptrdiff_t away = rank - g_machine->current / g_machine->of_block;
-  return static_cast<const std::byte*>(mine) + away * static_cast<ptrdiff_t>(g_machine->shared_stride);
-}
+std::byte* dynamic_shared() { return g_machine->shared; }
 
 void write_late(void* to, const void* from, size_t bytes) {
-  const auto copy = [&](const void* p) {
-    return std::vector<std::byte>(static_cast<const std::byte*>(p), static_cast<const std::byte*>(p) + bytes);
-  };
-  g_late.push_back({static_cast<std::byte*>(to), copy(to), copy(from)});
+  const auto* old_bytes = static_cast<const std::byte*>(to);
+  const auto* new_bytes = static_cast<const std::byte*>(from);
+  g_late.push_back({static_cast<std::byte*>(to), {old_bytes, old_bytes + bytes}, {new_bytes, new_bytes + bytes}});
 }
 
-void run_grid(const dim3& grid, const dim3& threads, int64_t shared, int cluster, const std::function<void()>& body) {
+void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body) {
   const std::lock_guard lock(g_mutex);
   static Machine machine;
   g_machine = &machine;
   g_grid = grid;
   g_threads = threads;
-  machine.of_block = static_cast<int>(threads.x * threads.y * threads.z);
-  machine.threads = cluster * machine.of_block;
-  CHECK(cluster == 1 || (machine.of_block % 32 == 0 && grid.x % static_cast<unsigned>(cluster) == 0),
-        "{} blocks of {} threads in clusters of {}", grid.x, machine.of_block, cluster);
-  machine.blocks.resize(static_cast<size_t>(cluster));
+  machine.threads = static_cast<int>(threads.x * threads.y * threads.z);
   while (machine.fibers.size() < static_cast<size_t>(machine.threads)) {
     machine.fibers.push_back(std::make_unique<Fiber>());
   }
   machine.states.resize(static_cast<size_t>(machine.threads));
   machine.warps.resize((static_cast<size_t>(machine.threads) + 31) / 32);
   machine.shared_bytes = static_cast<size_t>(shared);
-  machine.shared_stride = (machine.shared_bytes + 1023) / 1024 * 1024;
-  const size_t all = machine.shared_stride * static_cast<size_t>(cluster - 1) + machine.shared_bytes;
   void* memory = nullptr;  // not a byte more, so that an address sanitizer sees what goes beyond it
-  CHECK(posix_memalign(&memory, 1024, std::max<size_t>(all, 1)) == 0, "no memory");
+  CHECK(posix_memalign(&memory, 1024, std::max<size_t>(machine.shared_bytes, 1)) == 0, "no memory");
   machine.shared = static_cast<std::byte*>(memory);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; x += static_cast<unsigned>(cluster)) {
-        machine.first = dim3(x, y, z);
-        std::memset(machine.shared, 0xff, all);
+      for (unsigned x = 0; x < grid.x; ++x) {
+        g_block = dim3(x, y, z);
+        std::memset(machine.shared, 0xff, machine.shared_bytes);
         for (const Late& late : g_late) std::ranges::copy(late.before, late.to);
-        g_hidden = true;
-        machine.run_cluster(body);
+        machine.run_block(body);
       }
     }
   }
@@ -258,10 +228,9 @@ void run_grid(const dim3& grid, const dim3& threads, int64_t shared, int cluster
 
 void wait_for_inputs() {
   if (emulated::g_late.empty()) return;
-  emulated::meet_cluster();
-  if (std::exchange(emulated::g_hidden, false)) {
-    for (const emulated::Late& late : emulated::g_late) std::ranges::copy(late.after, late.to);
-  }
+  emulated::meet_block();
+  for (const emulated::Late& late : emulated::g_late) std::ranges::copy(late.after, late.to);
+  emulated::meet_block();
 }
 
 unsigned __ballot_sync(unsigned mask, int predicate) {
@@ -275,10 +244,13 @@ unsigned __ballot_sync(unsigned mask, int predicate) {
 
 int __syncthreads_count(int predicate) {
   emulated::Machine& m = *emulated::g_machine;
-  emulated::Block& block = m.block();
-  block.all.sum += predicate != 0;
-  m.meet(block.all, block.live);
-  return block.all.result;
+  m.block.sum += predicate != 0;
+  if (++m.block.arrived == m.live) {
+    m.finish(m.block);
+  } else {
+    m.wait(m.block.turn);
+  }
+  return m.block.result;
 }
 
 // --- Barriers of copies ---

@@ -86,17 +86,13 @@ void meet_some(int id, int count);
 // Lets others run: for loops that wait for memory to change. Aborts where nobody can change it any more.
 void wait_a_while();
 
-// Waits for all threads of the cluster; what lies at `mine` in another of its blocks.
-void meet_cluster();
-const void* of_other_block(const void* mine, int rank);
-
 std::byte* dynamic_shared();
 // For tests of kernels that begin before the one in front has ended: these bytes are what they were before until all
 // threads of a block of the next grid wait for its inputs; then they are those at `from`. For one grid, and for good
 // after it.
 void write_late(void* to, const void* from, size_t bytes);
 // Runs all blocks of a grid.
-void run_grid(const dim3& grid, const dim3& threads, int64_t shared, int cluster, const std::function<void()>& body);
+void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body);
 
 template <class T>
 std::pair<const Slots&, int> meet(const T& mine) {
@@ -124,7 +120,6 @@ struct Launch {
   dim3 grid;
   dim3 threads;
   int64_t shared = 0;
-  int cluster = 1;
 };
 
 template <class... P, class... A>
@@ -135,7 +130,7 @@ void launch(const Ctx& ctx, void (*kernel)(P...), const Launch& shape, A&&... ar
             shape.grid.z > 0 && shape.grid.z < 65536,
         "{} threads in a grid of {} x {} x {}", threads, shape.grid.x, shape.grid.y, shape.grid.z);
   emulated_work(ctx.stream, [kernel, shape, given = std::tuple<P...>(static_cast<P>(args)...)] {
-    emulated::run_grid(shape.grid, shape.threads, shape.shared, shape.cluster, [&] {
+    emulated::run_grid(shape.grid, shape.threads, shape.shared, [&] {
       std::tuple<P...> own = given;  // every thread has parameters of its own
       std::apply([&](auto&... a) { kernel(a...); }, own);
     });
@@ -196,13 +191,6 @@ INGOT_MIN_MAX(uint64_t)
 
 inline void __syncthreads() { emulated::meet_block(); }
 inline void __syncwarp(unsigned = 0xffffffffu) { emulated::meet_warp(nullptr, 0); }
-inline void sync_cluster() { emulated::meet_cluster(); }
-inline float load_other(const float* mine, int rank) {
-  return *static_cast<const float*>(emulated::of_other_block(mine, rank));
-}
-inline float4 load_other4(const float4* mine, int rank) {
-  return *static_cast<const float4*>(emulated::of_other_block(mine, rank));
-}
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 template <class T>
@@ -308,8 +296,6 @@ void barrier_expect(CopyBarrier* barrier, uint32_t bytes);
 void barrier_arrive(CopyBarrier* barrier);
 void barrier_wait(CopyBarrier* barrier, uint32_t parity);
 void copy_bulk(void* shared, const void* global, uint32_t bytes, CopyBarrier* barrier, bool once = true);
-inline void fetch_bulk(const void*, uint32_t) {}
-inline void stores_before_copies() {}
 
 // --- Matrix instructions ---
 

@@ -22,8 +22,7 @@ class DeviceRig {
     bool overlap = true;
     int q_rows = 0;  // 0: the longest seq's
     int page_rows = 16;
-    int arch = 0;             // 0: the device's own; an older one's kernels run too
-    int multiprocessors = 0;  // 0: the device's own
+    int arch = 0;  // 0: the device's own; an older one's kernels run too
   };
 
   explicit DeviceRig(const Batch& batch) : DeviceRig(batch, Options{}) {}
@@ -124,7 +123,7 @@ class DeviceRig {
     limits.seqs += options_.more_seqs;
     return {.limits = limits,
             .stream = stream_.ref(),
-            .multiprocessors = options_.multiprocessors != 0 ? options_.multiprocessors : facts.multiprocessors,
+            .multiprocessors = facts.multiprocessors,
             .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
             .batch_invariant = options_.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); }};
@@ -139,7 +138,7 @@ class DeviceRig {
             .shape = padded(),
             .seqs = host_.n_seqs + options_.more_seqs,
             .q_rows = options_.q_rows != 0 ? options_.q_rows : longest,
-            .multiprocessors = options_.multiprocessors != 0 ? options_.multiprocessors : facts.multiprocessors,
+            .multiprocessors = facts.multiprocessors,
             .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
             .tickets = reinterpret_cast<uint32_t*>(tickets_.data()),
             .overlap = options_.overlap,
