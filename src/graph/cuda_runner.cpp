@@ -108,6 +108,11 @@ void DeviceRunner::prepare_all() {
   for (Node& node : graph_.nodes) {
     std::visit([&](auto& op) { prepare(op, p); }, node.op);
   }
+  for (size_t n = 0; n + 1 < graph_.nodes.size(); ++n) {
+    auto* first = std::get_if<Linear>(&graph_.nodes[n].op);
+    auto* second = std::get_if<Linear>(&graph_.nodes[n + 1].op);
+    if (first != nullptr && second != nullptr) link(*first, *second, p);
+  }
   if (blas_) blas_->save();
   scratch_ = DeviceMemory(p.scratch_bytes);
 }

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4) attend_any_kernel(AttentionArg
 void attend_any(const Ctx& ctx, const AttentionArgs& a, int64_t rows) {
   const Launch shape = {
       dim3(static_cast<unsigned>(rows * a.kv_heads * a.group), static_cast<unsigned>(ceil_div(a.kv.v_dim, kColumns))),
-      dim3(32 * kWarps), 4 * a.kv.k_dim};
+      dim3(32 * kWarps), 16 * ceil_div(a.kv.k_dim, 4)};  // whole 16 bytes: the compiler reads up to four at a time
   switch (a.kv.dtype) {
     case DType::kF32:
       return launch(ctx, attend_any_kernel<DType::kF32>, shape, a);

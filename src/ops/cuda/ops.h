@@ -12,6 +12,9 @@ INGOT_OPS(X)
 
 // What is chosen, packed or uploaded once.
 void prepare(Linear& op, Prepare& p);
+// After prepare() of both, where the second runs right after the first: what is between them is done on the way. False:
+// nothing is.
+bool link(Linear& first, Linear& second, Prepare& p);
 void prepare(Attention& op, Prepare& p);
 void prepare(RopeTable& op, Prepare& p);
 void prepare(Sample& op, Prepare& p);

@@ -22,7 +22,8 @@ class DeviceRig {
     bool overlap = true;
     int q_rows = 0;  // 0: the longest seq's
     int page_rows = 16;
-    int arch = 0;  // 0: the device's own; an older one's kernels run too
+    int arch = 0;             // 0: the device's own; an older one's kernels run too
+    int multiprocessors = 0;  // 0: the device's own
   };
 
   explicit DeviceRig(const Batch& batch) : DeviceRig(batch, Options{}) {}
@@ -115,6 +116,27 @@ class DeviceRig {
     run(host_op, times, [](const cuda::Ctx&, const Op&) {});
   }
 
+  // Two linears, the second right after the first. Returns whether they were linked.
+  bool run_linked(const Linear& host_first, const Linear& host_second) {
+    Linear first = host_first, second = host_second;
+    std::vector<std::pair<Tensor, Tensor>> written;
+    first.each(Mover{*this, written});
+    second.each(Mover{*this, written});
+    cuda::Prepare prepare = preparation();
+    cuda::prepare(first, prepare);
+    cuda::prepare(second, prepare);
+    const bool linked = cuda::link(first, second, prepare);
+    cuda::DeviceMemory scratch(prepare.scratch_bytes);
+    cuda::Ctx c = ctx();
+    c.scratch = scratch.data();
+    c.scratch_bytes = prepare.scratch_bytes;
+    cuda::run(first, c);
+    cuda::run(second, c);
+    stream_.synchronize();
+    for (const auto& [host, twin] : written) to_host(host, twin);
+    return linked;
+  }
+
   cuda::Prepare preparation() {
     const cuda::DeviceFacts facts = cuda::device_facts();
     StepLimits limits = limits_of(host_, options_.page_rows);
@@ -123,7 +145,7 @@ class DeviceRig {
     limits.seqs += options_.more_seqs;
     return {.limits = limits,
             .stream = stream_.ref(),
-            .multiprocessors = facts.multiprocessors,
+            .multiprocessors = options_.multiprocessors != 0 ? options_.multiprocessors : facts.multiprocessors,
             .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
             .batch_invariant = options_.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); }};
@@ -138,7 +160,7 @@ class DeviceRig {
             .shape = padded(),
             .seqs = host_.n_seqs + options_.more_seqs,
             .q_rows = options_.q_rows != 0 ? options_.q_rows : longest,
-            .multiprocessors = facts.multiprocessors,
+            .multiprocessors = options_.multiprocessors != 0 ? options_.multiprocessors : facts.multiprocessors,
             .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
             .tickets = reinterpret_cast<uint32_t*>(tickets_.data()),
             .overlap = options_.overlap,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "ops/activation_kind.h"
 #include "ops/ctx.h"
@@ -17,6 +18,10 @@
 #include "quant/weight.h"
 
 namespace ingot {
+
+namespace cuda {
+struct StreamedLinear;
+}
 
 // What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
 struct InputNorm {
@@ -59,10 +64,8 @@ struct Linear {
   ActivationKind glu = ActivationKind::kNone;
   Tensor residual;  // [T, N], or none; parts[0].out may alias it
   HeadsOutput heads;
-  // Set by cuda::prepare() where there is room: the weights of all parts in the order of linear_stream.cuh, in tiles of
-  // that many rows.
-  const std::byte* streamed = nullptr;
-  int streamed_rows = 0;
+  // Set by cuda::prepare() and cuda::link() where a device streams the weights for few rows.
+  std::shared_ptr<cuda::StreamedLinear> streamed;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>

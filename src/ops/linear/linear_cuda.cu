@@ -93,8 +93,10 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
   StreamRun run{.op = &op, .map = row_map(op), .rows = rows, .input = input_args(op), .x = {}, .outs = {}};
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
   const bool by_every_block =
-      run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols, op.streamed_rows);
-  if (!op.input && is_stream_x(run.input.x, padded_cols(op))) {
+      run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols, op.streamed->tile_rows);
+  if (op.streamed->from.weight != nullptr) {
+    run.x = op.streamed->from.x;
+  } else if (!op.input && is_stream_x(run.input.x, padded_cols(op))) {
     run.x = run.input.x;
   } else if (!by_every_block) {
     run.x = scratch.take(rows, padded_cols(op), DType::kBF16);
@@ -249,10 +251,30 @@ void prepare(Linear& op, Prepare& p) {
   ctx.arch = p.arch;
   ctx.multiprocessors = p.multiprocessors;
   ctx.overlap = false;
-  op.streamed_rows = stream_tile_rows(map.total(), p.multiprocessors);
-  std::byte* to = p.allocate(streamed_bytes(map, op.streamed_rows, op.x.cols));
-  pack_stream(op, map, op.streamed_rows, to, ctx);
-  op.streamed = to;
+  const int tile_rows = stream_tile_rows(map.total(), p.multiprocessors);
+  std::byte* to = p.allocate(streamed_bytes(map, tile_rows, op.x.cols));
+  pack_stream(op, map, tile_rows, to, ctx);
+  op.streamed = std::make_shared<StreamedLinear>(StreamedLinear{.weights = to, .tile_rows = tile_rows});
+}
+
+bool link(Linear& first, Linear& second, Prepare& p) {
+  if (!first.streamed || !second.streamed || !second.input || second.input.add) return false;
+  const Tensor& x = first.parts[0].out;
+  const bool is_plain = first.n_parts == 1 && !first.is_glu() && !first.heads;
+  const bool is_same = x.data == second.x.data && x.stride == second.x.stride && x.cols == second.x.cols &&
+                       x.rows.kind == second.x.rows.kind;
+  if (!is_plain || !is_same || x.dtype != DType::kF32 || x.cols % kStreamCols != 0) return false;
+  NormLink link;
+  link.weight = reinterpret_cast<const float*>(second.input.weight.data);
+  link.eps = second.input.eps;
+  link.parts = static_cast<int>(x.cols / 16);
+  link.squares = reinterpret_cast<float*>(p.allocate(int64_t{link.parts} * kStreamRows * 4));
+  link.x.data = p.allocate(x.cols * kStreamRows * 2);
+  link.x.stride = x.cols;
+  link.x.cols = static_cast<int>(x.cols);
+  link.x.dtype = DType::kBF16;
+  first.streamed->to = second.streamed->from = link;
+  return true;
 }
 
 void run(const Linear& op, Ctx& ctx) {

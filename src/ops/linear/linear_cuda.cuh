@@ -85,6 +85,24 @@ bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, con
 
 // --- Products ---
 
+// The norm between two linears of at most kStreamRows rows that run one after the other. The first leaves its rows
+// times the norm's weight, as bf16, and the sums of squares of each 16 of its outputs; the second divides its sums by
+// the root. So no launch and no block of the second makes the norm.
+struct NormLink {
+  const float* weight = nullptr;  // null: there is none
+  float eps = 0;
+  View x;                    // [kStreamRows, K] bf16
+  float* squares = nullptr;  // [kStreamRows, parts]
+  int parts = 0;
+};
+
+// What a device keeps of a linear whose weights it streams.
+struct StreamedLinear {
+  const std::byte* weights = nullptr;  // of all parts, in the order of linear_packing.h
+  int tile_rows = 0;
+  NormLink from, to;  // of the input, and of the outputs for the linear that comes next
+};
+
 // One to kStreamRows rows of x against op.streamed. From nine rows on cuBLASLt is as fast: a layer of an 8B model takes
 // 148 us of an H200 at 16 rows by it, 159 by this kernel with two columns of matrix instructions.
 inline constexpr int kStreamRows = 8;

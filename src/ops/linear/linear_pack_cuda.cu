@@ -46,8 +46,10 @@ void pack_stream(const Linear& op, const RowMap& map, int tile_rows, std::byte* 
 StreamArgs stream_args(const StreamRun& run, const Ctx& ctx) {
   const Linear& op = *run.op;
   StreamArgs args;
-  args.weights = op.streamed;
-  args.tiles = stream_tiles(run.map, op.streamed_rows);
+  args.weights = op.streamed->weights;
+  args.tiles = stream_tiles(run.map, op.streamed->tile_rows);
+  args.from = op.streamed->from;
+  args.to = op.streamed->to;
   args.chunks = static_cast<int>(stream_chunks(op.x.cols));
   args.rows = static_cast<int>(run.rows);
   args.x = run.x;

@@ -22,6 +22,7 @@ struct StreamArgs {
   int rows = 0;
   View x;           // of bf16, in global memory
   InputArgs input;  // or made here
+  NormLink from, to;
   RowMap map;
   ActivationKind glu = ActivationKind::kNone;
   PartOut outs[3];
@@ -30,13 +31,15 @@ struct StreamArgs {
 
 StreamArgs stream_args(const StreamRun& run, const Ctx& ctx);
 
-// What an output, or a pair of them, reads beside the product: the residual, or cosine and sine.
+// What an output, or a pair of them, reads beside the product: the residual and the weight of the norm after it, or
+// cosine and sine.
 struct Early {
   float a = 0, b = 0;
 };
 __device__ inline Early read_plain(const StreamArgs& args, const PartRow& at, int row) {
   Early early;
   if (at.part == 0 && args.outs[0].residual.data != nullptr) early.a = args.outs[0].residual.get(row, at.row);
+  if (at.part == 0 && args.to.weight != nullptr) early.b = args.to.weight[at.row];
   return early;
 }
 __device__ inline Early read_pair(const StreamArgs& args, int64_t j, int row) {
@@ -52,13 +55,27 @@ __device__ Early read_early(const StreamArgs& args, int64_t tile, int i, int row
   return read_pair(args, tile * (R / 2) + i, row);
 }
 
-__device__ inline void store_plain(const StreamArgs& args, const PartRow& at, int row, float value,
-                                   const Early& early) {
-  if (at.part < 0) return;
+// Returns what is stored.
+__device__ inline float store_plain(const StreamArgs& args, const PartRow& at, int row, float value,
+                                    const Early& early) {
+  if (at.part < 0) return 0;
   const PartOut& to = args.outs[at.part];
   if (to.bias != nullptr) value += to.bias[at.row];
   if (at.part == 0 && to.residual.data != nullptr) value += early.a;
   to.out.set(row, at.row, value);
+  return value;
+}
+
+// Of 16 neighbouring lanes, the value of one output each: what the linear after this one reads. The whole warp comes
+// here; without `valid` a lane has none.
+__device__ inline void leave_for_next(const StreamArgs& args, int64_t col, int row, float value, float weight,
+                                      bool valid) {
+  float squares = valid ? value * value : 0.0f;
+#pragma unroll
+  for (int d = 8; d > 0; d >>= 1) squares += __shfl_xor_sync(0xffffffffu, squares, d);
+  if (!valid) return;
+  args.to.x.set(row, col, value * weight);
+  if (col % 16 == 0) args.to.squares[int64_t{row} * args.to.parts + col / 16] = squares;
 }
 
 // One pair of values of q, k or v: bias, rope, and where they go.

@@ -79,24 +79,37 @@ __device__ void stage_x(const StreamArgs& args, uint16_t* to, float* squares, in
   }
 }
 
-// The same for rows of f32 whose ends are aligned: 16 bytes at a time.
+// The same for rows of f32 whose ends are aligned: 16 bytes at a time. Loads are in front of the stores, because the
+// compiler does not know that they touch different memory: one after another they would take 0.7 us each.
 __device__ void stage_x_aligned(const StreamArgs& args, uint16_t* to, float* squares, int share) {
+  constexpr int kBatch = 4;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t stride = shared_x_stride(args.chunks);
+  const int cols = args.chunks * kStreamCols, step = share * 128;
   const InputArgs& in = args.input;
   for (int row = warp / share; row < args.rows; row += kWarps / share) {
     float sum = 0;
     const float* from = reinterpret_cast<const float*>(in.x.row(row));
-    uint16_t* out = to + row * stride;
-#pragma unroll 4
-    for (int i = (warp % share * 32 + lane) * 4; i < args.chunks * kStreamCols; i += share * 128) {
-      float4 v = *reinterpret_cast<const float4*>(from + i);
-      if (in.weight != nullptr) {
-        const float4 w = *reinterpret_cast<const float4*>(in.weight + i);
-        sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-        v.x *= w.x, v.y *= w.y, v.z *= w.z, v.w *= w.w;
+    for (int first = (warp % share * 32 + lane) * 4; first < cols; first += kBatch * step) {
+      float4 x[kBatch], w[kBatch];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        const int i = first + j * step;
+        if (i >= cols) continue;
+        x[j] = *reinterpret_cast<const float4*>(from + i);
+        if (in.weight != nullptr) w[j] = *reinterpret_cast<const float4*>(in.weight + i);
       }
-      *reinterpret_cast<uint2*>(out + i) = make_uint2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        const int i = first + j * step;
+        if (i >= cols) continue;
+        float4 v = x[j];
+        if (in.weight != nullptr) {
+          sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+          v.x *= w[j].x, v.y *= w[j].y, v.z *= w[j].z, v.w *= w[j].w;
+        }
+        *reinterpret_cast<uint2*>(to + row * stride + i) = make_uint2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
+      }
     }
     sum = warp_sum(sum);
     if (lane == 0) squares[row * kWarps + warp % share] = sum;
@@ -124,6 +137,18 @@ __device__ void prepare_x(const StreamArgs& args, uint16_t* x, float* squares, f
   }
 }
 
+// scale[row] of rows that the linear before left behind, a warp for each row.
+__device__ void find_scales(const StreamArgs& args, float* scale) {
+  const int row = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  if (row >= args.rows) return;
+  const float* squares = args.from.squares + int64_t{row} * args.from.parts;
+  float sum = 0;
+#pragma unroll 4
+  for (int i = lane; i < args.from.parts; i += 32) sum += squares[i];
+  sum = warp_sum(sum);
+  if (lane == 0) scale[row] = 1.0f / sqrtf(sum / static_cast<float>(args.from.x.cols) + args.from.eps);
+}
+
 // The tile's values, summed over warps, to where they belong. `early` is of the thread's first.
 template <class Shape, int R, int NT>
 __device__ void finish_tile(const StreamArgs& args, int64_t tile, const float* sums, const float* scale,
@@ -135,13 +160,21 @@ __device__ void finish_tile(const StreamArgs& args, int64_t tile, const float* s
     return scale != nullptr ? sum * scale[row] : sum;
   };
   const int first = static_cast<int>(threadIdx.x);
-  const int each = args.map.order == RowOrder::kPlain ? R : R / 2;
-  for (int i = first; i < each * args.rows; i += kThreads) {
-    const Early read = i == first ? early : read_early<R>(args, tile, i % each, i / each);
-    const int row = i / each, p = args.map.order == RowOrder::kPlain ? i % each : i % each / 8 * 16 + i % 8;
-    if (args.map.order == RowOrder::kPlain) {
-      store_plain(args, packed_row(args.map, R, tile, p), row, value(row, p), read);
+  const bool is_plain = args.map.order == RowOrder::kPlain, leaves = args.to.weight != nullptr;
+  const int each = is_plain ? R : R / 2, count = each * args.rows;
+  // Whole warps where neighbours add up what they leave.
+  for (int i = first; i < (leaves ? (count + 31) / 32 * 32 : count); i += kThreads) {
+    const int row = i / each;
+    Early read = early;
+    if (i != first && i < count) read = read_early<R>(args, tile, i % each, row);
+    if (is_plain) {
+      const PartRow at = packed_row(args.map, R, tile, i % each);
+      const bool valid = i < count && at.part >= 0;
+      float stored = 0;
+      if (valid) stored = store_plain(args, at, row, value(row, i % each), read);
+      if (leaves) leave_for_next(args, at.row, row, stored, read.b, valid);
     } else {
+      const int p = i % each / 8 * 16 + i % 8;
       store_pair(args, tile * (R / 2) + i % each, row, value(row, p), value(row, p + 8), read);
     }
   }
@@ -196,6 +229,8 @@ __global__ void __launch_bounds__(kThreads, 2) linear_stream(const StreamArgs ar
   wait_for_inputs();
   if constexpr (kShared) {
     prepare_x(args, shared_x, squares, scale);
+  } else if (args.from.weight != nullptr) {
+    find_scales(args, scale);
   }
 
   // x is read two chunks ahead: what comes from the second-level cache takes as long as a chunk.
@@ -257,7 +292,7 @@ __global__ void __launch_bounds__(kThreads, 2) linear_stream(const StreamArgs ar
       }
     }
     __syncthreads();
-    finish_tile<Shape, R, NT>(args, tile, room, kShared ? scale : nullptr, early);
+    finish_tile<Shape, R, NT>(args, tile, room, kShared || args.from.weight != nullptr ? scale : nullptr, early);
     if constexpr (Shape::kSumBuffers == 2) {
       buffer ^= 1;
     } else {
@@ -295,7 +330,7 @@ void run_stream(const StreamRun& run, const Ctx& ctx) {
   const Linear& op = *run.op;
   CHECK(run.rows >= 1 && run.rows <= kStreamRows && op.streamed != nullptr, "{} rows", run.rows);
   const StreamArgs args = stream_args(run, ctx);
-  switch (op.streamed_rows) {
+  switch (op.streamed->tile_rows) {
     case 16:
       return launch_rows<16>(args, ctx);
     case 32:
@@ -303,7 +338,7 @@ void run_stream(const StreamRun& run, const Ctx& ctx) {
     case 48:
       return launch_rows<48>(args, ctx);
     default:
-      CHECK(false, "tiles of {} rows", op.streamed_rows);
+      CHECK(false, "tiles of {} rows", op.streamed->tile_rows);
   }
 }
 
