@@ -64,6 +64,7 @@ EngineCore::EngineCore(StepModel& model, const CoreOptions& options)
 }
 
 EngineCore::~EngineCore() {
+  if (flying()) model_.wait();
   while (!seqs_.empty()) erase(*seqs_.begin()->second, plan());
 }
 
@@ -71,31 +72,38 @@ std::span<Event> EngineCore::step() {
   const int64_t begun = options_.now_ns();
   events_.clear();
   expire();
-  make_plan();
-  if (plan().items.empty()) return events_;
-  const int64_t launched = options_.now_ns();
+  const bool flew = flying();
+  if (!flew) {
+    make_plan();
+    if (plan().items.empty()) return events_;
+  }
   std::string failed = "out of memory";
-  if (launch()) {
+  if (flew || launch(current_)) {
     prepare_next();
+    launch_next();
     failed = model_.wait();
   }
-  const int64_t ended = options_.now_ns();
+  // One that was launched ahead began when the one in front had ended.
+  const int64_t began = std::max(plan().launched_ns, ended_ns_);
+  ended_ns_ = options_.now_ns();
+  const double seconds = 1e-9 * static_cast<double>(ended_ns_ - began);
+  last_step_ = {.seconds = seconds,
+                .rows = plan().rows,
+                .prompt_rows = plan().prompt_rows,
+                .seqs = static_cast<int>(plan().items.size())};
   if (failed.empty()) {
-    pace_.measured(plan().rows - plan().prompt_rows, plan().prompt_rows, 1e-9 * static_cast<double>(ended - launched));
+    pace_.measured(plan().rows - plan().prompt_rows, plan().prompt_rows, seconds);
     collect();
   } else {
     fail();
   }
   ++stats_.steps;
-  last_step_ = {.seconds = 1e-9 * static_cast<double>(ended - launched),
-                .rows = plan().rows,
-                .prompt_rows = plan().prompt_rows,
-                .seqs = static_cast<int>(plan().items.size())};
   plan().clear();
   current_ = 1 - current_;
-  stats_.step_seconds = last_step_.seconds;
-  stats_.busy_seconds += last_step_.seconds;
-  stats_.own_seconds = 1e-9 * static_cast<double>(launched - begun + options_.now_ns() - ended);
+  stats_.step_seconds = seconds;
+  stats_.busy_seconds += seconds;
+  const int64_t own = (flew ? 0 : began - begun) + (flying() ? 0 : options_.now_ns() - ended_ns_);
+  stats_.own_seconds = 1e-9 * static_cast<double>(own);
   return events_;
 }
 
@@ -132,26 +140,29 @@ void EngineCore::propose() {
 }
 
 // False where memory ran out before the model was asked.
-bool EngineCore::launch() {
-  StepWork& work = works_[current_];
+bool EngineCore::launch(size_t which) {
+  Plan& plan = plans_[which];
+  StepWork& work = works_[which];
+  plan.launched_ns = options_.now_ns();
   try {
-    if (plan().changed) fill_rows(plan(), options_.limits.page_rows, work);
-    fill_tokens(plan(), options_.vocab, work);
+    if (plan.changed) fill_rows(plan, options_.limits.page_rows, work);
+    fill_tokens(plan, options_.vocab, work);
   } catch (const std::bad_alloc&) {
     return false;
   }
+  plan.launched = true;
   const int64_t now = options_.now_ns();
-  for (Plan::Item& item : plan().items) {
+  for (Plan::Item& item : plan.items) {
     Sequence& seq = *item.seq;
     if (seq.began_ns == 0) seq.began_ns = now;
     seq.kv_len += item.rows;
-    seq.awaited = item.samples > 0 ? 1 : 0;
+    seq.awaited += item.samples > 0 ? 1 : 0;
     seq.planned = false;
     scheduler_.waiting().served(seq.request->tenant, item.rows);
     stats_.drafted += static_cast<int64_t>(seq.draft.size());
     item.draft = std::exchange(seq.draft, {});
   }
-  stats_.rows += plan().rows;
+  stats_.rows += plan.rows;
   model_.launch(work);
   return true;
 }
@@ -171,13 +182,16 @@ void EngineCore::prepare_next() {
 
 void EngineCore::collect() {
   if (damaged && damaged()) {
-    for (const Plan::Item& item : plan().items) end(*item.seq, FinishReason::kDamaged);
+    for (const Plan::Item& item : plan().items) {
+      if (item.seq) end(*item.seq, FinishReason::kDamaged);
+    }
     sweep(next_plan());
     return;
   }
   size_t result = 0;
   for (const Plan::Item& item : plan().items) {
-    guard(*item.seq, [&] { collect_item(item, result); });
+    stats_.orphans += item.seq == nullptr;
+    if (item.seq) guard(*item.seq, [&] { collect_item(item, result); });
     result += static_cast<size_t>(item.samples);
   }
   const StepWork& work = works_[current_];
@@ -196,8 +210,9 @@ void EngineCore::collect() {
 
 void EngineCore::collect_item(const Plan::Item& item, size_t first) {
   Sequence& seq = *item.seq;
-  seq.awaited = 0;
-  seq.reported = std::max(seq.reported, item.begin + item.rows);
+  seq.awaited -= item.samples > 0 ? 1 : 0;
+  int rows = item.begin + item.rows;  // that are in the cache for good: not those of a step that was launched ahead
+  seq.reported = std::max(seq.reported, rows);
   int standing = 0;
   for (int i = 0; i < item.samples; ++i) {
     const int32_t token = works_[current_].results[first + static_cast<size_t>(i)].token;
@@ -215,29 +230,30 @@ void EngineCore::collect_item(const Plan::Item& item, size_t first) {
   stats_.accepted += standing;
   if (!seq.running) return;  // preempted meanwhile: it has the token and nothing in the cache
   if (!item.draft.empty()) {
-    seq.kv_len -= item.samples - 1 - standing;
+    const int refused = item.samples - 1 - standing;
+    rows -= refused;
+    seq.kv_len -= refused;
     pages_.truncate(seq.pages, seq.kv_len);
     if (options_.has_state) {
-      next_plan().states.push_back(
-          {.kind = StateOp::Kind::kAccept, .to = seq.state_slot, .rows = item.rows - (item.samples - 1 - standing)});
+      next_plan().states.push_back({.kind = StateOp::Kind::kAccept, .to = seq.state_slot, .rows = item.rows - refused});
     }
   }
-  settle(seq);
+  settle(seq, rows);
   if (seq.request->max_tokens == 0 && seq.pending() == 0) end(seq, FinishReason::kLength);
 }
 
-// The rows are in the cache for good: full pages get addresses, windows move on.
-void EngineCore::settle(Sequence& seq) {
-  const int rows = pages_.page_rows();
-  while (seq.prefix_node >= 0 && (seq.addressed + 1) * rows <= seq.kv_len) {
-    const std::span page(seq.tokens.data() + seq.addressed * rows, static_cast<size_t>(rows));
+// Its first `rows` rows are in the cache for good: full pages get addresses, windows move on.
+void EngineCore::settle(Sequence& seq, int rows) {
+  const int page_rows = pages_.page_rows();
+  while (seq.prefix_node >= 0 && (seq.addressed + 1) * page_rows <= rows) {
+    const std::span page(seq.tokens.data() + seq.addressed * page_rows, static_cast<size_t>(page_rows));
     seq.prefix_node = prefix_->add(seq.prefix_node, page, seq.pages, seq.addressed);
     ++seq.addressed;
   }
   if (options_.has_state && prefix_) keep_state(seq);
-  pages_.slide(seq.pages, seq.kv_len);
-  if (seq.suspect > 0 && seq.kv_len >= seq.suspect) scheduler_.clear_suspicion(seq);
-  if (seq.kv_len >= seq.n_prompt()) leave_choices(seq);
+  pages_.slide(seq.pages, rows);
+  if (seq.suspect > 0 && rows >= seq.suspect) scheduler_.clear_suspicion(seq);
+  if (rows >= seq.n_prompt()) leave_choices(seq);
 }
 
 void EngineCore::keep_state(Sequence& seq) {

@@ -50,6 +50,8 @@ struct StepFacts {
 struct EngineStats {
   int64_t steps = 0, failed_steps = 0;
   int64_t rows = 0;           // computed
+  int64_t ahead = 0;          // steps that were launched before the one in front had ended
+  int64_t orphans = 0;        // rows of such steps whose seqs ended meanwhile
   int64_t tokens = 0;         // made
   int64_t prompt_tokens = 0;  // of requests that began
   int64_t reused_tokens = 0;  // of them, found in the prefix cache
@@ -84,14 +86,19 @@ class EngineCore {
   // The same for one choice of it.
   bool cancel(SeqId request, int choice);
 
-  // One step of all seqs that the scheduler picks. The events are valid until the next step.
+  // One step of all seqs that the scheduler picks, collected. The next may be under way already when it returns. The
+  // events are valid until the next call.
   std::span<Event> step();
+  // A step was launched ahead: the next call of step() collects it.
+  bool flying() const { return plans_[current_].launched; }
+  // False: from now on no step is launched before the one in front was collected.
+  bool run_ahead = true;
   // Called while the step runs: a time for work that needs no result of it.
   std::function<void()> while_running;
   // True: a file of the model was cut short, and what was computed from it is worth nothing.
   std::function<bool()> damaged;
 
-  bool idle() const { return seqs_.empty(); }
+  bool idle() const { return seqs_.empty() && !flying(); }
   EngineStats stats() const;
   int64_t n_steps() const { return stats_.steps; }
   const StepFacts& last_step() const { return last_step_; }  // REQUIRES: n_steps() > 0
@@ -106,12 +113,14 @@ class EngineCore {
   void expire();
   void propose();
   void make_plan();
-  bool launch();
+  bool launch(size_t which);
   void prepare_next();
+  bool may_launch_next() const;
+  void launch_next();
   void collect();
   void collect_item(const Plan::Item& item, size_t first);
   bool take_token(Sequence& seq, SampleResult result);
-  void settle(Sequence& seq);
+  void settle(Sequence& seq, int rows);
   void keep_state(Sequence& seq);
   void fail();
   void end(Sequence& seq, FinishReason finish);
@@ -131,6 +140,8 @@ class EngineCore {
   }
   Plan& plan() { return plans_[current_]; }
   Plan& next_plan() { return plans_[1 - current_]; }
+  // The one that is not launched yet.
+  Plan& open_plan() { return flying() ? next_plan() : plan(); }
 
   StepModel& model_;
   const CoreOptions options_;
@@ -147,6 +158,7 @@ class EngineCore {
   std::vector<Sequence*> ended_;  // to be erased by sweep()
   EngineStats stats_;
   StepFacts last_step_;
+  int64_t ended_ns_ = 0;  // when it had ended
   int64_t next_deadline_ns_ = 0;
   SeqId next_id_ = 1;
 };

@@ -132,7 +132,7 @@ bool EngineCore::cancel(SeqId request) {
     if (seq.choice_of_request() != c || (of && seq.request.get() != of)) break;
     of = seq.request.get();
     choices = of->choices;
-    erase(seq, plan());
+    erase(seq, open_plan());
     found = true;
   }
   stats_.cancelled += found;
@@ -142,7 +142,7 @@ bool EngineCore::cancel(SeqId request) {
 bool EngineCore::cancel(SeqId request, int choice) {
   const auto it = seqs_.find(request + choice);
   if (it == seqs_.end() || it->second->choice_of_request() != choice) return false;
-  erase(*it->second, plan());
+  erase(*it->second, open_plan());
   ++stats_.stopped;
   return true;
 }
@@ -171,7 +171,7 @@ void EngineCore::expire() {
       await_deadline(seq->deadline_ns);
     }
   }
-  sweep(plan());
+  sweep(open_plan());
 }
 
 void EngineCore::end(Sequence& seq, FinishReason finish) {
@@ -207,6 +207,13 @@ void EngineCore::erase(Sequence& seq, Plan& planned) {
     if (other->held_back && other->entered) scheduler_.release(*other);
   }
   if (seq.first) std::erase(seq.first->followers, &seq);
+  // A step under way may still write rows of it. Its pages can go to others all the same: their rows are written by
+  // later steps, and what has an address in the prefix cache is never written again.
+  for (Plan& plan : plans_) {
+    if (!plan.launched) continue;
+    const auto it = std::ranges::find(plan.items, &seq, &Plan::Item::seq);
+    if (it != plan.items.end()) it->seq = nullptr;
+  }
   if (seq.entered) scheduler_.remove(seq, planned);
   if (seq.prefix_root >= 0) prefix_->release(seq.prefix_root);
   seqs_.erase(seq.id);
@@ -216,16 +223,19 @@ void EngineCore::erase(Sequence& seq, Plan& planned) {
 // once more when it is alone is the cause.
 void EngineCore::fail() {
   ++stats_.failed_steps;
+  // What was launched after it has read what it left behind.
+  if (next_plan().launched) model_.wait();
   for (const Plan* lost : {&plan(), &next_plan()}) {
     for (const StateOp& op : lost->states) {
       if (op.kind == StateOp::Kind::kCopy && op.to >= options_.limits.seqs) prefix_->forget_snapshot(op.to);
     }
   }
-  for (const Plan::Item& item : plan().items) {
-    item.seq->awaited = 0;
-    item.seq->planned = false;
+  for (Plan& lost : plans_) {
+    for (const Plan::Item& item : lost.items) {
+      if (item.seq) item.seq->awaited = 0, item.seq->planned = false;
+    }
   }
-  const bool guilty = plan().items.size() == 1 && plan().items[0].seq->suspect > 0;
+  const bool guilty = plan().items.size() == 1 && plan().items[0].seq && plan().items[0].seq->suspect > 0;
   if (guilty) end(*plan().items[0].seq, FinishReason::kError);
   scheduler_.restart(plan(), next_plan());
   sweep(next_plan());

@@ -24,6 +24,7 @@ struct CudaModelOptions {
   int least_pages = 0;
   bool graphs = true;   // steps are recorded once for each bucket
   bool overlap = true;  // a kernel may begin while the one before it ends
+  bool ahead = true;    // a step may be launched while the one in front runs
   bool batch_invariant = false;
 };
 

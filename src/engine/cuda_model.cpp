@@ -76,38 +76,51 @@ DeviceCeilings CudaModel::ceilings() {
   return {.read_gbs = c.read_gbs, .copy_gbs = c.copy_gbs, .bf16_gflops = c.bf16_gflops};
 }
 
+void CudaModel::profile(bool on) {
+  runner_.synchronize();  // one that was launched ahead
+  runner_.profile(on);
+}
+
 void CudaModel::launch(StepWork& work) {
-  CHECK(work_ == nullptr, "a step is running");
-  work_ = &work;
+  Running& step = running_[running_[oldest_].work ? 1 - oldest_ : oldest_];
+  CHECK(step.work == nullptr, "two steps are running");
+  step.work = &work;
+  step.failed = false;
   try {
     use_device();
-    begin(work);
+    begin(work, step.done);
   } catch (...) {
-    runner_.synchronize();       // what was given of it still reads the host's memory
-    failed_ = "the step threw";  // short enough to need no memory
+    fail();
   }
 }
 
-void CudaModel::begin(StepWork& work) {
+// What was given to the device still reads the host's memory, and which tokens it would make is not known any more.
+void CudaModel::fail() {
+  for (Running& step : running_) step.failed = true;
+  runner_.give_up();
+}
+
+void CudaModel::begin(StepWork& work, cuda::Event& done) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
   for (const PageCopy& copy : work.copies) runner_.copy_page(copy.group, copy.from, copy.to);
   set_logit_rows(work, 0);
   runner_.run(work.batch, samples_of(work, 0));
-  done_.record(runner_.stream());
+  done.record(runner_.stream());
 }
 
 std::string CudaModel::wait() {
-  StepWork& work = *work_;
-  if (failed_.empty()) {
+  Running& step = running_[oldest_];
+  oldest_ = 1 - oldest_;
+  StepWork& work = *std::exchange(step.work, nullptr);
+  if (!step.failed) {
     try {
-      done_.synchronize();
+      step.done.synchronize();
       finish(work);
     } catch (...) {
-      failed_ = "the step threw";
+      fail();
     }
   }
-  work_ = nullptr;
-  return std::exchange(failed_, {});
+  return step.failed ? "the step threw" : "";  // short enough to need no memory
 }
 
 void CudaModel::set_logit_rows(StepWork& work, size_t first) {

@@ -33,7 +33,7 @@ class DeviceModel : public StepModel {
   // Called in each step after its body, with named outputs in place, by the thread that runs it.
   std::function<void(const Batch& batch, const StepOutputs& outputs)> on_body;
 
-  // REQUIRES of all below: no step is running.
+  // Of all below: between two calls of the engine's step().
   virtual const std::vector<int>& pages() const = 0;  // of each KV group
   virtual int64_t kv_bytes() const = 0;
   // Seconds that each node took since the last reset; empty unless profiling.

@@ -201,12 +201,20 @@ void Engine::run_step() {
   if (local_.idle()) deliver();
 }
 
+// Whoever is called finds the model at rest.
+void Engine::land() {
+  local_.core().run_ahead = false;
+  while (local_.core().flying()) run_step();
+  local_.core().run_ahead = true;
+}
+
 void Engine::take_posts(std::vector<Post> posts) {
   for (const SeqId id : gone_) local_.cancel(id);
   gone_.clear();
   int64_t calls = 0;
   for (Post& post : posts) {
     if (post.call) {
+      land();
       deliver();
       try {
         (*post.call)(local_);

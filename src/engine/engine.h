@@ -99,6 +99,7 @@ class Engine {
 
   void loop();
   void run_step();
+  void land();
   void take_posts(std::vector<Post> posts);
   void admit(Post& post);
   void finish(SeqId id, FinishReason reason);

@@ -66,7 +66,8 @@ void fill_rows(const Plan& plan, int page_rows, StepWork& work) {
 
 void fill_masks(Sequence& seq, int vocab) {
   TokenConstraint* constraint = seq.request->constraint.get();
-  const bool too_early = seq.n_made() < seq.request->min_tokens && !seq.request->end_tokens.empty();
+  const int made = seq.n_made() + seq.awaited;
+  const bool too_early = made < seq.request->min_tokens && !seq.request->end_tokens.empty();
   seq.masks.clear();
   if (!constraint && !too_early) return;
   const auto words = (static_cast<size_t>(vocab) + 31) / 32;
@@ -75,7 +76,7 @@ void fill_masks(Sequence& seq, int vocab) {
   for (size_t i = 0; i <= seq.draft.size(); ++i) {
     const std::span<uint32_t> mask(seq.masks.data() + i * words, words);
     if (constraint) constraint->mask(mask);
-    if (seq.n_made() + static_cast<int>(i) < seq.request->min_tokens) {
+    if (made + static_cast<int>(i) < seq.request->min_tokens) {
       for (const int32_t token : seq.request->end_tokens) {
         if (token >= 0 && token < vocab) mask[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
       }
@@ -100,16 +101,20 @@ void fill_tokens(Plan& plan, int vocab, StepWork& work) {
       seq.guessed.insert(seq.guessed.end(), seq.draft.begin(), seq.draft.end());
     }
     const std::vector<int32_t>& tokens = seq.draft.empty() ? seq.tokens : seq.guessed;
-    item.samples = seq.request->max_tokens == 0 ? 0 : std::max(0, item.begin + item.rows - seq.n_tokens() + 1);
+    const int pending = seq.n_tokens() + seq.awaited - item.begin;
+    item.samples = seq.request->max_tokens == 0 ? 0 : std::max(0, item.rows - pending + 1);
     for (int i = 0; i < item.rows; ++i, ++row) {
       const int position = item.begin + i;
-      work.batch.token[row] = tokens[static_cast<size_t>(position)];
+      const bool known = position < static_cast<int>(tokens.size());
+      work.batch.token[row] = known ? tokens[static_cast<size_t>(position)] : -1 - seq.result;
       const int sample = i - (item.rows - item.samples);
       if (sample < 0) continue;
       const bool asked = asked_for(seq, position);
       work.logits.push_back({static_cast<int>(row), position, asked ? &seq.request->on_logits : nullptr});
-      SampleRow params = sample_row(seq, std::span(tokens).first(static_cast<size_t>(position) + 1));
+      const auto history = std::span(tokens).first(known ? static_cast<size_t>(position) + 1 : 0);
+      SampleRow params = sample_row(seq, history, position + 1);
       if (!seq.masks.empty()) params.mask = std::span(seq.masks).subspan(static_cast<size_t>(sample) * words, words);
+      seq.result = static_cast<int>(work.samples.size());
       work.samples.push_back(params);
     }
   }

@@ -12,7 +12,8 @@ void fill_rows(const Plan& plan, int page_rows, StepWork& work);
 // The masks of one seq's sampled rows. May throw what its constraint throws.
 void fill_masks(Sequence& seq, int vocab);
 
-// The tokens of the rows, which rows are sampled and how; and what is to be copied before. Sets item.samples.
+// The tokens of the rows, which rows are sampled and how; and what is to be copied before. Sets item.samples, and where
+// each seq finds its result. A token that the running step makes is named as StepWork says.
 void fill_tokens(Plan& plan, int vocab, StepWork& work);
 
 }  // namespace ingot

@@ -65,6 +65,7 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& opt
                                  .least_pages = std::min(pages, limits.pages_per_seq()),
                                  .graphs = options.device.graphs,
                                  .overlap = options.device.overlap,
+                                 .ahead = options.device.ahead,
                                  .batch_invariant = options.device.batch_invariant});
 }
 

@@ -15,6 +15,7 @@ struct EngineDevice {
   int cuda = -1;  // index of the CUDA device; -1: the CPU
   bool graphs = true;
   bool overlap = true;
+  bool ahead = true;             // the next step is launched while one runs
   bool batch_invariant = false;  // on the CPU it always holds
 };
 

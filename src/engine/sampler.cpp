@@ -14,13 +14,17 @@ struct Range {
 
 }  // namespace
 
-SampleRow sample_row(const Sequence& seq, std::span<const int32_t> history) {
+SampleRow sample_row(const Sequence& seq, std::span<const int32_t> history, int position) {
   return {.params = &seq.request->sampling,
           .history = history,
           .prompt_tokens = seq.n_prompt(),
           .mask = {},
           .choice = seq.choice,
-          .position = static_cast<int32_t>(history.size())};
+          .position = position};
+}
+
+bool reads_history(const SamplingParams& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0 || p.dry_multiplier > 0;
 }
 
 std::string check_sampling(const SamplingParams& p, int vocab) {

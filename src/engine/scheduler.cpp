@@ -69,7 +69,7 @@ void Scheduler::preempt(Sequence& seq, Plan& plan) {
 
 void Scheduler::restart(const Plan& failed, Plan& plan) {
   for (const Plan::Item& item : failed.items) {
-    if (!item.seq->running) continue;
+    if (!item.seq || !item.seq->running) continue;
     n_suspects_ += item.seq->suspect == 0;
     item.seq->suspect = std::max(item.seq->suspect, item.begin + item.rows);
   }

@@ -31,8 +31,8 @@ struct SchedulerLimits {
 // be extended and cut until it is launched.
 struct Plan {
   struct Item {
-    Sequence* seq;
-    int begin;  // the first row's position
+    Sequence* seq;  // null: it ended after the step was launched, and what the step makes of it is discarded
+    int begin;      // the first row's position
     int rows;
     bool decoding;
     // Set when the step is launched.
@@ -47,6 +47,8 @@ struct Plan {
   int kept = 0;            // further rows for those whose drafts are made later
   bool preempted = false;  // somebody gave way: nobody new is let in
   bool changed = false;    // since the batch was filled
+  bool launched = false;
+  int64_t launched_ns = 0;
 
   // REQUIRES: none of its items is marked as planned.
   void clear() {
@@ -54,7 +56,7 @@ struct Plan {
     copies.clear();
     states.clear();
     rows = prompt_rows = kept = 0;
-    preempted = changed = false;
+    preempted = changed = launched = false;
   }
 };
 
@@ -84,6 +86,7 @@ class Scheduler {
 
   int n_running() const { return static_cast<int>(running_.size()); }
   int n_waiting() const { return waiting_.size(); }
+  int n_suspects() const { return n_suspects_; }
   const std::vector<Sequence*>& running() const { return running_; }
   Waiting& waiting() { return waiting_; }
   int64_t n_preempted() const { return n_preempted_; }

@@ -18,8 +18,10 @@ struct Sequence {
   std::vector<int32_t> tokens;             // the prompt, then what was made
   // Rows in the cache; from the launch of a step on, that step's rows too.
   int kv_len = 0;
-  // 1 while a step runs that makes a token of it. With a drafter it may make more: such a seq is planned afterwards.
+  // Steps under way that make a token of it: 2 where one was launched ahead. With a drafter a step may make more
+  // tokens: such a seq is planned afterwards.
   int awaited = 0;
+  int result = 0;  // while it awaits a token: its place among the results of the newest such step
 
   SeqPages pages;
   int state_slot = -1;           // of the recurrent state; -1 while it waits
@@ -54,7 +56,7 @@ struct Sequence {
   // Tokens, the prompt's among them, with which it ends at the latest.
   int longest(int context) const { return longest_of(*request, context); }
   int choice_of_request() const { return choice - request->first_choice; }
-  // Rows to compute before the next token, once the running step has ended.
+  // Rows to compute before the next token, once the steps under way have ended.
   int pending() const { return n_tokens() + awaited - kv_len; }
   // Its prompt is in the cache: each step gives it a token.
   bool decoding() const { return pending() == 1 && n_tokens() + awaited > n_prompt(); }

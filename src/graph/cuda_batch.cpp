@@ -25,7 +25,7 @@ void put(int32_t* to, const std::vector<int32_t>& from, int used, int size, int3
 BatchUpload::BatchUpload(const StepLimits& limits, int n_groups) : limits_(limits), n_groups_(n_groups) {
   if (n_groups > kMaxGroups) throw Error("[cuda] {} kinds of KV cache, at most {} on a GPU", n_groups, kMaxGroups);
   const Layout largest = layout({.rows = limits.rows, .seqs = limits.seqs, .q_rows = 1, .logits = limits.logits});
-  pinned_ = PinnedMemory(largest.end * 4);
+  for (PinnedMemory& pinned : pinned_) pinned = PinnedMemory(largest.end * 4);
   device_ = DeviceMemory(largest.end * 4);
 }
 
@@ -66,7 +66,8 @@ void BatchUpload::fill_group(const Batch& batch, const Bucket& bucket, const Lay
 void BatchUpload::upload(const Batch& batch, const Bucket& bucket, StreamRef stream) {
   CHECK(batch.pages_per_seq == limits_.pages_per_seq(), "{} pages for each seq", batch.pages_per_seq);
   const Layout l = layout(bucket);
-  CHECK(l.end * 4 <= pinned_.bytes(), "a bucket of {} rows and {} seqs", bucket.rows, bucket.seqs);
+  CHECK(l.end * 4 <= device_.bytes(), "a bucket of {} rows and {} seqs", bucket.rows, bucket.seqs);
+  turn_ = 1 - turn_;
   int32_t* to = host();
   to[kCounts] = batch.n_rows;
   to[kCounts + 1] = batch.n_seqs;

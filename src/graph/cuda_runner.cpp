@@ -147,6 +147,7 @@ Ctx DeviceRunner::ctx(const Bucket& bucket) const {
   Ctx c;
   c.stream = stream_.ref();
   c.batch = batch_->at(bucket);
+  c.batch.made = sampler_ ? sampler_->tokens() : nullptr;
   c.shape = {.tokens = bucket.rows, .logits = bucket.logits};
   c.seqs = bucket.seqs;
   c.q_rows = bucket.q_rows;
@@ -189,6 +190,11 @@ void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> sampl
   if (!samples.empty()) sampler_->upload(samples, c);
   give(Part::kHead, bucket_);
   if (!samples.empty()) sampler_->choose(device_output("logits"), c);
+}
+
+void DeviceRunner::give_up() {
+  stream_.synchronize();
+  if (sampler_) sampler_->forget();
 }
 
 void DeviceRunner::collect(std::span<SampleResult> results) {

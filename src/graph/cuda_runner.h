@@ -42,12 +42,15 @@ class DeviceRunner final : public StepOutputs {
   ~DeviceRunner() override;
 
   // The body over all rows of the batch, then the head over its logit rows, where there are any, then a token for each
-  // of `samples`, which belong to the first logit rows. REQUIRES: the work before is done and collected.
+  // of `samples`, which belong to the first logit rows. Tokens below 0 are those of the run before (StepWork).
+  // REQUIRES: all runs but the last are done and collected, and of the last nothing is wanted but its tokens.
   void run(const Batch& batch, std::span<const SampleRow> samples);
-  // Head and samples once more, for other logit rows of the same batch. REQUIRES: as above.
+  // Head and samples once more, for other logit rows of the same batch. REQUIRES: all runs are done and collected.
   void run_head(const Batch& batch, std::span<const SampleRow> samples);
-  // The tokens of the last run. REQUIRES: its work is done.
+  // The tokens of the oldest run that was not collected. REQUIRES: its work is done.
   void collect(std::span<SampleResult> results);
+  // Something threw: waits for whatever was given, and nothing of it is collected.
+  void give_up();
   void copy_page(int group, int from, int to);
 
   StreamRef stream() const { return stream_.ref(); }

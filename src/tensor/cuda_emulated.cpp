@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -21,12 +22,33 @@ int64_t capacity() {
 int64_t g_used = 0;
 thread_local Works* t_recording = nullptr;
 
+// What this thread has given to its streams and the device has not done.
+struct Late {
+  std::deque<std::function<void()>> works;
+  int64_t given = 0;
+
+  void do_until(int64_t n) {
+    while (given - static_cast<int64_t>(works.size()) < n) {
+      const std::function<void()> work = std::move(works.front());
+      works.pop_front();
+      work();
+    }
+  }
+};
+thread_local Late t_late;
+
+void do_all() { t_late.do_until(t_late.given); }
+
 }  // namespace
 
 void emulated_work(StreamRef, std::function<void()> work) {
   if (t_recording != nullptr) {
     t_recording->push_back(std::move(work));
+  } else if (std::getenv("INGOT_EMULATED_LATE") != nullptr) {
+    t_late.works.push_back(std::move(work));
+    ++t_late.given;
   } else {
+    do_all();
     work();
   }
 }
@@ -61,6 +83,7 @@ DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {
   std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: nobody relies on what is there
 }
 DeviceMemory::~DeviceMemory() {
+  do_all();
   if (data_ != nullptr) g_used -= bytes_;
   std::free(data_);
 }
@@ -69,11 +92,14 @@ PinnedMemory::PinnedMemory(int64_t bytes)
     : data_(static_cast<std::byte*>(std::calloc(1, static_cast<size_t>(bytes)))), bytes_(bytes) {
   if (bytes > 0 && data_ == nullptr) throw Error("[cuda] no {} MiB of pinned memory", bytes >> 20);
 }
-PinnedMemory::~PinnedMemory() { std::free(data_); }
+PinnedMemory::~PinnedMemory() {
+  do_all();
+  std::free(data_);
+}
 
 Stream::Stream() = default;
 Stream::~Stream() = default;
-void Stream::synchronize() const {}
+void Stream::synchronize() const { do_all(); }
 
 void copy_to_device(void* to, const void* from, int64_t bytes, StreamRef stream) {
   emulated_work(stream, [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
@@ -90,9 +116,13 @@ void fill_bytes(void* to, int value, int64_t bytes, StreamRef stream) {
 
 Event::Event() = default;
 Event::~Event() = default;
-void Event::record(StreamRef) {}
-void Event::synchronize() const {}
-bool Event::done() const { return true; }
+// The handle counts what was given before it.
+void Event::record(StreamRef) { handle_ = reinterpret_cast<void*>(t_late.given); }
+void Event::synchronize() const { t_late.do_until(reinterpret_cast<intptr_t>(handle_)); }
+bool Event::done() const {
+  synchronize();
+  return true;
+}
 void Event::hold(StreamRef) const {}
 double Event::seconds_since(const Event&) const { return 0; }
 

@@ -236,6 +236,7 @@ TEST(Catalogue, Row36NthAllocationFails) {
   int tried = 0, failed = 0;
   for (bool fired = true; fired && tried < 5000; ++tried) {
     ScriptedModel model(shape);
+    model.ahead = tried % 2 == 0;
     int64_t now_ns = 1;
     CoreOptions options = options_of(shape, {.rows = 16, .seqs = 3, .logits = 4, .context = 60, .page_rows = 4});
     options.now_ns = [&now_ns] { return ++now_ns; };

@@ -26,6 +26,7 @@ struct Fixture {
   std::unique_ptr<ScriptedModel> model;
   std::unique_ptr<EngineCore> core;
   int64_t now_ns = 1;
+  bool ahead = false;                                         // the model runs ahead
   std::map<SeqId, std::map<int, std::vector<int32_t>>> made;  // [request][choice]
   std::map<SeqId, FinishReason> finish;                       // of the request's last choice
   std::map<SeqId, int> reused;
@@ -41,6 +42,7 @@ struct Fixture {
     options.has_state = shape.has_state;
     shape.slots = options.limits.seqs + options.snapshots;
     model = std::make_unique<ScriptedModel>(shape);
+    model->ahead = ahead;
     core = std::make_unique<EngineCore>(*model, options);
   }
   Request request(std::vector<int32_t> prompt, int max_tokens) const {

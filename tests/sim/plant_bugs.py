@@ -39,6 +39,19 @@ BUGS = [
     ("a new seq begins with the state of the last one", "scheduler.cpp",
      "  if (limits_.has_state) plan.states.push_back({.kind = StateOp::Kind::kClear, .to = seq.state_slot});\n", ""),
     ("a part that throws ends nothing", "core.h", "      end(seq, FinishReason::kError);\n", ""),
+    ("what a step launched ahead makes of a seq that has ended goes to whoever lies there now", "core_requests.cpp",
+     "    if (it != plan.items.end()) it->seq = nullptr;\n", ""),
+    ("pages whose last row is still under way are given addresses", "core.cpp",
+     "  settle(seq, rows);\n", "  settle(seq, seq.kv_len);\n"),
+    ("a row reads the token that another seq was given", "fill.cpp",
+     "      seq.result = static_cast<int>(work.samples.size());\n", ""),
+    ("a step that reads penalties is launched ahead", "core_ahead.cpp",
+     "&&\n         !reads_history(r.sampling);", ";"),
+    ("end tokens may come too early in a step launched ahead", "fill.cpp",
+     "  const int made = seq.n_made() + seq.awaited;\n",
+     "  const int made = seq.n_made() + 2 * seq.awaited;\n"),
+    ("a step behind one that failed is never waited for", "core_requests.cpp",
+     "  if (next_plan().launched) model_.wait();\n", ""),
 ]
 
 
@@ -53,7 +66,8 @@ class Builder:
         shutil.copytree(ROOT / "src" / "engine", self.src / "engine")
         self.flags = ["-std=c++20", "-O1", "-ffp-contract=off", f"-I{self.src}", f"-I{ROOT}/src", f"-I{ROOT}/tests",
                       f"-I{build}/generated", f'-DINGOT_SOURCE_DIR="{ROOT}"', "-iquote", str(self.src)]
-        names = ["kv_pages", "prefix_cache", "waiting", "scheduler", "fill", "sampler", "core", "core_requests"]
+        names = ["kv_pages", "prefix_cache", "waiting", "scheduler", "fill", "sampler", "core", "core_requests",
+                 "core_ahead"]
         self.sources = {n: self.src / "engine" / f"{n}.cpp" for n in names}
         self.sources |= {n: ROOT / "tests" / "sim" / f"{n}.cpp" for n in ["simulation", "allocation", "simulation_test"]}
 
@@ -107,7 +121,7 @@ def main():
             path.write_text(text.replace(right, wrong))
             broken = work / "broken"
             broken.mkdir()
-            changed = [path.stem] if path.suffix == ".cpp" else ["core", "core_requests"]
+            changed = [path.stem] if path.suffix == ".cpp" else ["core", "core_requests", "core_ahead"]
             builder.compile(changed, broken)
             objects = [broken / o.name if (broken / o.name).exists() else o for o in sorted(plain.glob("*.o"))]
             builder.link(objects, work / "sim")

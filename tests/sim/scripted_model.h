@@ -3,6 +3,7 @@
 // position or state makes other tokens than it makes alone, and expected_tokens() tells what these are.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <set>
 #include <stdexcept>
@@ -10,6 +11,8 @@
 
 #include "base/check.h"
 #include "engine/core.h"
+#include "engine/sampler.h"
+#include "sim/simulation.h"
 
 namespace ingot::sim {
 
@@ -48,6 +51,14 @@ inline int32_t draw(uint64_t seen, uint64_t seed, int choice, int vocab, std::sp
   return -1;
 }
 
+// What the parameters make of the tokens so far: 0 where they do not ask.
+inline uint64_t past(const SamplingParams& params, std::span<const int32_t> history) {
+  uint64_t all = 0;
+  if (!reads_history(params)) return all;
+  for (const int32_t token : history) all = mix(all, static_cast<uint64_t>(token));
+  return all;
+}
+
 // The plain model beside the real one: one seq, no pages, all values kept.
 class Alone {
  public:
@@ -84,27 +95,46 @@ class ScriptedModel : public StepModel {
     states_.resize(static_cast<size_t>(shape.slots));
     candidates_.resize(static_cast<size_t>(shape.slots));
   }
+  ~ScriptedModel() override { CHECK(steps_.empty(), "{} steps were never waited for", steps_.size()); }
 
   // Called first in each step, on the thread that waits for it. Throwing fails the step, and scrambles memory as a
   // real failure might.
   std::function<void(const StepWork& work)> on_step;
   // Whether the logits of this row are not numbers.
   std::function<bool(const SampleRow& row)> is_nan;
+  bool ahead = false;  // a step may be launched while another runs
   int64_t launched = 0;
   int64_t copies = 0;
 
+  bool runs_ahead() const override { return ahead; }
+
   void launch(StepWork& work) override {
-    CHECK(!work_, "two steps at once");
-    work_ = &work;
+    CHECK(steps_.size() < (ahead ? 2u : 1u), "{} steps run already", steps_.size());
+    const StepWork* before = steps_.empty() ? nullptr : steps_.back().work;
+    for (int row = 0; row < work.batch.n_rows; ++row) {
+      const int32_t token = work.batch.token[static_cast<size_t>(row)];
+      if (token >= 0) continue;
+      CHECK(before && static_cast<size_t>(-1 - token) < before->samples.size(), "row {} reads result {}", row,
+            -1 - token);
+    }
+    if (before) CHECK(!reports(*before) && !reports(work), "a step that reports runs beside another");
+    pause_allocation_failure();
+    steps_.push_back({&work, {}, {}, {}});
+    keep_samples(steps_.back());
+    resume_allocation_failure();
     ++launched;
   }
 
   std::string wait() override {
-    StepWork& work = *std::exchange(work_, nullptr);
+    CHECK(!steps_.empty(), "no step runs");
+    const Step step = std::move(steps_.front());
+    steps_.pop_front();
+    StepWork& work = *step.work;
     try {
       if (on_step) on_step(work);
     } catch (const std::exception& error) {
       scramble(work);
+      made_.assign(work.samples.size(), 0);
       return error.what();
     }
     for (const PageCopy& copy : work.copies) copy_page(copy);
@@ -115,15 +145,41 @@ class ScriptedModel : public StepModel {
     for (size_t i = 0; i < work.samples.size(); ++i) {
       const SampleRow& row = work.samples[i];
       CHECK(row.position == work.logits[i].position + 1, "row {} samples position {}", i, row.position);
-      work.results[i].token = is_nan && is_nan(row) ? -1
-                                                    : draw(seen[static_cast<size_t>(work.logits[i].row)],
-                                                           row.params->seed, row.choice, shape_.vocab, row.mask);
+      const uint64_t all = seen[static_cast<size_t>(work.logits[i].row)] ^ step.past[i];
+      work.results[i].token =
+          is_nan && is_nan(row) ? -1 : draw(all, row.params->seed, row.choice, shape_.vocab, row.mask);
     }
+    made_.clear();
+    for (const SampleResult& result : work.results) made_.push_back(result.token);
     report(work);
     return {};
   }
 
  private:
+  // A step under way. What its samples point to may be gone before it has run.
+  struct Step {
+    StepWork* work;
+    std::vector<SamplingParams> params;
+    std::vector<std::vector<uint32_t>> masks;
+    std::vector<uint64_t> past;
+  };
+
+  static bool reports(const StepWork& work) {
+    return !work.hidden.empty() || std::ranges::any_of(work.logits, [](const LogitRow& row) { return row.on_logits; });
+  }
+
+  static void keep_samples(Step& step) {
+    step.params.reserve(step.work->samples.size());
+    for (SampleRow& row : step.work->samples) {
+      step.past.push_back(past(*row.params, row.history));
+      step.params.push_back(*row.params);
+      step.masks.emplace_back(row.mask.begin(), row.mask.end());
+      row.params = &step.params.back();
+      row.mask = step.masks.back();
+      row.history = {};
+    }
+  }
+
   void report(StepWork& work) const {
     const std::vector<float> logits(1);
     for (HiddenRow& row : work.hidden) {
@@ -156,7 +212,8 @@ class ScriptedModel : public StepModel {
     const auto end = static_cast<size_t>(batch.q_start[static_cast<size_t>(s) + 1]);
     for (auto row = static_cast<size_t>(batch.q_start[static_cast<size_t>(s)]); row < end; ++row) {
       const int position = batch.position[row];
-      const int32_t token = batch.token[row];
+      int32_t token = batch.token[row];
+      if (token < 0) token = std::max(0, made_.at(static_cast<size_t>(-1 - token)));
       if (shape_.has_state) {
         states_[slot] = mix(states_[slot], static_cast<uint64_t>(token) + 11);
         candidates_[slot].push_back(states_[slot]);
@@ -208,7 +265,8 @@ class ScriptedModel : public StepModel {
   std::vector<std::vector<Cell>> cells_;           // [group][page · rows]
   std::vector<uint64_t> states_;                   // [slot]
   std::vector<std::vector<uint64_t>> candidates_;  // [slot] before the last step's rows, and after each
-  StepWork* work_ = nullptr;
+  std::deque<Step> steps_;                         // the oldest first
+  std::vector<int32_t> made_;                      // by the last step that ran
 };
 
 // The tokens that a request's choice makes when it has the model for itself, until max_tokens, an end token or the
@@ -231,7 +289,8 @@ inline std::vector<int32_t> expected_tokens(const Shape& shape, const Request& r
     row.params = &request.sampling;
     row.position = static_cast<int>(tokens.size());
     const bool nan = is_nan && is_nan(row);
-    const int32_t token = nan ? -1 : draw(alone.seen(), request.sampling.seed, choice, shape.vocab, mask);
+    const uint64_t seen = alone.seen() ^ past(request.sampling, tokens);
+    const int32_t token = nan ? -1 : draw(seen, request.sampling.seed, choice, shape.vocab, mask);
     if (token < 0) break;
     if (constraint) constraint->advance(token);
     made.push_back(token);

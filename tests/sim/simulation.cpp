@@ -71,6 +71,7 @@ class Run {
       : random_(seed), arrivals_until_(arrivals_until), outcome_(outcome) {
     setup();
     model_ = std::make_unique<ScriptedModel>(shape_);
+    model_->ahead = mix(seed) % 2 == 0;
     model_->is_nan = row_is_nan;
     model_->on_step = [this](const StepWork& work) { on_step(work); };
     core_ = std::make_unique<EngineCore>(*model_, options_);
@@ -112,6 +113,8 @@ class Run {
     count("draft accepted", stats.accepted);
     count("draft refused", stats.drafted - stats.accepted);
     count("step failed", stats.failed_steps);
+    count("ran ahead", stats.ahead);
+    count("orphaned", stats.orphans);
     count("expired", stats.expired);
     count("busy", stats.busy);
     count("refused", stats.refused);
@@ -178,6 +181,7 @@ class Run {
       r.prompt.resize(static_cast<size_t>(context) - 1);
     r.max_tokens = pick(10) == 0 ? -1 : pick(0, 20);
     r.sampling.seed = pick(1000);
+    if (r.sampling.seed % 7 == 0) r.sampling.repetition_penalty = 1.1f;
     if (pick(3) == 0) r.end_tokens = {pick(0, shape_.vocab - 1), pick(0, shape_.vocab - 1)};
     if (pick(6) == 0) r.min_tokens = pick(1, 8);
     if (pick(6) == 0) r.choices = pick(2, 4);
@@ -353,6 +357,8 @@ const std::vector<std::string>& required_branches() {
                                                  "draft accepted",
                                                  "draft refused",
                                                  "step failed",
+                                                 "ran ahead",
+                                                 "orphaned",
                                                  "expired",
                                                  "busy",
                                                  "refused",

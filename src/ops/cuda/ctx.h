@@ -32,12 +32,14 @@ struct DeviceBatch {
     const int32_t* slot = nullptr;        // [T]
   };
   const int32_t* counts = nullptr;     // [3] rows, seqs and logit rows of this step
-  const int32_t* token = nullptr;      // [T]
+  const int32_t* token = nullptr;      // [T] below 0 with `made`: -1 - i is made[i]
   const int32_t* position = nullptr;   // [T]
   const int32_t* seq = nullptr;        // [T]
   const int32_t* q_start = nullptr;    // [S + 1]
   const int32_t* kv_len = nullptr;     // [S]
   const int32_t* logit_row = nullptr;  // [L]
+  // [L] the tokens that the step in front made, -1 where it could not; null: all tokens are known to the host.
+  const int32_t* made = nullptr;
   Group groups[kMaxGroups];
   int pages_per_seq = 0;
 };

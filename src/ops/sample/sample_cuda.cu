@@ -10,6 +10,11 @@
 namespace ingot::cuda {
 namespace {
 
+// A step that needs more than was made ahead waits until the device is idle.
+constexpr int64_t kUsualChanges = 1024;  // of a row
+constexpr int64_t kUsualTops = 20;       // of a row: what the API allows
+constexpr int64_t kMostAdjusted = int64_t{256} << 20;
+
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // Room for `bytes`, at least; what was there is lost. Grows by half more, so that it seldom does.
@@ -51,15 +56,18 @@ struct DeviceSampler::State {
     CHECK(max_rows > 0 && max_rows < 65536 && vocabulary > 0 && vocabulary <= 1 << 20, "{} rows of {} logits", max_rows,
           vocabulary);
     for (Turn& t : turns) {
-      const int64_t bytes = static_cast<int64_t>(sizeof(SampleArgs)) * max_rows + (16 << 10);
-      grow(t.up, bytes);
-      grow(t.args, bytes);
-      const int64_t back = static_cast<int64_t>(sizeof(SampledToken) + 20 * sizeof(TokenLogprob)) * max_rows;
-      grow(t.down, back);
-      grow(t.results, back);
+      const int64_t changes = std::min(vocabulary, kUsualChanges) * static_cast<int64_t>(sizeof(TokenChange));
+      const int64_t row = static_cast<int64_t>(sizeof(SampleArgs)) + changes + 4 * ceil_div(vocabulary, 32);
+      t.up = PinnedMemory(aligned(row * max_rows));
+      t.args = DeviceMemory(aligned(row * max_rows));
+      const int64_t back = static_cast<int64_t>(sizeof(SampledToken) + kUsualTops * sizeof(TokenLogprob)) * max_rows;
+      t.down = PinnedMemory(aligned(back));
+      t.results = DeviceMemory(aligned(back));
     }
+    if (row_bytes() * max_rows <= kMostAdjusted) adjusted = DeviceMemory(row_bytes() * max_rows);
   }
 
+  int64_t row_bytes() const { return (vocabulary + 3) / 4 * 16; }  // of adjusted
   void pack(Turn& t, std::span<const SampleRow> rows);
   SampleArgs args_of(Turn& t, const SampleRow& row);
   SampleMemory memory(const Turn& t, const Tensor& logits, const Ctx& ctx) const;
@@ -73,7 +81,7 @@ struct DeviceSampler::State {
   std::vector<uint32_t> masks;
   int64_t n_tops = 0;  // entries of the launch that is packed
   DeviceMemory tokens, parts, drawn, scanned;
-  DeviceMemory adjusted;  // rows whose logits change, as many as a step has ever had
+  DeviceMemory adjusted;  // rows whose logits change: all, or as many as a step has ever had
   Turn turns[2];
   size_t next = 0;               // the turn of the next upload
   std::deque<size_t> under_way;  // uploaded, the oldest first
@@ -185,13 +193,12 @@ void DeviceSampler::upload(std::span<const SampleRow> rows, Ctx& ctx) {
   CHECK(s.under_way.size() < 2, "two launches are under way");
   State::Turn& t = s.turns[s.next];
   s.pack(t, rows);
-  const int64_t row_bytes = (s.vocabulary + 3) / 4 * 16;
-  if (s.adjusted.bytes() < t.adjusted * row_bytes) {
+  if (s.adjusted.bytes() < t.adjusted * s.row_bytes()) {
     // The launch before may still write there.
     Event end;
     end.record(ctx.stream);
     end.synchronize();
-    grow(s.adjusted, t.adjusted * row_bytes);
+    grow(s.adjusted, t.adjusted * s.row_bytes());
   }
   const int64_t bytes = t.masks_at + static_cast<int64_t>(s.masks.size() * 4);
   if (bytes > 0) copy_to_device(t.args.data(), t.up.data(), bytes, ctx.stream);
@@ -214,6 +221,8 @@ void DeviceSampler::choose(const Tensor& logits, Ctx& ctx) {
   if (t.tops) launch_tops(ctx, m, t.rows);
   copy_to_host(t.down.data(), t.results.data(), t.result_bytes, ctx.stream);
 }
+
+void DeviceSampler::forget() { state_->under_way.clear(); }
 
 void DeviceSampler::collect(std::span<SampleResult> results) {
   State& s = *state_;

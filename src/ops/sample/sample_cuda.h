@@ -38,8 +38,9 @@ struct SampledToken {
   float logprob;
 };
 
-// Made once; its buffers are sized for the limits and grow only where a step has more penalized tokens, masks or
-// logprobs than any before. One thread. Two launches may be under way: collect() gives the older one's results.
+// Made once; its buffers are sized for the limits and grow only where a step has more penalized tokens or logprobs than
+// is usual, or where a copy of all logits is too large to be made ahead. One thread. Two launches may be under way:
+// collect() gives the older one's results.
 class DeviceSampler {
  public:
   // REQUIRES: 0 < max_rows < 65536, 0 < vocabulary <= 2^20.
@@ -56,6 +57,8 @@ class DeviceSampler {
   void choose(const Tensor& logits, Ctx& ctx);
   // The results of the oldest launch that has not been collected. REQUIRES: the stream has come to its end.
   void collect(std::span<SampleResult> results);
+  // What was uploaded or launched is not collected. REQUIRES: likewise.
+  void forget();
 
   // [max_rows] on the device: the tokens that the newest launch chooses, -1 for rows that cannot be used. The address
   // never changes.

@@ -1,0 +1,48 @@
+// How the next step is launched before the running one has ended: the device then never waits for the host. The ids of
+// the tokens that the running step makes stay on the device; all else of the next step is known.
+#include <algorithm>
+
+#include "engine/core.h"
+#include "engine/fill.h"
+#include "engine/sampler.h"
+
+namespace ingot {
+namespace {
+
+// One row, which needs nothing of the token before it but its id.
+bool needs_an_id_alone(const Plan::Item& item) {
+  const Request& r = *item.seq->request;
+  return item.decoding && item.rows == 1 && !r.drafter && !r.constraint && !r.on_logits && !r.on_hidden &&
+         !reads_history(r.sampling);
+}
+
+bool reports(const Plan::Item& item) {
+  return item.seq && (item.seq->request->on_logits || item.seq->request->on_hidden);
+}
+
+}  // namespace
+
+// Those who come or end meanwhile wait one step longer: so it must be one that only makes tokens, in which nobody was
+// set back and after which nobody is looked for who made a step fail.
+bool EngineCore::may_launch_next() const {
+  if (!run_ahead || !model_.runs_ahead() || options_.has_state || scheduler_.n_suspects() > 0) return false;
+  const Plan& running = plans_[current_];
+  const Plan& next = plans_[1 - current_];
+  if (next.items.empty() || next.changed || next.preempted || next.kept > 0) return false;
+  // What is reported, and a second run of the head, are read from memory that the next step writes.
+  const auto of_head = static_cast<size_t>(options_.limits.logits);
+  if (works_[current_].logits.size() > of_head || next.items.size() > of_head) return false;
+  return std::ranges::none_of(running.items, reports) && std::ranges::all_of(next.items, needs_an_id_alone);
+}
+
+void EngineCore::launch_next() {
+  if (!may_launch_next()) return;
+  try {
+    for (const Plan::Item& item : next_plan().items) fill_masks(*item.seq, options_.vocab);
+  } catch (const std::bad_alloc&) {
+    return;  // after the running step then
+  }
+  stats_.ahead += launch(1 - current_);
+}
+
+}  // namespace ingot
