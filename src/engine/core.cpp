@@ -239,7 +239,7 @@ void EngineCore::collect_item(const Plan::Item& item, size_t first) {
     }
   }
   settle(seq, rows);
-  if (seq.request->max_tokens == 0 && seq.pending() == 0) end(seq, FinishReason::kLength);
+  if (seq.request->max_tokens == 0 && rows == seq.n_tokens()) end(seq, FinishReason::kLength);
 }
 
 // Its first `rows` rows are in the cache for good: full pages get addresses, windows move on.

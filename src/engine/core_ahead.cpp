@@ -9,11 +9,11 @@
 namespace ingot {
 namespace {
 
-// One row, which needs nothing of the token before it but its id.
+// Its rows need nothing of a token that is not known yet but its id.
 bool needs_an_id_alone(const Plan::Item& item) {
   const Request& r = *item.seq->request;
-  return item.decoding && item.rows == 1 && !r.drafter && !r.constraint && !r.on_logits && !r.on_hidden &&
-         !reads_history(r.sampling);
+  return !r.drafter && !r.constraint && !r.on_logits && !r.on_hidden &&
+         (item.seq->awaited == 0 || !reads_history(r.sampling));
 }
 
 bool reports(const Plan::Item& item) {
@@ -22,13 +22,13 @@ bool reports(const Plan::Item& item) {
 
 }  // namespace
 
-// Those who come or end meanwhile wait one step longer: so it must be one that only makes tokens, in which nobody was
-// set back and after which nobody is looked for who made a step fail.
+// Those who come meanwhile wait one step longer: not for a step that reads prompts alone, which can be a long one. And
+// nobody may have been set back, nor be looked for who made a step fail.
 bool EngineCore::may_launch_next() const {
   if (!run_ahead || !model_.runs_ahead() || options_.has_state || scheduler_.n_suspects() > 0) return false;
   const Plan& running = plans_[current_];
   const Plan& next = plans_[1 - current_];
-  if (next.items.empty() || next.changed || next.preempted || next.kept > 0) return false;
+  if (next.rows == next.prompt_rows || next.changed || next.preempted || next.kept > 0) return false;
   // What is reported, and a second run of the head, are read from memory that the next step writes.
   const auto of_head = static_cast<size_t>(options_.limits.logits);
   if (works_[current_].logits.size() > of_head || next.items.size() > of_head) return false;
