@@ -51,7 +51,7 @@ struct EngineStats {
   int64_t steps = 0, failed_steps = 0;
   int64_t rows = 0;           // computed
   int64_t ahead = 0;          // steps that were launched before the one in front had ended
-  int64_t orphans = 0;        // rows of such steps whose seqs ended meanwhile
+  int64_t orphans = 0;        // seqs of such steps that ended meanwhile: computed for nothing
   int64_t tokens = 0;         // made
   int64_t prompt_tokens = 0;  // of requests that began
   int64_t reused_tokens = 0;  // of them, found in the prefix cache

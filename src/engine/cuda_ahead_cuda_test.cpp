@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/cuda_test_support.h"
+#include "engine/engine.h"
 
 namespace ingot {
 namespace {
@@ -132,6 +133,30 @@ TEST(CudaAhead, NotWhereEachStepIsLookedAt) {
   EXPECT_EQ(seen, 3);
   engine.graph().on_body = nullptr;
   EXPECT_EQ(steps_ahead(3), 3);
+}
+
+// Whoever is called between two steps finds the model at rest, and the requests go on afterwards.
+TEST(CudaAhead, ACallFindsTheModelAtRest) {
+  NEEDS_DEVICE();
+  Model model = random_model(Format::kF32, DType::kF32, false);
+  Engine engine(model, options_of({.cuda = 0}));
+  Request request;
+  request.prompt = some_tokens(5, 1);
+  request.max_tokens = 25;
+  const Submission answer = engine.submit(request), gone = engine.submit(request);
+  ASSERT_NE(answer.stream, nullptr);
+  ASSERT_NE(gone.stream, nullptr);
+  for (int i = 0; i < 3; ++i) gone.stream->next();
+  engine.call([](LocalEngine& local) {
+    EXPECT_GT(local.core().stats().ahead, 0);
+    EXPECT_FALSE(local.core().flying());
+  });
+  engine.cancel(gone.id);
+  int tokens = 0;
+  while (const std::optional<Event> event = answer.stream->next()) tokens += event->sample.token >= 0;
+  EXPECT_EQ(tokens, 25);
+  EXPECT_TRUE(engine.drain(std::chrono::seconds(120)));
+  engine.call([](LocalEngine& local) { EXPECT_TRUE(local.idle()); });
 }
 
 }  // namespace
