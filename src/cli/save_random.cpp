@@ -1,8 +1,6 @@
 #include "cli/save_random.h"
 
-#include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -31,7 +29,6 @@ void write_numbers(GgufWriter& writer, const Hparams& hp) {
 }
 
 // Three control tokens, the 256 bytes, then words: what a SentencePiece vocabulary must have.
-constexpr int kWithoutText = 3 + 256;
 void write_vocabulary(GgufWriter& writer, int vocab) {
   constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
   std::vector<std::string> tokens;
@@ -39,8 +36,8 @@ void write_vocabulary(GgufWriter& writer, int vocab) {
   std::vector<float> scores;
   for (int i = 0; i < vocab; ++i) {
     constexpr const char* kFirst[] = {"<unk>", "<s>", "</s>"};
-    tokens.push_back(i < 3 ? kFirst[i] : i < kWithoutText ? fmt::format("<0x{:02X}>", i - 3) : fmt::format("w{}", i));
-    types.push_back(i == 0 ? kUnknown : i < 3 ? kControl : i < kWithoutText ? kByte : kNormal);
+    tokens.push_back(i < 3 ? kFirst[i] : i < 259 ? fmt::format("<0x{:02X}>", i - 3) : fmt::format("w{}", i));
+    types.push_back(i == 0 ? kUnknown : i < 3 ? kControl : i < 259 ? kByte : kNormal);
     scores.push_back(static_cast<float>(-i));
   }
   writer.set("tokenizer.ggml.model", "llama");
@@ -60,15 +57,6 @@ void write_permuted(const GgufSink& sink, const StoredWeight& weight, int64_t ro
     const int64_t from = r - in_head + in_head % 2 * half + in_head / 2;
     sink(std::span(weight.data + from * row_bytes, static_cast<size_t>(row_bytes)));
   }
-}
-
-// A head with zeros for the tokens that are no text: random weights like to say one thing again and again, and nobody
-// would see how fast a server says it.
-void write_head(const GgufSink& sink, const StoredWeight& weight, int64_t row_bytes) {
-  const int64_t silent = std::min<int64_t>(kWithoutText, weight.shape[0]) * row_bytes;
-  const std::vector<std::byte> zeros(static_cast<size_t>(silent));
-  sink(zeros);
-  sink(std::span(weight.data + silent, static_cast<size_t>(weight.shape[0] * row_bytes - silent)));
 }
 
 }  // namespace
@@ -92,9 +80,6 @@ void save_random(Model& model, const std::string& path) {
       const int heads = q ? model.hp.heads : model.hp.kv_heads;
       writer.add_tensor(name, dims, *type,
                         [=](const GgufSink& sink) { write_permuted(sink, *stored, row_bytes, heads); });
-    } else if (name == "output.weight") {
-      const StoredWeight* stored = weight.get();
-      writer.add_tensor(name, dims, *type, [=](const GgufSink& sink) { write_head(sink, *stored, row_bytes); });
     } else {
       writer.add_tensor(name, dims, *type, std::span(weight->data, static_cast<size_t>(rows * row_bytes)));
     }
