@@ -127,9 +127,8 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
   app.add_option("--ctx", options.context, "Context in tokens (default: the model's)")
       ->check(integer_in(1, 1 << 30))
       ->type_name("N");
-  app.add_option(
-         "--kv", options.kv,
-         "Type of the KV cache (f16, bf16 on CPUs that multiply it; with --ref f32; on a GPU as BF16 and F32 weights)")
+  app.add_option("--kv", options.kv,
+                 "Type of the KV cache (f16; bf16 where the CPU multiplies it; on a GPU by the weights)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->type_name("TYPE");
   app.add_option("--no-fuse", options.no_fuse, "Fusion rules to switch off, by name, or all")->type_name("RULES");
