@@ -16,8 +16,10 @@ bool needs_an_id_alone(const Plan::Item& item) {
          (item.seq->awaited == 0 || !reads_history(r.sampling));
 }
 
-bool reports(const Plan::Item& item) {
-  return item.seq && (item.seq->request->on_logits || item.seq->request->on_hidden);
+// Of the running step: what is reported of it, and how many rows of a draft stand, is known when it has ended. Until
+// then nobody with a draft is planned, and should not be left behind by the others.
+bool holds_up(const Plan::Item& item) {
+  return item.seq && (!item.draft.empty() || item.seq->request->on_logits || item.seq->request->on_hidden);
 }
 
 }  // namespace
@@ -32,7 +34,7 @@ bool EngineCore::may_launch_next() const {
   // What is reported, and a second run of the head, are read from memory that the next step writes.
   const auto of_head = static_cast<size_t>(options_.limits.logits);
   if (works_[current_].logits.size() > of_head || next.items.size() > of_head) return false;
-  return std::ranges::none_of(running.items, reports) && std::ranges::all_of(next.items, needs_an_id_alone);
+  return std::ranges::none_of(running.items, holds_up) && std::ranges::all_of(next.items, needs_an_id_alone);
 }
 
 void EngineCore::launch_next() {

@@ -175,6 +175,7 @@ void Engine::loop() {
   std::vector<Post> posts = std::exchange(inbox_, {});
   lock.unlock();
   take_posts(std::move(posts));
+  land();
   deliver();
   while (!channels_.empty()) finish(channels_.begin()->first, FinishReason::kCancelled);
 }

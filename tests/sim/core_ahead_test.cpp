@@ -156,6 +156,9 @@ struct Anything : TokenConstraint {
 struct NoGuess : Drafter {
   void propose(std::span<const int32_t>, int, std::vector<int32_t>&) override {}
 };
+struct SomeGuess : Drafter {
+  void propose(std::span<const int32_t>, int, std::vector<int32_t>& out) override { out = {5}; }
+};
 
 // What reads more of the tokens before than the last one's id has to wait for them.
 TEST(CoreAhead, OnlyWhereTheHostIsNotNeeded) {
@@ -176,6 +179,7 @@ TEST(CoreAhead, OnlyWhereTheHostIsNotNeeded) {
       {false, [](Request& r) { r.sampling.dry_multiplier = 0.8f; }},
       {false, [](Request& r) { r.constraint = std::make_shared<Anything>(); }},
       {false, [](Request& r) { r.drafter = std::make_shared<NoGuess>(); }},
+      {false, [](Request& r) { r.drafter = std::make_shared<SomeGuess>(); }},
       {false, [](Request& r) { r.on_logits = [](int, std::span<const float>) {}; }},
       {false, [](Request& r) { r.on_hidden = [](int, std::span<const float>) {}; }},
   };
