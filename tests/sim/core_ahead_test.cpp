@@ -96,19 +96,6 @@ TEST(CoreAhead, ACancelWhileItsRowIsUnderWay) {
   EXPECT_EQ(f.core->stats().orphans, 1);
 }
 
-TEST(CoreAhead, LogitsThatAreNoNumbersEndTheirOwnSeq) {
-  Fixture f(ahead);
-  f.model->is_nan = [](const SampleRow& row) { return row.params->seed == 13 && row.position > 12; };
-  Request bad = f.request(tokens_of(1, 10), 20), good = f.request(tokens_of(2, 10), 20);
-  bad.sampling.seed = 13;
-  const SeqId b = f.submit(bad), g = f.submit(good);
-  f.run();
-  EXPECT_EQ(f.finish[b], FinishReason::kError);
-  EXPECT_EQ(f.made[b][0].size(), 3u);
-  EXPECT_EQ(f.made[g][0], f.expected(good));
-  EXPECT_GT(f.core->stats().orphans, 0);
-}
-
 // Whether the step in front fails or the one behind: all are computed again, and pages of rows that were never
 // collected are not found by anyone.
 TEST(CoreAhead, AFailedStepIsRepeated) {

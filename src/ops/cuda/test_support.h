@@ -101,15 +101,10 @@ class DeviceRig {
     op.each(Mover{*this, written});
     cuda::Prepare prepare = preparation();
     cuda::prepare(op, prepare);
-    cuda::DeviceMemory scratch(prepare.scratch_bytes);
-    cuda::Ctx c = ctx();
-    c.scratch = scratch.data();
-    c.scratch_bytes = prepare.scratch_bytes;
-    in_front(c, op);
-    for (int i = 0; i < times; ++i) cuda::run(op, c);
-    stream_.synchronize();
-    for (const auto& [host, twin] : written) to_host(host, twin);
-    expect_tickets_zero();
+    run_prepared(prepare, written, [&](cuda::Ctx& c) {
+      in_front(c, op);
+      for (int i = 0; i < times; ++i) cuda::run(op, c);
+    });
   }
   template <class Op>
   void run(const Op& host_op, int times = 1) {
@@ -126,14 +121,10 @@ class DeviceRig {
     cuda::prepare(first, prepare);
     cuda::prepare(second, prepare);
     const bool linked = cuda::link(first, second, prepare);
-    cuda::DeviceMemory scratch(prepare.scratch_bytes);
-    cuda::Ctx c = ctx();
-    c.scratch = scratch.data();
-    c.scratch_bytes = prepare.scratch_bytes;
-    cuda::run(first, c);
-    cuda::run(second, c);
-    stream_.synchronize();
-    for (const auto& [host, twin] : written) to_host(host, twin);
+    run_prepared(prepare, written, [&](cuda::Ctx& c) {
+      cuda::run(first, c);
+      cuda::run(second, c);
+    });
     return linked;
   }
 
@@ -193,6 +184,19 @@ class DeviceRig {
     void weight(Weight& w) { w = rig.to_device(w); }
     void alias(Tensor&, Tensor&) {}
   };
+
+  // body(ctx) with the scratch that was asked for; then what was written is brought back.
+  template <class F>
+  void run_prepared(const cuda::Prepare& prepare, const std::vector<std::pair<Tensor, Tensor>>& written, F&& body) {
+    cuda::DeviceMemory scratch(prepare.scratch_bytes);
+    cuda::Ctx c = ctx();
+    c.scratch = scratch.data();
+    c.scratch_bytes = prepare.scratch_bytes;
+    body(c);
+    stream_.synchronize();
+    for (const auto& [host, twin] : written) to_host(host, twin);
+    expect_tickets_zero();
+  }
 
   Shape host_shape() const { return {.tokens = host_.n_rows, .logits = host_.n_logits}; }
   Shape padded() const {

@@ -55,10 +55,9 @@ __device__ Early read_early(const StreamArgs& args, int64_t tile, int i, int row
   return read_pair(args, tile * (R / 2) + i, row);
 }
 
-// Returns what is stored.
+// Returns what is stored. REQUIRES: at is of a part.
 __device__ inline float store_plain(const StreamArgs& args, const PartRow& at, int row, float value,
                                     const Early& early) {
-  if (at.part < 0) return 0;
   const PartOut& to = args.outs[at.part];
   if (to.bias != nullptr) value += to.bias[at.row];
   if (at.part == 0 && to.residual.data != nullptr) value += early.a;
