@@ -16,6 +16,8 @@ struct Launch {
   dim3 grid;
   dim3 threads;
   int64_t shared = 0;  // dynamic bytes
+  // Blocks wait for each other: the grid is no larger than what the device runs at a time, one for a multiprocessor.
+  bool together = false;
 };
 
 void check_launch(cudaError_t error, const char* what);  // aborts with CUDA's words
@@ -107,6 +109,19 @@ __device__ inline float4 load_fresh4(const float* p) {
                : "l"(p)
                : "memory");
   return x;
+}
+
+// Blocks that wait for each other. What a thread wrote, and what others of its block wrote before a __syncthreads() in
+// front of this, is seen by every block that has seen the count.
+__device__ inline void arrive_at_count(uint32_t* count) {
+  asm volatile("fence.acq_rel.gpu;\n\tred.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+}
+// By one thread, before a __syncthreads(): reads past the first-level cache (load_fresh, __ldcg) then see it.
+__device__ inline void wait_for_count(const uint32_t* count, uint32_t least) {
+  uint32_t seen = 0;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
+  } while (seen < least);
 }
 
 // --- Copies into shared memory ---

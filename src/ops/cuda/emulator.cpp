@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "ops/cuda/fiber.h"
@@ -35,13 +36,14 @@ struct Meeting {
 constexpr int kNamedBarriers = 16;
 constexpr int kPatience = 1 << 14;  // rounds in which every thread only looks at memory
 
-// One block after another, all with the same fibers.
+// Runs one block after another, all with the same fibers; of a grid whose blocks wait for each other each has its own.
 struct Machine {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<State> states;
   std::vector<Warp> warps;
-  std::byte* shared = nullptr;
+  std::unique_ptr<std::byte, void (*)(void*)> shared{nullptr, std::free};
   size_t shared_bytes = 0;
+  dim3 index;  // of the block
   Meeting block;
   Meeting named[kNamedBarriers];
   int threads = 0, live = 0, current = -1;
@@ -83,7 +85,9 @@ struct Machine {
   }
   bool run_thread(int i);
   bool run_warp(Warp& w);
-  void run_block(const std::function<void()>& body);
+  void prepare(int64_t shared_size);
+  void start_block(const dim3& block_index, const std::function<void()>& body);
+  bool run_once();
 };
 
 // Memory that the kernel in front has not written yet.
@@ -118,7 +122,20 @@ bool Machine::run_warp(Warp& w) {
   return any;
 }
 
-void Machine::run_block(const std::function<void()>& body) {
+void Machine::prepare(int64_t shared_size) {
+  threads = static_cast<int>(g_threads.x * g_threads.y * g_threads.z);
+  while (fibers.size() < static_cast<size_t>(threads)) fibers.push_back(std::make_unique<Fiber>());
+  states.resize(static_cast<size_t>(threads));
+  warps.resize((static_cast<size_t>(threads) + 31) / 32);
+  shared_bytes = static_cast<size_t>(shared_size);
+  void* memory = nullptr;  // not a byte more, so that an address sanitizer sees what goes beyond it
+  CHECK(posix_memalign(&memory, 1024, std::max<size_t>(shared_bytes, 1)) == 0, "no memory");
+  shared.reset(static_cast<std::byte*>(memory));
+}
+
+void Machine::start_block(const dim3& block_index, const std::function<void()>& body) {
+  index = block_index;
+  std::memset(shared.get(), 0xff, shared_bytes);
   live = threads;
   block = {};
   for (Meeting& m : named) m = {};
@@ -131,13 +148,44 @@ void Machine::run_block(const std::function<void()>& body) {
     states[static_cast<size_t>(i)] = State::kReady;
     fibers[static_cast<size_t>(i)]->start(&body);
   }
-  for (int idle = 0; live > 0;) {
+}
+
+// Every thread until it waits. False where all only looked at memory.
+bool Machine::run_once() {
+  g_machine = this;
+  g_block = index;
+  bool any = false;
+  for (Warp& w : warps) any |= run_warp(w);
+  return any;
+}
+
+// Until all threads of these blocks have ended.
+void run_blocks(std::span<Machine> machines) {
+  for (int idle = 0;;) {
     bool any = false;
-    for (Warp& w : warps) any |= run_warp(w);
+    int live = 0;
+    for (Machine& m : machines) {
+      if (m.live > 0) any |= m.run_once();
+      live += m.live;
+    }
+    if (live == 0) return;
     idle = any ? 0 : idle + 1;
     CHECK(idle < kPatience, "block {}: {} threads wait for what nobody does (at the block's barrier {})", g_block.x,
-          live, block.arrived);
+          live, g_machine->block.arrived);
   }
+}
+
+template <class F>
+void each_block(const dim3& grid, const F& f) {
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) f(dim3(x, y, z));
+    }
+  }
+}
+
+void put_late_back() {
+  for (const Late& late : g_late) std::ranges::copy(late.before, late.to);
 }
 
 }  // namespace
@@ -185,7 +233,7 @@ void wait_a_while() {
   m.fibers[static_cast<size_t>(m.current)]->leave();
 }
 
-std::byte* dynamic_shared() { return g_machine->shared; }
+std::byte* dynamic_shared() { return g_machine->shared.get(); }
 
 void write_late(void* to, const void* from, size_t bytes) {
   const auto* old_bytes = static_cast<const std::byte*>(to);
@@ -193,33 +241,28 @@ void write_late(void* to, const void* from, size_t bytes) {
   g_late.push_back({static_cast<std::byte*>(to), {old_bytes, old_bytes + bytes}, {new_bytes, new_bytes + bytes}});
 }
 
-void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body) {
+void run_grid(const dim3& grid, const dim3& threads, int64_t shared, bool together, const std::function<void()>& body) {
   const std::lock_guard lock(g_mutex);
-  static Machine machine;
-  g_machine = &machine;
+  static std::vector<Machine> machines;
   g_grid = grid;
   g_threads = threads;
-  machine.threads = static_cast<int>(threads.x * threads.y * threads.z);
-  while (machine.fibers.size() < static_cast<size_t>(machine.threads)) {
-    machine.fibers.push_back(std::make_unique<Fiber>());
+  const size_t count = together ? size_t{grid.x} * grid.y * grid.z : 1;
+  if (machines.size() < count) machines.resize(count);
+  const std::span<Machine> used(machines.data(), count);
+  for (Machine& m : used) m.prepare(shared);
+  if (together) {
+    put_late_back();
+    size_t i = 0;
+    each_block(grid, [&](const dim3& block) { used[i++].start_block(block, body); });
+    run_blocks(used);
+  } else {
+    each_block(grid, [&](const dim3& block) {
+      put_late_back();
+      used[0].start_block(block, body);
+      run_blocks(used);
+    });
   }
-  machine.states.resize(static_cast<size_t>(machine.threads));
-  machine.warps.resize((static_cast<size_t>(machine.threads) + 31) / 32);
-  machine.shared_bytes = static_cast<size_t>(shared);
-  void* memory = nullptr;  // not a byte more, so that an address sanitizer sees what goes beyond it
-  CHECK(posix_memalign(&memory, 1024, std::max<size_t>(machine.shared_bytes, 1)) == 0, "no memory");
-  machine.shared = static_cast<std::byte*>(memory);
-  for (unsigned z = 0; z < grid.z; ++z) {
-    for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
-        g_block = dim3(x, y, z);
-        std::memset(machine.shared, 0xff, machine.shared_bytes);
-        for (const Late& late : g_late) std::ranges::copy(late.before, late.to);
-        machine.run_block(body);
-      }
-    }
-  }
-  std::free(memory);
+  for (Machine& m : used) m.shared.reset();
   for (const Late& late : g_late) std::ranges::copy(late.after, late.to);
   g_late.clear();
 }
@@ -240,6 +283,10 @@ unsigned __ballot_sync(unsigned mask, int predicate) {
     if ((emulated::live_lanes() & mask) >> i & 1) bits |= (emulated::from<int>(all, i) != 0 ? 1u : 0u) << i;
   }
   return bits;
+}
+
+void wait_for_count(const uint32_t* count, uint32_t least) {
+  while (*count < least) emulated::wait_a_while();
 }
 
 int __syncthreads_count(int predicate) {

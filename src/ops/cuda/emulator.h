@@ -91,8 +91,8 @@ std::byte* dynamic_shared();
 // threads of a block of the next grid wait for its inputs; then they are those at `from`. For one grid, and for good
 // after it.
 void write_late(void* to, const void* from, size_t bytes);
-// Runs all blocks of a grid.
-void run_grid(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body);
+// Runs all blocks of a grid, one after another or together.
+void run_grid(const dim3& grid, const dim3& threads, int64_t shared, bool together, const std::function<void()>& body);
 
 template <class T>
 std::pair<const Slots&, int> meet(const T& mine) {
@@ -120,6 +120,8 @@ struct Launch {
   dim3 grid;
   dim3 threads;
   int64_t shared = 0;
+  // Blocks wait for each other. Such a kernel has dynamic shared memory only: that of __shared__ is one for all here.
+  bool together = false;
 };
 
 template <class... P, class... A>
@@ -130,7 +132,7 @@ void launch(const Ctx& ctx, void (*kernel)(P...), const Launch& shape, A&&... ar
             shape.grid.z > 0 && shape.grid.z < 65536,
         "{} threads in a grid of {} x {} x {}", threads, shape.grid.x, shape.grid.y, shape.grid.z);
   emulated_work(ctx.stream, [kernel, shape, given = std::tuple<P...>(static_cast<P>(args)...)] {
-    emulated::run_grid(shape.grid, shape.threads, shape.shared, [&] {
+    emulated::run_grid(shape.grid, shape.threads, shape.shared, shape.together, [&] {
       std::tuple<P...> own = given;  // every thread has parameters of its own
       std::apply([&](auto&... a) { kernel(a...); }, own);
     });
@@ -271,8 +273,14 @@ inline uint4 load_stream(const void* p) {
   std::memcpy(&v, p, sizeof(v));
   return v;
 }
+template <class T>
+T __ldcg(const T* p) {
+  return *p;
+}
 inline float load_fresh(const float* p) { return *p; }
 inline float4 load_fresh4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+inline void arrive_at_count(uint32_t* count) { ++*count; }
+void wait_for_count(const uint32_t* count, uint32_t least);
 inline void copy_async(void* shared, const void* global, bool valid = true) {
   if (valid) {
     std::memcpy(shared, global, 16);

@@ -13,6 +13,9 @@ void probe_product(const Ctx& ctx, const float* a, const float* b, float* c);
 void probe_scan(const Ctx& ctx, const float* x, int n, float* out);
 // *out = 48 for each block, by way of *total; *ticket is zero before and after.
 void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out);
+// out[i] = 1 + (i + 3) % blocks, handed from block to block while all of them run. *counts are two zeros before,
+// *values is room for 2 · blocks.
+void probe_meeting(const Ctx& ctx, int blocks, uint32_t* counts, uint32_t* values, uint32_t* out);
 // Lets the next kernel begin, waits 100 us and copies then; a multiple of 16 bytes. REQUIRES: the next work of the
 // stream is such a copy or a kernel.
 void probe_late(const Ctx& ctx, std::byte* to, const std::byte* from, int64_t bytes);

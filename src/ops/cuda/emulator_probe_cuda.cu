@@ -65,6 +65,28 @@ __global__ void count_odd(uint32_t* ticket, uint32_t* total, uint32_t* out) {
   if (last != 0 && threadIdx.x == 0) *out = *total;
 }
 
+// Every block gives 1 + its index, in two rounds, and takes what the next block gave in the round before.
+__global__ void pass_on(uint32_t* count, uint32_t* values, uint32_t* out) {
+  wait_for_inputs();
+  const unsigned me = blockIdx.x, blocks = gridDim.x;
+  for (unsigned round = 0; round < 2; ++round) {
+    if (threadIdx.x == 7) values[me] = round == 0 ? me + 1 : __ldcg(values + blocks + (me + 1) % blocks);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      arrive_at_count(count);
+      wait_for_count(count, blocks * (round + 1));
+    }
+    __syncthreads();
+    if (threadIdx.x == 40) (round == 0 ? values + blocks : out)[me] = __ldcg(values + (me + 1) % blocks);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      arrive_at_count(count + 1);
+      wait_for_count(count + 1, blocks * (round + 1));
+    }
+    __syncthreads();
+  }
+}
+
 #ifndef INGOT_CUDA_EMULATED
 __global__ void copy_late(uint4* to, const uint4* from, int64_t n) {
   let_next_begin();
@@ -80,6 +102,9 @@ void probe_product(const Ctx& ctx, const float* a, const float* b, float* c) { l
 void probe_scan(const Ctx& ctx, const float* x, int n, float* out) { launch(ctx, scan, {1, n, n * 4}, x, out); }
 void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out) {
   launch(ctx, count_odd, {blocks, 96}, ticket, total, out);
+}
+void probe_meeting(const Ctx& ctx, int blocks, uint32_t* counts, uint32_t* values, uint32_t* out) {
+  launch(ctx, pass_on, {.grid = blocks, .threads = 64, .shared = 0, .together = true}, counts, values, out);
 }
 void probe_late(const Ctx& ctx, std::byte* to, const std::byte* from, int64_t bytes) {
 #ifdef INGOT_CUDA_EMULATED
