@@ -47,7 +47,8 @@ struct Machine {
   Meeting block;
   Meeting named[kNamedBarriers];
   int threads = 0, live = 0, current = -1;
-  bool only_looked = false;  // the thread that ran last waits for memory
+  std::shared_ptr<void> more;  // of the block
+  bool only_looked = false;    // the thread that ran last waits for memory
 
   Warp& warp() { return warps[static_cast<size_t>(current) / 32]; }
   void wake(int first, int count) {
@@ -137,6 +138,7 @@ void Machine::start_block(const dim3& block_index, const std::function<void()>& 
   index = block_index;
   std::memset(shared.get(), 0xff, shared_bytes);
   live = threads;
+  more.reset();
   block = {};
   for (Meeting& m : named) m = {};
   for (size_t w = 0; w < warps.size(); ++w) {
@@ -227,6 +229,13 @@ void meet_some(int id, int count) {
   }
 }
 
+void arrive_some(int id, int count) {
+  Machine& m = *g_machine;
+  Meeting& meeting = m.named[id];
+  CHECK(meeting.arrived < count, "more than {} threads at barrier {}", count, id);
+  if (++meeting.arrived == count) m.finish(meeting);
+}
+
 void wait_a_while() {
   Machine& m = *g_machine;
   m.only_looked = true;
@@ -234,6 +243,8 @@ void wait_a_while() {
 }
 
 std::byte* dynamic_shared() { return g_machine->shared.get(); }
+size_t dynamic_shared_bytes() { return g_machine->shared_bytes; }
+std::shared_ptr<void>& block_state() { return g_machine->more; }
 
 void write_late(void* to, const void* from, size_t bytes) {
   const auto* old_bytes = static_cast<const std::byte*>(to);
@@ -341,71 +352,6 @@ void copy_bulk(void* shared, const void* global, uint32_t bytes, CopyBarrier* ba
   std::memcpy(shared, global, bytes);
   barrier->pieces = static_cast<int16_t>(barrier->pieces - static_cast<int>(bytes / 16));
   settle(barrier);
-}
-
-// --- Matrix instructions ---
-
-namespace {
-
-uint32_t two(const std::byte* low, const std::byte* high) {
-  uint16_t a = 0, b = 0;
-  std::memcpy(&a, low, 2);
-  std::memcpy(&b, high, 2);
-  return a | uint32_t{b} << 16;
-}
-
-struct Fragments {
-  uint32_t a[4];
-  uint32_t b[2];
-};
-
-template <class Value>
-void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const Value& value) {
-  const Fragments mine{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
-  const auto [all, lane] = emulated::meet(mine);
-  const auto half = [](uint32_t word, int k) { return static_cast<uint16_t>(word >> (k % 2 * 16)); };
-  for (int i = 0; i < 4; ++i) {
-    const int row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
-    float sum = d[i];
-    for (int k = 0; k < 16; ++k) {
-      const auto of_a = emulated::from<Fragments>(all, row % 8 * 4 + k % 8 / 2);
-      const auto of_b = emulated::from<Fragments>(all, col * 4 + k % 8 / 2);
-      sum += value(half(of_a.a[row / 8 + k / 8 * 2], k)) * value(half(of_b.b[k / 8], k));
-    }
-    d[i] = sum;
-  }
-  __syncwarp();
-}
-
-}  // namespace
-
-void load_matrices(uint32_t (&r)[4], const void* row) {
-  CHECK(reinterpret_cast<uintptr_t>(row) % 16 == 0, "a row of a matrix is not aligned");
-  const auto [all, lane] = emulated::meet(row);
-  for (int m = 0; m < 4; ++m) {
-    const auto* from = emulated::from<const std::byte*>(all, 8 * m + lane / 4) + lane % 4 * 4;
-    r[m] = two(from, from + 2);
-  }
-  __syncwarp();
-}
-
-void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
-  CHECK(reinterpret_cast<uintptr_t>(row) % 16 == 0, "a row of a matrix is not aligned");
-  const auto [all, lane] = emulated::meet(row);
-  for (int m = 0; m < 4; ++m) {
-    const auto* low = emulated::from<const std::byte*>(all, 8 * m + lane % 4 * 2);
-    const auto* high = emulated::from<const std::byte*>(all, 8 * m + lane % 4 * 2 + 1);
-    r[m] = two(low + lane / 4 * 2, high + lane / 4 * 2);
-  }
-  __syncwarp();
-}
-
-void multiply_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  multiply(d, a, b, [](uint16_t bits) { return bf16_to_f32(bits); });
-}
-
-void multiply_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  multiply(d, a, b, [](uint16_t bits) { return f16_to_f32(bits); });
 }
 
 }  // namespace ingot::cuda

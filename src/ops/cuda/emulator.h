@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -83,10 +84,15 @@ unsigned live_lanes();  // of the warp, as bits
 // Waits for all threads of the block, or for `count` of them at barrier `id`.
 void meet_block();
 void meet_some(int id, int count);
+// Counts towards the meeting at barrier `id` and goes on.
+void arrive_some(int id, int count);
 // Lets others run: for loops that wait for memory to change. Aborts where nobody can change it any more.
 void wait_a_while();
 
 std::byte* dynamic_shared();
+size_t dynamic_shared_bytes();
+// Room for what others keep of the running block; nothing when it begins.
+std::shared_ptr<void>& block_state();
 // For tests of kernels that begin before the one in front has ended: these bytes are what they were before until all
 // threads of a block of the next grid wait for its inputs; then they are those at `from`. For one grid, and for good
 // after it.

@@ -26,6 +26,36 @@ TEST(CudaDevice, MatrixInstructionsAndTheirFragments) {
     }
 }
 
+TEST(CudaDevice, ProductsOfWarpgroups) {
+  INGOT_NEEDS_DEVICE();
+  const Batch batch = rows_batch(1);
+  const int arch = DeviceRig(batch).ctx().arch;
+  if (arch != 90) GTEST_SKIP() << "compute capability " << arch;
+  Random random(7);
+  for (const size_t n : {8u, 24u, 48u, 64u, 128u}) {
+    DeviceRig rig(batch);
+    std::vector<float> a(64 * 64), b(64 * n), c(64 * n);
+    for (float& v : a) v = static_cast<float>(random.below(17) - 8);
+    for (float& v : b) v = static_cast<float>(random.below(17) - 8);
+    const auto* on_a = reinterpret_cast<const float*>(rig.upload(a.data(), static_cast<int64_t>(a.size() * 4)));
+    const auto* on_b = reinterpret_cast<const float*>(rig.upload(b.data(), static_cast<int64_t>(b.size() * 4)));
+    const auto bytes = static_cast<int64_t>(c.size() * 4);
+    std::byte* out = rig.allocate(bytes);
+    for (int kind = 0; kind < 8; ++kind) {
+      const cuda::GroupProbe probe{static_cast<int>(n), kind % 2 == 0, kind / 2 % 2 == 0, kind / 4 == 0};
+      cuda::probe_group_product(rig.ctx(), probe, on_a, on_b, reinterpret_cast<float*>(out));
+      rig.download(c.data(), out, bytes);
+      size_t wrong = 0;
+      for (size_t i = 0; i < 64 * n; ++i) {
+        float want = 0;
+        for (size_t k = 0; k < 64; ++k) want += 2 * a[i / n * 64 + k] * b[k * n + i % n];
+        wrong += c[i] != want;
+      }
+      EXPECT_EQ(wrong, 0u) << "n " << n << ", kind " << kind;
+    }
+  }
+}
+
 TEST(CudaDevice, BulkCopiesBarriersAndShuffles) {
   INGOT_NEEDS_DEVICE();
   const Batch batch = rows_batch(1);

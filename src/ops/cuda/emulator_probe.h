@@ -16,6 +16,12 @@ void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, 
 // out[i] = 1 + (i + 3) % blocks, handed from block to block while all of them run. *counts are two zeros before,
 // *values is room for 2 · blocks.
 void probe_meeting(const Ctx& ctx, int blocks, uint32_t* counts, uint32_t* values, uint32_t* out);
+// c[64, n] = 2 a[64, 64] · b[64, n], rounded before, by a warpgroup: n of 8, 24, 48, 64, 128. REQUIRES: ctx.arch is 90.
+struct GroupProbe {
+  int n = 64;
+  bool bf16 = true, by_columns = false, registers = false;  // b by columns in shared memory; a in registers
+};
+void probe_group_product(const Ctx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c);
 // Lets the next kernel begin, waits 100 us and copies then; a multiple of 16 bytes. REQUIRES: the next work of the
 // stream is such a copy or a kernel.
 void probe_late(const Ctx& ctx, std::byte* to, const std::byte* from, int64_t bytes);
