@@ -16,8 +16,8 @@ constexpr int64_t kSumBytes = 128 << 10;
 // 576 columns, 16 rows: 195 GOP/s by two panels, 174 by eight).
 constexpr int64_t kFirstLevelBytes = 32 << 10;
 // Rows of x at once while the panels of a task pass as they are packed: few enough to stay in the caches (Q4_1 2048 x
-// 2048, 512 rows: 212 GOP/s at 8 or 16, 175 at 36), and a multiple of 4 and 6.
-constexpr int64_t kDirectPass = 12;
+// 2048, 512 rows: 212 GOP/s at 8 or 16, 175 at 36), and a multiple of 4 and 6. Up to two more go with the last six.
+constexpr int64_t kDirectPass = 12, kDirectMost = kDirectPass + 2;
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -63,9 +63,10 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
   panels = std::min(panels, std::max<int64_t>(1, room / expanded / parts));
   cut.block = panels * kPanelRows;
   cut.pass = many ? std::max(k.tile_rows, kSumBytes / (4 * parts * cut.block) / k.tile_rows * k.tile_rows)
-                  : std::min(rows, kDirectPass);
+                  : (rows <= kDirectMost ? rows : kDirectPass);
+  // Few rows have room for the longest pass, so that what more rows need is enough for fewer.
   cut.scratch = (many ? parts * round_up(largest(panels), 64) : 0) +
-                parts * cut.block * cut.pass * static_cast<int64_t>(sizeof(float));
+                parts * cut.block * std::max(cut.pass, kDirectMost) * static_cast<int64_t>(sizeof(float));
   return cut;
 }
 

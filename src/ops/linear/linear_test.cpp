@@ -87,7 +87,7 @@ TEST(Linear, OddSizes) {
       for (int64_t n : {1, 3, 8, 63, 65}) {
         SCOPED_TRACE(testing::Message() << "K " << k << ", N " << n);
         const TestWeight w(random, Format::kF32, n, k);
-        for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 13}) check(random, w, rows);
+        for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 20}) check(random, w, rows);
       }
   });
 }
