@@ -41,6 +41,9 @@ if(INGOT_CUDA_BUILT)
       endif()
     endforeach()
   endif()
+  # Kernels for compute capability 9.0 have instructions that are 90a's alone.
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90$" "90a")
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90-" "90a-")
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # linked by name below: no program needs a library of CUDA's to start
   enable_language(CUDA)
   if(CCACHE)

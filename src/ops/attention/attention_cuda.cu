@@ -101,11 +101,9 @@ void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t 
 void launch_rows(const Attention& op, const Ctx& ctx, const AttentionArgs& a) {
   const int64_t rows = ctx.rows(op.q);
   const int64_t tiles = rows * a.group / kRowsTile + std::min<int64_t>(a.seqs, rows);
-  if (op.kv.dtype == DType::kBF16) {
-    attend_rows_bf16(ctx, a, tiles);
-  } else {
-    attend_rows_f16(ctx, a, tiles);
-  }
+  const bool bf16 = op.kv.dtype == DType::kBF16;
+  if (ctx.arch == 90 && group_dim(op.kv.k_dim)) return (bf16 ? attend_group_bf16 : attend_group_f16)(ctx, a, tiles);
+  (bf16 ? attend_rows_bf16 : attend_rows_f16)(ctx, a, tiles);
 }
 
 // A row's bits do not depend on what else is in the batch: the same tiles and splits of the keys for every row, by

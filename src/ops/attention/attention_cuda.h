@@ -1,6 +1,7 @@
 // The kernels behind cuda::run(Attention), and what they are given. attention_cuda.cu chooses:
 //   split  a few packed rows of a seq, their keys shared by the warps of a block and by several blocks (decode, drafts)
 //   rows   many rows of a seq in tiles (prompts)
+//   group  the same by warpgroups (compute capability 9.0)
 //   any    any head size and type of the cache, f32 arithmetic
 #pragma once
 
@@ -56,7 +57,9 @@ constexpr int kSplitStep = 64;
 // Floats of one split's results for `rows` packed rows.
 constexpr int64_t part_floats(int rows, int dim) { return static_cast<int64_t>(rows) * (dim + 2); }
 
-// Packed rows of a block of the rows kernel.
+// Whether the group kernel has a head size.
+constexpr bool group_dim(int dim) { return dim == 64 || dim == 128; }
+// Packed rows of a block of the rows kernel, and of an item of the group kernel's.
 constexpr int kRowsTile = 128;
 // Whether a block may have the shared memory that the largest shapes ask for: more than 160 KiB, where some devices
 // give a block 99.
@@ -67,6 +70,8 @@ void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, boo
 void attend_split_f16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
 void attend_rows_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_rows_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_group_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_group_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_any(const Ctx& ctx, const AttentionArgs& args, int64_t rows);
 
 }  // namespace ingot::cuda

@@ -27,22 +27,6 @@ struct RowsShape {
   static_assert(sizeof(RowsItem) % 4 == 0);
 };
 
-// Where a step's keys lie: lane i has the page of the step's i-th 16 keys, and the slot of the first of them there.
-struct StepPages {
-  int page = -1, slot = 0;
-
-  template <class S>
-  __device__ static StepPages of(const AttentionArgs& a, const RowsItem& item, int key) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, p = key + 16 * lane;
-    StepPages result;
-    if (lane >= S::kKeys / 16 || p >= item.keys_end) return result;
-    const int index = p / a.kv.page_rows;
-    result.page = a.page_table[static_cast<int64_t>(item.seq) * a.pages_per_seq + index];
-    result.slot = p - index * a.kv.page_rows;
-    return result;
-  }
-};
-
 // Starts the copies of keys and values of one step into shared memory.
 template <class S>
 __device__ inline void copy_step(const AttentionArgs& a, const RowsItem& item, std::byte* to, int key,
@@ -115,7 +99,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks) attend_rows(Attention
   {
     RowsItem mine;
     mine.kv_head = static_cast<int>(blockIdx.x);
-    found = mine.find(a, static_cast<int>(blockIdx.y), S::kKeys);
+    found = TileFinder(a).find(a, static_cast<int>(blockIdx.y), S::kKeys, mine);
     if (found) pages = StepPages::of<S>(a, mine, mine.keys_begin);
     if (threadIdx.x == 0) item = mine;
   }

@@ -13,37 +13,6 @@ struct RowsItem {
   int row, head;             // of packed row `first`
   float inverse;             // 1 / group
 
-  // Tiles are counted from the last seq's last to the first, so that those with the most keys begin first. By a whole
-  // warp; false where there are not so many. Reads only what no kernel writes.
-  __device__ bool find(const AttentionArgs& a, int index, int step) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int after = a.seqs; after > 0; after -= 32) {
-      const int s = after - 1 - lane, at = max(s, 0);
-      const int begin = a.q_start[at], n = a.q_start[at + 1] - begin, length = a.kv_len[at];
-      int packed = s >= 0 ? n * a.group : 0;
-      if (packed < a.least_packed || packed > a.most_packed) packed = 0;
-      const int tiles = (packed + kRowsTile - 1) / kRowsTile;
-      int through = tiles;  // of this lane's seq and those of lanes before it
-#pragma unroll
-      for (int d = 1; d < 32; d <<= 1) {
-        const int other = __shfl_up_sync(0xffffffffu, through, d);
-        if (lane >= d) through += other;
-      }
-      const unsigned mine = __ballot_sync(0xffffffffu, index < through);
-      if (mine != 0) {
-        const int source = __ffs(static_cast<int>(mine)) - 1;
-        seq = after - 1 - source;
-        first = (__shfl_sync(0xffffffffu, through, source) - 1 - index) * kRowsTile;
-        q_begin = __shfl_sync(0xffffffffu, begin, source);
-        end = min(__shfl_sync(0xffffffffu, packed, source), first + kRowsTile);
-        past = __shfl_sync(0xffffffffu, length - n, source);
-        place(a, step);
-        return true;
-      }
-      index -= __shfl_sync(0xffffffffu, through, 31);
-    }
-    return false;
-  }
   // Row of the seq, and head of the KV head's, of packed row first + i. Exact: i + head is far below 2^20.
   __device__ void locate(const AttentionArgs& a, int i, int& row_of, int& head_of) const {
     const int x = head + i, q = static_cast<int>((static_cast<float>(x) + 0.5f) * inverse);
@@ -51,7 +20,7 @@ struct RowsItem {
     head_of = x - q * a.group;
   }
 
- private:
+  // The rest, from seq, first, end and past.
   __device__ void place(const AttentionArgs& a, int step) {
     row = first / a.group;
     head = first - row * a.group;
@@ -62,6 +31,80 @@ struct RowsItem {
     keys_begin = a.window > 0 ? max(0, past + row - a.window + 1) / step * step : 0;
   }
 };
+
+// Tiles of kRowsTile packed rows, counted from the last seq's last to the first, so that those with the most keys begin
+// first. A warp's: its lanes keep 32 seqs at a time. Reads only what no kernel writes.
+class TileFinder {
+ public:
+  __device__ explicit TileFinder(const AttentionArgs& a) : after_(a.seqs) { load(a); }
+  // All of the item but its KV head; false where there are not so many tiles. REQUIRES: no index below the last one's.
+  __device__ bool find(const AttentionArgs& a, int index, int step, RowsItem& item) {
+    int all = __shfl_sync(0xffffffffu, through_, 31);
+    while (index - before_ >= all) {
+      before_ += all;
+      after_ -= 32;
+      if (after_ <= 0) return false;
+      load(a);
+      all = __shfl_sync(0xffffffffu, through_, 31);
+    }
+    const int source = __ffs(static_cast<int>(__ballot_sync(0xffffffffu, index - before_ < through_))) - 1;
+    item.seq = after_ - 1 - source;
+    item.first = (__shfl_sync(0xffffffffu, through_, source) - 1 - (index - before_)) * kRowsTile;
+    item.q_begin = __shfl_sync(0xffffffffu, begin_, source);
+    item.end = min(__shfl_sync(0xffffffffu, packed_, source), item.first + kRowsTile);
+    item.past = __shfl_sync(0xffffffffu, past_, source);
+    item.place(a, step);
+    return true;
+  }
+
+ private:
+  __device__ void load(const AttentionArgs& a) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, s = after_ - 1 - lane, at = max(s, 0);
+    begin_ = a.q_start[at];
+    const int n = a.q_start[at + 1] - begin_;
+    past_ = a.kv_len[at] - n;
+    packed_ = s >= 0 ? n * a.group : 0;
+    if (packed_ < a.least_packed || packed_ > a.most_packed) packed_ = 0;
+    through_ = (packed_ + kRowsTile - 1) / kRowsTile;
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+      const int other = __shfl_up_sync(0xffffffffu, through_, d);
+      if (lane >= d) through_ += other;
+    }
+  }
+
+  int after_, before_ = 0;     // the lanes' seqs are those below it, downwards; tiles of those from it on
+  int begin_, packed_, past_;  // of the lane's seq
+  int through_;                // tiles of it and of the lanes before
+};
+
+// Where a step's keys lie: lane i has the page of the step's i-th 16 keys, and the slot of the first of them there.
+struct StepPages {
+  int page = -1, slot = 0;
+
+  template <class S>
+  __device__ static StepPages of(const AttentionArgs& a, const RowsItem& item, int key) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, p = key + 16 * lane;
+    StepPages result;
+    if (lane >= S::kKeys / 16 || p >= item.keys_end) return result;
+    const int index = p / a.kv.page_rows;
+    result.page = a.page_table[static_cast<int64_t>(item.seq) * a.pages_per_seq + index];
+    result.slot = p - index * a.kv.page_rows;
+    return result;
+  }
+};
+
+// Eight values as 16-bit ones, finite values beyond the largest of f16 as the largest; zeros where not `valid`.
+template <bool kBf16>
+__device__ inline void store_narrow(std::byte* to, const std::byte* from, DType dtype, bool valid) {
+  float x[8];
+  for (int c = 0; c < 8; ++c) {
+    x[c] = valid ? load_value(from, c, dtype) : 0.0f;
+    if (!kBf16) x[c] = fminf(fmaxf(x[c], -65504.0f), 65504.0f);
+  }
+  *reinterpret_cast<uint4*>(to) =
+      make_uint4(pack<kBf16>(x[0], x[1]), pack<kBf16>(x[2], x[3]), pack<kBf16>(x[4], x[5]), pack<kBf16>(x[6], x[7]));
+}
 
 // The item's queries on their way into shared memory in the cache's type, zeros for rows of padding. Done after the
 // copies of the block have arrived, and a barrier.
@@ -93,13 +136,7 @@ __device__ void start_queries(const AttentionArgs& a, const RowsItem& item, std:
 #pragma unroll 1
   for (int j = 0; j < kShare; ++j) {
     const bool valid = piece_of(j, place, from);
-    float x[8];
-    for (int c = 0; c < 8; ++c) {
-      x[c] = valid ? load_value(from, c, a.q.dtype) : 0.0f;
-      if (!S::kBf16) x[c] = fminf(fmaxf(x[c], -65504.0f), 65504.0f);
-    }
-    *reinterpret_cast<uint4*>(place) = make_uint4(pack<S::kBf16>(x[0], x[1]), pack<S::kBf16>(x[2], x[3]),
-                                                  pack<S::kBf16>(x[4], x[5]), pack<S::kBf16>(x[6], x[7]));
+    store_narrow<S::kBf16>(place, from, a.q.dtype, valid);
   }
 }
 

@@ -76,7 +76,9 @@ TEST(CudaAttention, PromptsOfEveryFastHead) {
     for (const int dim : {64, 96, 128, 256}) {
       const Case c{.heads = 6, .kv_heads = 2, .k_dim = dim, .v_dim = dim, .dtype = dtype};
       SCOPED_TRACE(name(c));
-      expect_matches(c, {{1, 1, 40}, {2, 67, 9}, {3, 1, 0}, {4, 23, 0}}, {.more_rows = 8, .more_seqs = 2});
+      for (const int arch : {0, 80})
+        expect_matches(c, {{1, 1, 40}, {2, 67, 9}, {3, 1, 0}, {4, 23, 0}},
+                       {.more_rows = 8, .more_seqs = 2, .arch = arch});
     }
   expect_matches({.heads = 2, .kv_heads = 2, .q_dtype = DType::kBF16, .out_dtype = DType::kBF16}, {{1, 150, 0}});
   expect_matches({.heads = 4, .kv_heads = 1, .page_rows = 64}, {{1, 33, 100}}, {.more_rows = 30});
@@ -103,6 +105,30 @@ TEST(CudaAttention, PromptsOfEveryFastHead) {
                  {{1, 40, 260}});
   // Where the tiles of the largest heads do not fit into the device.
   expect_matches({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256}, {{1, 33, 10}, {2, 1, 9}}, {.arch = 89});
+}
+
+// More tiles than blocks, so that a block has several, of one step of keys and of many; by warpgroups where the device
+// has them, and without.
+TEST(CudaAttention, PromptsInManyTiles) {
+  INGOT_NEEDS_DEVICE();
+  const Case cases[] = {{.heads = 8, .kv_heads = 2, .k_dim = 128, .v_dim = 128, .page_rows = 64},
+                        {.heads = 4, .kv_heads = 4, .k_dim = 128, .v_dim = 128, .dtype = DType::kF16, .window = 90},
+                        {.heads = 6, .kv_heads = 2, .window = 33, .softcap = 3, .sinks = true, .page_rows = 48},
+                        {.heads = 9, .kv_heads = 1, .dtype = DType::kF16, .out_dtype = DType::kF16},
+                        {.heads = 7,
+                         .kv_heads = 1,
+                         .k_dim = 128,
+                         .v_dim = 128,
+                         .page_rows = 32,
+                         .q_dtype = DType::kBF16,
+                         .out_dtype = DType::kF16}};
+  for (const Case& c : cases) {
+    for (const int arch : {0, 80}) {
+      SCOPED_TRACE(name(c) + ", " + std::to_string(arch));
+      expect_matches(c, {{1, 66, 0}, {2, 1, 77}, {3, 35, 100}}, {.more_rows = 6, .arch = arch});
+    }
+    expect_matches(c, {{1, 90, 63}});
+  }
 }
 
 // Many seqs with prompts: more than a warp looks through at a time.
@@ -207,7 +233,8 @@ TEST(CudaAttention, PagesDoNotMatter) {
   const Case c{.heads = 4, .kv_heads = 1};
   const std::vector<Seq> seqs = {{1, 1, 200}, {2, 20, 5}};
   Step one(c, seqs, 1), other(c, seqs, 2);
-  expect_same_bits(one.run_device(), other.run_device(), "other pages");
+  for (const int arch : {0, 80})
+    expect_same_bits(one.run_device({.arch = arch}), other.run_device({.arch = arch}), "other pages");
 }
 
 }  // namespace

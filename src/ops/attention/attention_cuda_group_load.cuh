@@ -1,0 +1,227 @@
+// Attention of many rows by warpgroups (attention_cuda_group.cuh): what lies in shared memory, and the warpgroup that
+// fills it.
+#pragma once
+
+#include "ops/attention/attention_cuda_rows_warp.cuh"
+#include "ops/cuda/wgmma.cuh"
+
+namespace ingot::cuda {
+
+template <bool kBf16_, int kDim_, int kKeys_ = 64, bool kTurns_ = false>
+struct GroupShape {
+  static constexpr bool kBf16 = kBf16_;
+  static constexpr int kDim = kDim_;
+  static constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;
+  static constexpr int kPieces = kDim / 8;  // of a row
+  static constexpr int kKeys = kKeys_;      // of a step
+  static constexpr bool kTurns = kTurns_;   // the warpgroups ask for products in turns
+
+  static constexpr int kThreads = 3 * 128;  // one warpgroup copies, two have 64 packed rows each
+  static constexpr int kTakers = 8;         // warps of the two
+  // Of a thread that copies, and of one that multiplies: 64K for all.
+  static constexpr int kFewRegisters = 72, kManyRegisters = 216;
+
+  // Matrices lie in panels of 64 columns (MatrixPlace). Queries of two items; keys and values of steps in turn.
+  static constexpr int kQueryPanel = kRowsTile * 128, kQueryBytes = kDim / 64 * kQueryPanel;
+  static constexpr int kPanel = kKeys * 128, kSlotBytes = kDim / 64 * kPanel;
+  static constexpr int kSlots = kKeys * kDim == 128 * 128 ? 4 : 8;
+  static constexpr int kResultPanel = 16 * 128, kResultBytes = kDim / 64 * kResultPanel;  // of a warp
+  static constexpr int kRing = 2 * kQueryBytes;
+  static constexpr int kResults = kRing + kSlots * kSlotBytes;
+  static constexpr int kControl = kResults + kTakers * kResultBytes;
+  static constexpr int kItems = 4;  // the queries of two are there, those of another in registers
+};
+
+// Barriers of the ring, and the items that the queries belong to.
+template <class S>
+struct GroupControl {
+  CopyBarrier full[S::kSlots], empty[S::kSlots], queries_full[2], queries_empty[2];
+  RowsItem items[S::kItems];  // seq -1: there are no more
+  int next[2];
+
+  __device__ void init() {
+    for (int i = 0; i < S::kSlots; ++i) {
+      barrier_init(&full[i], 128);
+      barrier_init(&empty[i], S::kTakers);
+    }
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(&queries_full[i], 128 + 1);
+      barrier_init(&queries_empty[i], S::kTakers);
+    }
+    barrier_inits_done();
+  }
+};
+
+// Where column block `piece` of row `row` lies in panels of `panel` bytes.
+__device__ inline int panel_piece(int row, int piece, int panel) {
+  return piece / 8 * panel + row * 128 + kv_piece(row, piece % 8) * 16;
+}
+
+// Barriers whose matrices are on their way: each is arrived at when kLag more have been started, by then its copies
+// have come. (An arrival by the copies themselves would lack the fence between them and the products.)
+class LateArrivals {
+ public:
+  static constexpr int kLag = 2;
+  __device__ void push(CopyBarrier* barrier) {
+    commit_copies();
+    if (waiting_[0] != nullptr) {
+      copies_done<kLag>();
+      shared_writes_done();
+      barrier_arrive(waiting_[0]);
+    }
+#pragma unroll
+    for (int i = 0; i + 1 < kLag; ++i) waiting_[i] = waiting_[i + 1];
+    waiting_[kLag - 1] = barrier;
+  }
+  __device__ void flush() {
+    copies_done<0>();
+    shared_writes_done();
+#pragma unroll
+    for (CopyBarrier*& barrier : waiting_) {
+      if (barrier != nullptr) barrier_arrive(barrier);
+      barrier = nullptr;
+    }
+  }
+
+ private:
+  CopyBarrier* waiting_[kLag] = {};
+};
+
+// Row of the seq, and head of the KV head's, of packed rows `step` apart.
+struct PackedWalk {
+  int row, head, rows, heads;
+
+  __device__ PackedWalk(const AttentionArgs& a, const RowsItem& item, int first, int step) {
+    item.locate(a, first, row, head);
+    rows = static_cast<int>((static_cast<float>(step) + 0.5f) * item.inverse);
+    heads = step - rows * a.group;
+  }
+  __device__ void next(const AttentionArgs& a) {
+    row += rows;
+    head += heads;
+    if (head >= a.group) {
+      head -= a.group;
+      ++row;
+    }
+  }
+};
+
+// Queries of an item, zeros for rows of padding, by 128 threads.
+template <class S>
+__device__ inline void copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
+  constexpr int kAtOnce = 128 / S::kPieces;  // rows; 8 or 16
+  const int thread = static_cast<int>(threadIdx.x), first = thread / S::kPieces, piece = thread % S::kPieces;
+  const bool as_they_are = a.q.dtype == S::kType;
+  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2, count = item.end - item.first;
+  const int64_t stride = a.q.stride * bytes;
+  const std::byte* rows = a.q.data + item.q_begin * stride + (item.kv_head * a.group * S::kDim + piece * 8) * bytes;
+  std::byte* place = to + panel_piece(first, piece, S::kQueryPanel);
+  PackedWalk at(a, item, first, kAtOnce);
+#pragma unroll 4
+  for (int j = 0; j < kRowsTile / kAtOnce; ++j, at.next(a)) {
+    const bool valid = first + j * kAtOnce < count;
+    const std::byte* from = valid ? rows + at.row * stride + at.head * (S::kDim * bytes) : a.q.data;
+    if (as_they_are) {
+      copy_async(place + j * kAtOnce * 128, from, valid);
+    } else {
+      store_narrow<S::kBf16>(place + j * kAtOnce * 128, from, a.q.dtype, valid);
+    }
+  }
+}
+
+// Keys (or values) of one step, by 128 threads. A row of the cache is permuted as a row of a panel is: both begin at
+// multiples of eight.
+template <class S>
+__device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, std::byte* to, int key,
+                                 const StepPages& pages, bool values) {
+  constexpr int kAtOnce = 128 / S::kPieces;  // rows; 8 or 16
+  const int thread = static_cast<int>(threadIdx.x), row = thread / S::kPieces, piece = thread % S::kPieces;
+  std::byte* place = to + piece / 8 * S::kPanel + row * 128 + piece % 8 * 16;
+  const int64_t mine = row * (2 * S::kDim) + piece * 16;
+  const auto head = [&](int page) {
+    return values ? a.kv.v_rows(page, item.kv_head) : a.kv.k_rows(page, item.kv_head);
+  };
+  const int page = __shfl_sync(0xffffffffu, pages.page, 0), slot = __shfl_sync(0xffffffffu, pages.slot, 0);
+  if (key + S::kKeys <= item.keys_end && slot + S::kKeys <= a.kv.page_rows && page >= 0) {
+    const std::byte* from = head(page) + static_cast<int64_t>(slot) * (2 * S::kDim) + mine;
+#pragma unroll
+    for (int j = 0; j < S::kKeys / kAtOnce; ++j)
+      copy_async(place + j * kAtOnce * 128, from + j * kAtOnce * (2 * S::kDim));
+    return;
+  }
+#pragma unroll 1
+  for (int chunk = 0; chunk < S::kKeys / 16; ++chunk) {
+    // A page that the window has left behind is none: the first step may reach back to it.
+    const int of_chunk = __shfl_sync(0xffffffffu, pages.page, chunk);
+    const int64_t first = static_cast<int64_t>(__shfl_sync(0xffffffffu, pages.slot, chunk)) * (2 * S::kDim);
+    const int valid = of_chunk < 0 ? 0 : item.keys_end - key - 16 * chunk;
+    const std::byte* from = head(max(of_chunk, 0)) + first;
+#pragma unroll
+    for (int j = 0; j < 16 / kAtOnce; ++j) {
+      const bool there = row + j * kAtOnce < valid;
+      copy_async(place + (16 * chunk + j * kAtOnce) * 128, there ? from + mine + j * kAtOnce * (2 * S::kDim) : from,
+                 there);
+    }
+  }
+}
+
+// The first warpgroup: items one after another, the block's own first and then whichever nobody has taken, those with
+// the most keys first. Their queries, then keys and values in turn.
+template <class S>
+__device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control) {
+  const int thread = static_cast<int>(threadIdx.x);
+  TileFinder tiles(a);
+  RowsItem item;
+  StepPages pages;
+  const auto find = [&](int index) {
+    const int tile = index / a.kv_heads;
+    item.kv_head = index - tile * a.kv_heads;
+    const bool found = tiles.find(a, tile, S::kKeys, item);
+    if (found) pages = StepPages::of<S>(a, item, item.keys_begin);
+    return found;
+  };
+  bool found = find(static_cast<int>(blockIdx.x));
+  wait_for_inputs();
+  LateArrivals arrivals;
+  // Who has to wait lets the others have what has come.
+  const auto wait_empty = [&](CopyBarrier* barrier, int turn) {
+    const uint32_t parity = (turn & 1) ^ 1;
+    if (!barrier_ready(barrier, parity)) arrivals.flush();
+    barrier_wait(barrier, parity);
+  };
+  int filled = 0;  // matrices
+  for (int turn = 0;; ++turn) {
+    const int slot = turn % 2;
+    wait_empty(&control.queries_empty[slot], turn / 2);
+    uint32_t claimed = 0;
+    if (thread == 0) {
+      if (found) claimed = atomicAdd(&a.tickets[0], 1u);
+      if (!found) item.seq = -1;
+      control.items[turn % S::kItems] = item;
+      barrier_arrive(&control.queries_full[slot]);
+    }
+    if (found) copy_queries<S>(a, item, shared + slot * S::kQueryBytes);
+    arrivals.push(&control.queries_full[slot]);
+    if (!found) break;
+#pragma unroll 1
+    for (int key = item.keys_begin; key < item.keys_end; key += S::kKeys) {
+      const StepPages now = pages;
+      pages = StepPages::of<S>(a, item, key + S::kKeys);
+#pragma unroll 1
+      for (int values = 0; values < 2; ++values, ++filled) {
+        const int to = filled % S::kSlots;
+        wait_empty(&control.empty[to], filled / S::kSlots);
+        copy_rows<S>(a, item, shared + S::kRing + to * S::kSlotBytes, key, now, values != 0);
+        arrivals.push(&control.full[to]);
+      }
+    }
+    if (thread == 0) control.next[slot] = static_cast<int>(gridDim.x + claimed);
+    barrier_some(1, 128);
+    found = find(control.next[slot]);
+  }
+  arrivals.flush();
+  // The last block to have found no more leaves zeros behind.
+  if (thread == 0 && atomicInc(&a.tickets[1], gridDim.x - 1) == gridDim.x - 1) a.tickets[0] = 0;
+}
+
+}  // namespace ingot::cuda
