@@ -37,6 +37,16 @@ int64_t few_rows_panels(const Linear& op, const Linear::Part& part, int threads)
   return (own + tasks - 1) / tasks;
 }
 
+// Panels of a task, of `own` and `most` at most, where the thread with the most tasks has the least to do: 36 panels by
+// 4 are 9 tasks, of which one of two threads has 5, by 3 they are 6 for each.
+int64_t even_panels(int64_t own, int64_t most, int threads) {
+  const auto longest = [&](int64_t n) { return ((own + n - 1) / n + threads - 1) / threads * n; };
+  int64_t best = most;
+  for (int64_t n = most - 1; n > most / 2; --n)
+    if (longest(n) < longest(best)) best = n;
+  return best;
+}
+
 }  // namespace
 
 int64_t direct_rows(const Linear& op, const Linear::Part& part) {
@@ -61,6 +71,7 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
   const int64_t expanded = std::max<int64_t>(1, largest(1));
   const int64_t room = many && rows <= kFewRows ? kFirstLevelBytes : kExpandedBytes;
   panels = std::min(panels, std::max<int64_t>(1, room / expanded / parts));
+  if (many) panels = even_panels(part.packed->panels(), panels, threads);
   cut.block = panels * kPanelRows;
   cut.pass = many ? std::max(k.tile_rows, kSumBytes / (4 * parts * cut.block) / k.tile_rows * k.tile_rows)
                   : (rows <= kDirectMost ? rows : kDirectPass);
