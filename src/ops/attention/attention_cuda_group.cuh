@@ -243,15 +243,19 @@ __device__ inline void store_group(const AttentionArgs& a, const RowsItem& item,
   }
   if (wide) return;
   __syncwarp();
-  constexpr int kAtOnce = 32 / S::kPieces;  // rows; 2 or 4
+  constexpr int kAtOnce = 32 / S::kPieces, kTimes = 16 / kAtOnce;  // 2 or 4 rows
   const int first = lane / S::kPieces, piece = lane % S::kPieces, count = item.end - item.first - of;
-  std::byte* to = a.out.row(item.q_begin) + (item.kv_head * a.group * S::kDim + piece * 8) * 2;
+  std::byte* to = a.out.row(item.q_begin + item.row) + (item.kv_head * a.group * S::kDim + piece * 8) * 2;
+  const int stride = static_cast<int>(a.out.stride) * 2;  // an item's rows are fewer than 2^31 bytes
+  uint4 pieces[kTimes];
+#pragma unroll
+  for (int j = 0; j < kTimes; ++j)
+    pieces[j] = *reinterpret_cast<const uint4*>(room + panel_piece(first + j * kAtOnce, piece, S::kResultPanel));
   PackedWalk at(a, item, of + first, kAtOnce);
 #pragma unroll
-  for (int j = 0; j < 16 / kAtOnce; ++j, at.next(a)) {
+  for (int j = 0; j < kTimes; ++j, at.next(a)) {
     if (first + j * kAtOnce < count)
-      *reinterpret_cast<uint4*>(to + at.row * (a.out.stride * 2) + at.head * (S::kDim * 2)) =
-          *reinterpret_cast<const uint4*>(room + panel_piece(first + j * kAtOnce, piece, S::kResultPanel));
+      *reinterpret_cast<uint4*>(to + at.row * stride + at.head * (S::kDim * 2)) = pieces[j];
   }
   __syncwarp();
 }

@@ -57,42 +57,13 @@ __device__ inline int panel_piece(int row, int piece, int panel) {
   return piece / 8 * panel + row * 128 + kv_piece(row, piece % 8) * 16;
 }
 
-// Barriers whose matrices are on their way: each is arrived at when kLag more have been started, by then its copies
-// have come. (An arrival by the copies themselves would lack the fence between them and the products.)
-class LateArrivals {
- public:
-  static constexpr int kLag = 2;
-  __device__ void push(CopyBarrier* barrier) {
-    commit_copies();
-    if (waiting_[0] != nullptr) {
-      copies_done<kLag>();
-      shared_writes_done();
-      barrier_arrive(waiting_[0]);
-    }
-#pragma unroll
-    for (int i = 0; i + 1 < kLag; ++i) waiting_[i] = waiting_[i + 1];
-    waiting_[kLag - 1] = barrier;
-  }
-  __device__ void flush() {
-    copies_done<0>();
-    shared_writes_done();
-#pragma unroll
-    for (CopyBarrier*& barrier : waiting_) {
-      if (barrier != nullptr) barrier_arrive(barrier);
-      barrier = nullptr;
-    }
-  }
-
- private:
-  CopyBarrier* waiting_[kLag] = {};
-};
-
-// Row of the seq, and head of the KV head's, of packed rows `step` apart.
+// Rows after the item's first one, and heads of the KV head's, of packed rows `step` apart.
 struct PackedWalk {
   int row, head, rows, heads;
 
   __device__ PackedWalk(const AttentionArgs& a, const RowsItem& item, int first, int step) {
     item.locate(a, first, row, head);
+    row -= item.row;
     rows = static_cast<int>((static_cast<float>(step) + 0.5f) * item.inverse);
     heads = step - rows * a.group;
   }
@@ -106,15 +77,15 @@ struct PackedWalk {
   }
 };
 
-// Queries of an item, zeros for rows of padding, by 128 threads.
+// Queries of an item, zeros for rows of padding, by 128 threads. True where they come by copies that are under way.
 template <class S>
-__device__ inline void copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
+__device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
   constexpr int kAtOnce = 128 / S::kPieces;  // rows; 8 or 16
   const int thread = static_cast<int>(threadIdx.x), first = thread / S::kPieces, piece = thread % S::kPieces;
   const bool as_they_are = a.q.dtype == S::kType;
   const int bytes = a.q.dtype == DType::kF32 ? 4 : 2, count = item.end - item.first;
-  const int64_t stride = a.q.stride * bytes;
-  const std::byte* rows = a.q.data + item.q_begin * stride + (item.kv_head * a.group * S::kDim + piece * 8) * bytes;
+  const int stride = static_cast<int>(a.q.stride) * bytes;  // an item's rows are fewer than 2^31 bytes
+  const std::byte* rows = a.q.row(item.q_begin + item.row) + (item.kv_head * a.group * S::kDim + piece * 8) * bytes;
   std::byte* place = to + panel_piece(first, piece, S::kQueryPanel);
   PackedWalk at(a, item, first, kAtOnce);
 #pragma unroll 4
@@ -127,6 +98,7 @@ __device__ inline void copy_queries(const AttentionArgs& a, const RowsItem& item
       store_narrow<S::kBf16>(place + j * kAtOnce * 128, from, a.q.dtype, valid);
     }
   }
+  return as_they_are;
 }
 
 // Keys (or values) of one step, by 128 threads. A row of the cache is permuted as a row of a panel is: both begin at
@@ -166,7 +138,9 @@ __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, s
 }
 
 // The first warpgroup: items one after another, the block's own first and then whichever nobody has taken, those with
-// the most keys first. Their queries, then keys and values in turn.
+// the most keys first. Their queries, then keys and values in turn. The copies themselves arrive at the barriers: a
+// fence of the async proxy between them and the products waits for all copies that are under way (740 cycles for each
+// matrix, twice what the products take), and FlashAttention-3 does without it, too.
 template <class S>
 __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -182,17 +156,10 @@ __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, Gro
   };
   bool found = find(static_cast<int>(blockIdx.x));
   wait_for_inputs();
-  LateArrivals arrivals;
-  // Who has to wait lets the others have what has come.
-  const auto wait_empty = [&](CopyBarrier* barrier, int turn) {
-    const uint32_t parity = (turn & 1) ^ 1;
-    if (!barrier_ready(barrier, parity)) arrivals.flush();
-    barrier_wait(barrier, parity);
-  };
   int filled = 0;  // matrices
   for (int turn = 0;; ++turn) {
     const int slot = turn % 2;
-    wait_empty(&control.queries_empty[slot], turn / 2);
+    barrier_wait(&control.queries_empty[slot], (turn / 2 & 1) ^ 1);
     uint32_t claimed = 0;
     if (thread == 0) {
       if (found) claimed = atomicAdd(&a.tickets[0], 1u);
@@ -200,8 +167,11 @@ __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, Gro
       control.items[turn % S::kItems] = item;
       barrier_arrive(&control.queries_full[slot]);
     }
-    if (found) copy_queries<S>(a, item, shared + slot * S::kQueryBytes);
-    arrivals.push(&control.queries_full[slot]);
+    if (found && copy_queries<S>(a, item, shared + slot * S::kQueryBytes)) {
+      barrier_arrive_after_copies(&control.queries_full[slot]);
+    } else {
+      barrier_arrive(&control.queries_full[slot]);
+    }
     if (!found) break;
 #pragma unroll 1
     for (int key = item.keys_begin; key < item.keys_end; key += S::kKeys) {
@@ -210,16 +180,15 @@ __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, Gro
 #pragma unroll 1
       for (int values = 0; values < 2; ++values, ++filled) {
         const int to = filled % S::kSlots;
-        wait_empty(&control.empty[to], filled / S::kSlots);
+        barrier_wait(&control.empty[to], (filled / S::kSlots & 1) ^ 1);
         copy_rows<S>(a, item, shared + S::kRing + to * S::kSlotBytes, key, now, values != 0);
-        arrivals.push(&control.full[to]);
+        barrier_arrive_after_copies(&control.full[to]);
       }
     }
     if (thread == 0) control.next[slot] = static_cast<int>(gridDim.x + claimed);
     barrier_some(1, 128);
     found = find(control.next[slot]);
   }
-  arrivals.flush();
   // The last block to have found no more leaves zeros behind.
   if (thread == 0 && atomicInc(&a.tickets[1], gridDim.x - 1) == gridDim.x - 1) a.tickets[0] = 0;
 }
