@@ -1,8 +1,9 @@
 // Linear on the device: chooses how, by rows and format.
 //
-//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch; a
-//                          launch before it where a norm is made once for all blocks or adds something, one after it
-//                          where heads have norms of their own
+//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch,
+//   and
+//                          with the linears that follow; a launch before it where a norm is made once for all blocks
+//                          or adds something, one after it where heads have norms of their own
 //   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · gated unit or heads
 //   all else               norm → f32 · product by the kernel that decodes as it goes · gated unit or heads
 //
@@ -88,29 +89,43 @@ bool is_stream_x(const View& x, int64_t padded) {
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
 
+bool heads_later(const Linear& op, const RowMap& map) { return op.heads && map.order != RowOrder::kHeads; }
+
+// x as it lies in memory, where the streaming kernel can read it so. data null: it cannot.
+View stream_x(const Linear& op) {
+  if (op.streamed->from.weight != nullptr) return op.streamed->from.x;
+  const View x = input_args(op).x;
+  return !op.input && is_stream_x(x, padded_cols(op)) ? x : View();
+}
+
+StreamRun stream_run(const Linear& op, int64_t rows) {
+  StreamRun run;
+  run.op = &op;
+  run.map = row_map(op);
+  run.rows = rows;
+  run.input = input_args(op);
+  run.x = stream_x(op);
+  for (int i = 0; i < op.n_parts; ++i) run.outs[i] = part_out(op, i);
+  return run;
+}
+
 void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
   Scratch scratch(ctx);
-  StreamRun run{.op = &op, .map = row_map(op), .rows = rows, .input = input_args(op), .x = {}, .outs = {}};
+  StreamRun run = stream_run(op, rows);
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
   const bool by_every_block =
       run.input.add.data == nullptr && rows <= kStreamNormRows && stream_holds(rows, op.x.cols, op.streamed->tile_rows);
-  if (op.streamed->from.weight != nullptr) {
-    run.x = op.streamed->from.x;
-  } else if (!op.input && is_stream_x(run.input.x, padded_cols(op))) {
-    run.x = run.input.x;
-  } else if (!by_every_block) {
+  if (run.x.data == nullptr && !by_every_block) {
     run.x = scratch.take(rows, padded_cols(op), DType::kBF16);
     make_rows(run.input, rows, run.x, ctx);
   }
-  const bool heads_later = op.heads && run.map.order != RowOrder::kHeads;
-  for (int i = 0; i < op.n_parts; ++i) {
-    run.outs[i] = part_out(op, i);
-    if (!heads_later) continue;
+  const bool later = heads_later(op, run.map);
+  for (int i = 0; i < op.n_parts && later; ++i) {
     run.outs[i] = {};
     run.outs[i].out = scratch.take(rows, op.parts[static_cast<size_t>(i)].weight.rows, DType::kF32);
   }
   run_stream(run, ctx);
-  if (heads_later) finish_heads(op, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
+  if (later) finish_heads(op, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
 
 // x as the products read it.
@@ -254,7 +269,8 @@ void prepare(Linear& op, Prepare& p) {
   const int tile_rows = stream_tile_rows(map.total(), p.multiprocessors);
   std::byte* to = p.allocate(streamed_bytes(map, tile_rows, op.x.cols));
   pack_stream(op, map, tile_rows, to, ctx);
-  op.streamed = std::make_shared<StreamedLinear>(StreamedLinear{.weights = to, .tile_rows = tile_rows});
+  op.streamed =
+      std::make_shared<StreamedLinear>(StreamedLinear{.weights = to, .tile_rows = tile_rows, .from = {}, .to = {}});
 }
 
 bool link(Linear& first, Linear& second, Prepare& p) {

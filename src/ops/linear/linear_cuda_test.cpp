@@ -1,70 +1,11 @@
 // Linear on the device (or the emulated one) against the reference: rows and sizes that fill no tile, every format, and
 // everything that is fused in.
-#include "ops/cuda/test_support.h"
+#include "ops/linear/linear_cuda_test_support.h"
 
 namespace ingot {
 namespace {
 
 using namespace test;
-
-// bf16 keeps 8 significant bits: a rounding is off by at most 2^-8 of the value.
-constexpr double kBf16 = 0x1p-8;
-
-// How far a product may be from the exact one: roundings of x and of f32 sums, relative to the sum of the absolute
-// products. `x` are the rows that the weights meet, as the reference has them.
-class ProductError {
- public:
-  ProductError(Buffer& x, const TestWeight& w, bool bf16) : cols_(w.weight().rows) {
-    const double each = (bf16 ? 1.01 * kBf16 : 0) + 2 * static_cast<double>(x.cols() + 8) * kEps;
-    for (int64_t t = 0; t < x.rows(); ++t) {
-      for (int64_t n = 0; n < cols_; ++n) {
-        const std::vector<float> row = w.row(n);
-        double sum = 0;
-        for (int64_t k = 0; k < x.cols(); ++k)
-          sum += std::fabs(static_cast<double>(x.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]));
-        errors_.push_back(each * sum);
-      }
-    }
-  }
-  double at(int64_t t, int64_t n) const { return errors_[static_cast<size_t>(t * cols_ + n)]; }
-  // `roundings` of the result to bf16 beside it.
-  Tolerance tolerance(int roundings = 0) const {
-    return [this, roundings](int64_t t, int64_t n, double want) {
-      return at(t, n) + (4 * kEps + roundings * 1.01 * kBf16) * std::fabs(want);
-    };
-  }
-
- private:
-  int64_t cols_;
-  std::vector<double> errors_;
-};
-
-// The rows of a buffer rounded to bf16, in a buffer of that type.
-void round_to_bf16(Buffer& from, Buffer& to) {
-  const Tensor t = to.tensor();
-  for (int64_t r = 0; r < from.rows(); ++r) {
-    for (int64_t c = 0; c < from.cols(); ++c) {
-      const uint16_t bits = f32_to_bf16(from.at(r, c));
-      from.at(r, c) = bf16_to_f32(bits);
-      t.row<uint16_t>(r)[c] = bits;
-    }
-  }
-}
-std::vector<float> bf16_values(Buffer& b) {
-  std::vector<float> values;
-  const Tensor t = b.tensor();
-  for (int64_t r = 0; r < b.rows(); ++r)
-    for (int64_t c = 0; c < b.cols(); ++c) values.push_back(bf16_to_f32(t.row<uint16_t>(r)[c]));
-  return values;
-}
-
-Linear plain(Buffer& x, const TestWeight& w, Buffer& out) {
-  Linear op;
-  op.x = x.tensor();
-  op.parts[0].weight = w.weight();
-  op.parts[0].out = out.tensor();
-  return op;
-}
 
 // One weight, f32 rows, nothing fused.
 void check_plain(Random& random, const TestWeight& w, int rows, int more_rows = 0) {
@@ -272,53 +213,6 @@ TEST(CudaLinear, GatedUnits) {
   for (const int rows : {1, 10, 19, 66}) check_glu(random, Format::kBF16, rows, ActivationKind::kSilu, true);
   check_glu(random, Format::kBF16, 67, ActivationKind::kGelu, true, 48);
   check_glu(random, Format::kF32, 2, ActivationKind::kSilu, true);
-}
-
-// A linear whose rows the next one norms, in place of a residual: n outputs, then m. The second is held against the
-// reference over what the first one wrote.
-void check_linked(Random& random, int rows, int64_t n, int64_t m, bool linked) {
-  SCOPED_TRACE(testing::Message() << rows << " rows, " << n << " and " << m);
-  const int64_t cols = 64;
-  const TestWeight a(random, Format::kBF16, n, cols), b(random, Format::kBF16, m, n);
-  const TestWeight norm(random, Format::kF32, 1, n);
-  Buffer x(rows, cols), middle(rows, n), normed(rows, n), out(rows, m), want_middle(rows, n), want(rows, m);
-  x.fill_outliers(random);
-  middle.fill_outliers(random);
-  want_middle.fill([&, i = 0]() mutable { return middle.values()[static_cast<size_t>(i++)]; });
-  const Batch batch = rows_batch(rows);
-  Linear first = plain(x, a, middle), second = plain(middle, b, out);
-  first.residual = middle.tensor();
-  second.input.weight = norm.weight();
-  second.input.eps = 1e-5f;
-  Linear first_ref = first;
-  first_ref.residual = first_ref.parts[0].out = want_middle.tensor();
-  run_ref(first_ref, batch);
-  const bool done = DeviceRig(batch).run_linked(first, second);
-  if (cuda::is_emulated()) EXPECT_EQ(done, linked);  // elsewhere it depends on the number of multiprocessors
-  const ProductError first_error(x, a, true);
-  expect_near(
-      middle.values(), want_middle.values(), n,
-      [&](int64_t t, int64_t i, double v) { return first_error.at(t, i) + 16 * kEps * (std::fabs(v) + 8); }, "middle");
-  second.parts[0].out = want.tensor();
-  run_ref(second, batch);
-  RmsNorm norm_op{.x = middle.tensor(), .weight = norm.weight(), .out = normed.tensor(), .width = n, .eps = 1e-5f};
-  run_ref(norm_op, batch);
-  const ProductError error(normed, b, true);
-  expect_near(
-      out.values(), want.values(), m,
-      [&](int64_t t, int64_t i, double v) { return error.at(t, i) + 16 * kEps * std::fabs(v); }, "out");
-}
-
-TEST(CudaLinear, NormsBetweenTwo) {
-  INGOT_NEEDS_DEVICE();
-  Random random(17);
-  for (const int rows : {1, 3, 5, 8}) {
-    check_linked(random, rows, 64, 40, true);
-    check_linked(random, rows, 96, 33, true);
-  }
-  check_linked(random, 8, 32, 50, true);
-  check_linked(random, 2, 45, 40, false);  // columns that no chunk ends with
-  check_linked(random, 9, 96, 40, true);   // linked, but not for so many rows
 }
 
 TEST(CudaLinear, ResidualAndBias) {

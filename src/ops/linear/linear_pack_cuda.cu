@@ -1,6 +1,7 @@
 // Weights of bf16 into the order that the streaming kernels read, once; and what those kernels are given.
 #include <algorithm>
 
+#include "base/check.h"
 #include "ops/linear/linear_stream.cuh"
 
 namespace ingot::cuda {
@@ -57,7 +58,10 @@ StreamArgs stream_args(const StreamRun& run, const Ctx& ctx) {
   args.map = run.map;
   args.glu = op.glu;
   std::copy(run.outs, run.outs + 3, args.outs);
-  if (run.map.order == RowOrder::kHeads) args.heads = heads_args(op.heads, ctx);
+  if (run.map.order == RowOrder::kHeads) {
+    args.heads = heads_args(op.heads, ctx);
+    CHECK(args.heads.table.dtype == DType::kF32, "angles that are not f32");
+  }
   return args;
 }
 
