@@ -30,7 +30,7 @@ XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t rows) {
   row = values_at + values;
   // An odd number of cache lines: at a multiple of 4096 bytes the rows of a tile would share one set of the cache.
   if (row / 64 % 2 == 0) row += 64;
-  if (bytes && k.pack_tile != nullptr && rows > 1) {
+  if (bytes && k.pack_tile != nullptr && rows > k.tiles_above) {
     tile = round_up(k.tile_bytes(cols));
     tiles = (rows + k.tile_rows - 1) / k.tile_rows;
   }

@@ -1,5 +1,6 @@
 // Packed weights: a task is some panels. With few rows of x they are read as they are packed; with many they are
-// expanded once into this thread's scratch and stay in its second-level cache while the rows pass.
+// expanded once into this thread's scratch and stay in its second-level cache while the rows pass, or a piece of K
+// after the other is, and the sums stay.
 #include <algorithm>
 #include <utility>
 
@@ -19,20 +20,27 @@ constexpr int64_t kFirstLevelBytes = 32 << 10;
 // 2048, 512 rows: 212 GOP/s at 8 or 16, 175 at 36), and a multiple of 4 and 6. Up to two more go with the last six.
 constexpr int64_t kDirectPass = 12, kDirectMost = kDirectPass + 2;
 
+// Where panels are expanded in pieces: sums of all rows of a pass wait for the next piece, and each pass expands again.
+constexpr int64_t kPieceSumBytes = 256 << 10;
+constexpr int64_t kPiecePanels = 8;
+
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// Panels of all parts that tasks are made of.
+int64_t all_panels(const Linear& op, const Linear::Part& part) {
+  if (op.is_glu()) return part.packed->panels();
+  int64_t all = 0;
+  for (int i = 0; i < op.n_parts; ++i)
+    all += (op.parts[static_cast<size_t>(i)].weight.rows + kPanelRows - 1) / kPanelRows;
+  return all;
+}
 
 // Panels of a task where few rows read them as they are packed: of all parts together eight tasks or more for each
 // thread, and all of them alike, so that the threads' shares are. With tasks of an eighth of each part by itself, 2
 // threads and q, k and v of 36, 12 and 12 panels, one thread had 43 and the other 17, and took of the first what was
 // left.
 int64_t few_rows_panels(const Linear& op, const Linear::Part& part, int threads) {
-  int64_t all = part.packed->panels();
-  if (!op.is_glu()) {
-    all = 0;
-    for (int i = 0; i < op.n_parts; ++i)
-      all += (op.parts[static_cast<size_t>(i)].weight.rows + kPanelRows - 1) / kPanelRows;
-  }
-  const int64_t most = std::max<int64_t>(1, all / (8 * threads)), own = part.packed->panels();
+  const int64_t most = std::max<int64_t>(1, all_panels(op, part) / (8 * threads)), own = part.packed->panels();
   const int64_t tasks = (own + most - 1) / most;
   return (own + tasks - 1) / tasks;
 }
@@ -45,6 +53,28 @@ int64_t even_panels(int64_t own, int64_t most, int threads) {
   for (int64_t n = most - 1; n > most / 2; --n)
     if (longest(n) < longest(best)) best = n;
   return best;
+}
+
+// Whether many rows of all parts of a task go in pieces.
+bool in_pieces(const Linear& op, const Linear::Part& part) {
+  if (kernels().panels->run_pieces == nullptr) return false;
+  return is_quantized(part.packed->kind) && (!op.is_glu() || is_quantized(op.parts[1].packed->kind));
+}
+
+LinearCut pieces_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads) {
+  const PanelKernels& k = *kernels().panels;
+  const int64_t parts = op.is_glu() ? 2 : 1;
+  const int64_t panels = std::clamp(all_panels(op, part) / (2 * threads), int64_t{1}, kPiecePanels);
+  int64_t memory = 0;
+  for (int64_t p = 0; p < parts; ++p)
+    memory = std::max(memory, k.piece_bytes((p == 0 ? part : op.parts[1]).packed->kind, panels));
+  LinearCut cut{};
+  cut.block = panels * kPanelRows;
+  cut.pass = std::min(round_up(rows, k.tile_rows),
+                      std::max(k.tile_rows, kPieceSumBytes / (4 * parts * cut.block) / k.tile_rows * k.tile_rows));
+  cut.expanded = round_up(memory, 64);
+  cut.scratch = cut.expanded + parts * cut.block * cut.pass * static_cast<int64_t>(sizeof(float));
+  return cut;
 }
 
 }  // namespace
@@ -66,6 +96,7 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
   };
   LinearCut cut{};
   const bool many = rows > direct_rows(op, part);
+  if (many && in_pieces(op, part)) return pieces_cut(op, part, rows, threads);
   int64_t panels = many ? part.packed->panels() / (4 * threads) : few_rows_panels(op, part, threads);
   panels = std::max<int64_t>(1, panels);
   const int64_t expanded = std::max<int64_t>(1, largest(1));
@@ -88,10 +119,11 @@ void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut
   const int parts = op.is_glu() ? 2 : 1;
   PanelSpan spans[2];
   std::byte* expanded[2] = {};
+  std::byte* const piece = std::exchange(scratch, scratch + cut.expanded);
   for (int p = 0; p < parts; ++p) {
     const PackedWeight* w = op.parts[block.part + static_cast<size_t>(p)].packed;
     spans[p] = {w, block.first / kPanelRows, (block.n + kPanelRows - 1) / kPanelRows};
-    if (!many) continue;
+    if (!many || cut.expanded > 0) continue;
     expanded[p] = std::exchange(scratch, scratch + round_up(expanded_bytes(*w, cut.block / kPanelRows), 64));
     k.expand(spans[p], expanded[p]);
   }
@@ -100,7 +132,9 @@ void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut
   for (int64_t t = 0; t < rows; t += cut.pass) {
     const int64_t pass = std::min(cut.pass, rows - t);
     for (int p = 0; p < parts; ++p) {
-      if (many) {
+      if (cut.expanded > 0) {
+        k.run_pieces(spans[p], piece, x + t, pass, sums + p * cut.block, stride);
+      } else if (many) {
         k.run_expanded(spans[p], expanded[p], x + t, pass, sums + p * cut.block, stride);
       } else {
         k.run(spans[p], x + t, pass, sums + p * cut.block, stride);

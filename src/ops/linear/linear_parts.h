@@ -15,9 +15,10 @@ struct LinearBlock {
 
 // How the outputs of a part are cut into tasks. No value depends on it.
 struct LinearCut {
-  int64_t block;    // output rows of a task, a multiple of 16 for packed parts
-  int64_t pass;     // rows of x at once
-  int64_t scratch;  // bytes of a thread
+  int64_t block;         // output rows of a task, a multiple of 16 for packed parts
+  int64_t pass;          // rows of x at once
+  int64_t scratch;       // bytes of a thread
+  int64_t expanded = 0;  // of them for a piece of K; 0: not in pieces
 };
 
 // What follows the sums of row t of x: bias, glu with the sums of `up`, residual; then out.

@@ -163,29 +163,42 @@ TEST(Linear, NoRows) {
   out.expect_intact();
 }
 
-// A row's values do not depend on the rows beside it.
+// A row's values do not depend on the rows beside it: `rows` of them at once, and then a few at a time.
+void check_rows_alone(Random& random, Format format, int64_t outputs, int64_t cols, int64_t rows) {
+  SCOPED_TRACE(format_name(format));
+  const TestWeight w(random, format, outputs, cols);
+  Buffer x(rows, cols), out(rows, outputs);
+  x.fill_outliers(random);
+  test::for_each_kernels([&] {
+    const std::vector<float> together = cpu_values(linear(x, w, out), out, 2);
+    for (int64_t first = 0; first < rows;) {
+      const int64_t n = std::min<int64_t>(rows - first, 1 + first % 4);
+      Buffer some_x(n, cols), some_out(n, outputs);
+      for (int64_t t = 0; t < n; ++t)
+        for (int64_t c = 0; c < cols; ++c) some_x.at(t, c) = x.at(first + t, c);
+      const std::vector<float> some = cpu_values(linear(some_x, w, some_out), some_out);
+      test::expect_same_bits(some, {together.begin() + first * outputs, together.begin() + (first + n) * outputs},
+                             "rows");
+      first += n;
+    }
+  });
+}
+
 TEST(Linear, RowsAloneAreRowsTogether) {
   Random random(8);
   for (Format format : {Format::kF32, Format::kF16, Format::kBF16, Format::kQ4_1, Format::kQ8_0, Format::kINT4,
-                        Format::kINT4_ASYM, Format::kINT8}) {
-    SCOPED_TRACE(format_name(format));
-    const TestWeight w(random, format, 101, 160);
-    const int64_t rows = 29;
-    Buffer x(rows, 160), out(rows, 101);
-    x.fill_outliers(random);
-    test::for_each_kernels([&] {
-      const std::vector<float> together = cpu_values(linear(x, w, out), out, 2);
-      for (int64_t first = 0; first < rows;) {
-        const int64_t n = std::min<int64_t>(rows - first, 1 + first % 4);
-        Buffer some_x(n, 160), some_out(n, 101);
-        for (int64_t t = 0; t < n; ++t)
-          for (int64_t c = 0; c < 160; ++c) some_x.at(t, c) = x.at(first + t, c);
-        const std::vector<float> some = cpu_values(linear(some_x, w, some_out), some_out);
-        test::expect_same_bits(some, {together.begin() + first * 101, together.begin() + (first + n) * 101}, "rows");
-        first += n;
-      }
-    });
-  }
+                        Format::kINT4_ASYM, Format::kINT8})
+    check_rows_alone(random, format, 101, 160, 29);
+}
+
+// Rows that are longer than what some sets expand at once, more of them than they take for few, and panels without a
+// neighbour.
+TEST(Linear, LongRowsAloneAreRowsTogether) {
+  Random random(12);
+  for (Format format : {Format::kQ4_0, Format::kQ4_1, Format::kQ8_0, Format::kQ2_K, Format::kQ4_K, Format::kQ6_K,
+                        Format::kINT4, Format::kINT4_ASYM, Format::kINT8})
+    check_rows_alone(random, format, 75, 1280, 53);
+  check_rows_alone(random, Format::kQ4_0, 37, 1376, 53);
 }
 
 // The sets of kernels with fma agree bit for bit.

@@ -78,6 +78,14 @@ struct PanelKernels {
   // Null: the set reads rows alone.
   int64_t (*tile_bytes)(int64_t cols) = nullptr;
   void (*pack_tile)(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) = nullptr;
+  int64_t tiles_above = 1;  // up to so many rows nobody reads tiles
+
+  // Sets that expand panels a piece of K at a time for many rows: run_pieces() takes the place of expand() and
+  // run_expanded() for kinds of integers, in `memory` of piece_bytes(). `out` has room for `rows` rounded up to
+  // tile_rows. Null: the set has none.
+  int64_t (*piece_bytes)(PanelKind kind, int64_t panels) = nullptr;
+  void (*run_pieces)(const PanelSpan& span, std::byte* memory, const XRow* x, int64_t rows, float* out,
+                     int64_t stride) = nullptr;
 };
 
 // A panel expanded to bytes and floats: the runs of all K, K rounded up to 64 for groups of 128, then for each scale

@@ -91,13 +91,25 @@ void panels(const LadderOperands& o, int64_t first, int64_t count, float* out, s
   copy_sums(o, sums, span.n * kPanelRows, first, count, out);
 }
 
+// Memory for the weights of `panels` panels expanded, all of K or a piece at a time.
+int64_t memory_bytes(const LadderOperands& o, int64_t panels) {
+  const PanelKernels& k = *kernels().panels;
+  const int64_t bytes =
+      k.run_pieces != nullptr ? k.piece_bytes(o.packed.kind, panels) : expanded_bytes(o.packed, panels);
+  return (bytes + 63) / 64 * 64;
+}
+
 // 5. For many rows: nibbles and scales are expanded once, and tiles of rows meet them.
 void expanded(const LadderOperands& o, int64_t first, int64_t count, float* out, std::byte* scratch) {
+  const PanelKernels& k = *kernels().panels;
   const PanelSpan span = span_of(o, first, count);
-  const int64_t bytes = (expanded_bytes(o.packed, span.n) + 63) / 64 * 64;
-  auto* sums = reinterpret_cast<float*>(scratch + bytes);
-  kernels().panels->expand(span, scratch);
-  kernels().panels->run_expanded(span, scratch, o.x_rows.data(), o.rows, sums, span.n * kPanelRows);
+  auto* sums = reinterpret_cast<float*>(scratch + memory_bytes(o, span.n));
+  if (k.run_pieces != nullptr) {
+    k.run_pieces(span, scratch, o.x_rows.data(), o.rows, sums, span.n * kPanelRows);
+  } else {
+    k.expand(span, scratch);
+    k.run_expanded(span, scratch, o.x_rows.data(), o.rows, sums, span.n * kPanelRows);
+  }
   copy_sums(o, sums, span.n * kPanelRows, first, count, out);
 }
 
@@ -113,7 +125,8 @@ std::span<const LadderStep> ladder() { return kSteps; }
 
 int64_t ladder_scratch_bytes(const LadderOperands& o, int64_t count) {
   const int64_t n = (count + kPanelRows - 1) / kPanelRows;
-  const int64_t many = (expanded_bytes(o.packed, n) + 63) / 64 * 64 + n * kPanelRows * o.rows * 4;
+  const int64_t tile = kernels().panels->tile_rows, rows = (o.rows + tile - 1) / tile * tile;
+  const int64_t many = memory_bytes(o, n) + n * kPanelRows * rows * 4;
   return std::max(many, o.weight.cols * 4);
 }
 
