@@ -139,21 +139,10 @@ template <class S>
 struct GroupRing {
   GroupControl<S>& control;
   std::byte* slots;
-  int group;  // of the two
 
   __device__ const std::byte* wait(int i) const {
     barrier_wait(&control.full[i % S::kSlots], i / S::kSlots & 1);
     return slots + i % S::kSlots * S::kSlotBytes;
-  }
-  // While one warpgroup weighs scores the other multiplies. Both have as many turns; the first has the first.
-  __device__ void first_turn() const {
-    if (S::kTurns && group == 1) barrier_some_arrive(4, 256);
-  }
-  __device__ void begin_turn() const {
-    if (S::kTurns) barrier_some(4 + group, 256);
-  }
-  __device__ void end_turn() const {
-    if (S::kTurns) barrier_some_arrive(5 - group, 256);
   }
   __device__ void give_back(int i, bool now = true) const {
     __syncwarp();
@@ -168,10 +157,8 @@ __device__ inline void attend_steps(const AttentionArgs& a, GroupRows<S>& rows, 
   float s[S::kKeys / 2], factor[2];
   uint32_t p[S::kKeys / 16][4];
   const std::byte* k = ring.wait(taken);
-  ring.begin_turn();
   products_begin();
   start_scores<S>(s, q, matrix_by_rows(k));
-  ring.end_turn();
   products_done<0>(s);
   ring.give_back(taken);
   weigh_group<S>(a, rows, s, key, factor);
@@ -180,13 +167,11 @@ __device__ inline void attend_steps(const AttentionArgs& a, GroupRows<S>& rows, 
   for (int step = 1; step < steps; ++step) {
     const int at = taken + 2 * step;
     k = ring.wait(at);
-    ring.begin_turn();
     products_begin();
     start_scores<S>(s, q, matrix_by_rows(k));
     const std::byte* v = ring.wait(at - 1);
     products_begin();
     start_values<S>(rows.out, p, matrix_by_columns(v, S::kPanel));
-    ring.end_turn();
     products_done<1>(s);
     const bool grown = weigh_group<S>(a, rows, s, key + step * S::kKeys, factor);
     // No sum is negative. ptxas moves a wait up as far as nothing with an effect keeps it: without this one the weights
@@ -264,8 +249,7 @@ __device__ inline void store_group(const AttentionArgs& a, const RowsItem& item,
 template <class S>
 __device__ inline void attend_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control, int group) {
   const int of = 64 * group + 16 * (static_cast<int>(threadIdx.x) % 128 / 32);  // the warp's first row in an item
-  const GroupRing<S> ring{control, shared + S::kRing, group};
-  ring.first_turn();
+  const GroupRing<S> ring{control, shared + S::kRing};
   wait_for_inputs();
   int taken = 0;
 #pragma unroll 1

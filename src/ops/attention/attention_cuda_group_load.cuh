@@ -7,24 +7,23 @@
 
 namespace ingot::cuda {
 
-template <bool kBf16_, int kDim_, int kKeys_ = 64, bool kTurns_ = false>
+template <bool kBf16_, int kDim_>
 struct GroupShape {
   static constexpr bool kBf16 = kBf16_;
   static constexpr int kDim = kDim_;
   static constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;
   static constexpr int kPieces = kDim / 8;  // of a row
-  static constexpr int kKeys = kKeys_;      // of a step
-  static constexpr bool kTurns = kTurns_;   // the warpgroups ask for products in turns
+  static constexpr int kKeys = 64;          // of a step
 
   static constexpr int kThreads = 3 * 128;  // one warpgroup copies, two have 64 packed rows each
   static constexpr int kTakers = 8;         // warps of the two
-  // Of a thread that copies, and of one that multiplies: 64K for all.
+  // Of a thread that copies, and of one that multiplies; together what 168 of each would be.
   static constexpr int kFewRegisters = 72, kManyRegisters = 216;
 
   // Matrices lie in panels of 64 columns (MatrixPlace). Queries of two items; keys and values of steps in turn.
   static constexpr int kQueryPanel = kRowsTile * 128, kQueryBytes = kDim / 64 * kQueryPanel;
   static constexpr int kPanel = kKeys * 128, kSlotBytes = kDim / 64 * kPanel;
-  static constexpr int kSlots = kKeys * kDim == 128 * 128 ? 4 : 8;
+  static constexpr int kSlots = 8;
   static constexpr int kResultPanel = 16 * 128, kResultBytes = kDim / 64 * kResultPanel;  // of a warp
   static constexpr int kRing = 2 * kQueryBytes;
   static constexpr int kResults = kRing + kSlots * kSlotBytes;
@@ -41,7 +40,7 @@ struct GroupControl {
 
   __device__ void init() {
     for (int i = 0; i < S::kSlots; ++i) {
-      barrier_init(&full[i], 128);
+      barrier_init(&full[i], 32);
       barrier_init(&empty[i], S::kTakers);
     }
     for (int i = 0; i < 2; ++i) {
@@ -77,45 +76,47 @@ struct PackedWalk {
   }
 };
 
-// Queries of an item, zeros for rows of padding, by 128 threads. True where they come by copies that are under way.
+// A warp's share of an item's queries, zeros for rows of padding. True where they come by copies that are under way.
 template <class S>
 __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
-  constexpr int kAtOnce = 128 / S::kPieces;  // rows; 8 or 16
-  const int thread = static_cast<int>(threadIdx.x), first = thread / S::kPieces, piece = thread % S::kPieces;
-  const bool as_they_are = a.q.dtype == S::kType;
-  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2, count = item.end - item.first;
+  constexpr int kAtOnce = 32 / S::kPieces, kTimes = kRowsTile / 4 / kAtOnce;  // 2 or 4 rows
+  const int thread = static_cast<int>(threadIdx.x), piece = thread % S::kPieces;
+  const int first = thread / 32 * (kRowsTile / 4) + thread % 32 / S::kPieces, count = item.end - item.first - first;
+  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2;
   const int stride = static_cast<int>(a.q.stride) * bytes;  // an item's rows are fewer than 2^31 bytes
   const std::byte* rows = a.q.row(item.q_begin + item.row) + (item.kv_head * a.group * S::kDim + piece * 8) * bytes;
-  std::byte* place = to + panel_piece(first, piece, S::kQueryPanel);
+  const auto from = [&](const PackedWalk& at) { return rows + (at.row * stride + at.head * (S::kDim * bytes)); };
   PackedWalk at(a, item, first, kAtOnce);
+  if (a.q.dtype == S::kType) {
 #pragma unroll 4
-  for (int j = 0; j < kRowsTile / kAtOnce; ++j, at.next(a)) {
-    const bool valid = first + j * kAtOnce < count;
-    const std::byte* from = valid ? rows + at.row * stride + at.head * (S::kDim * bytes) : a.q.data;
-    if (as_they_are) {
-      copy_async(place + j * kAtOnce * 128, from, valid);
-    } else {
-      store_narrow<S::kBf16>(place + j * kAtOnce * 128, from, a.q.dtype, valid);
+    for (int j = 0; j < kTimes; ++j, at.next(a)) {
+      const bool valid = j * kAtOnce < count;
+      copy_async(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), valid ? from(at) : rows, valid);
     }
+    return true;
   }
-  return as_they_are;
+#pragma unroll 1
+  for (int j = 0; j < kTimes; ++j, at.next(a))
+    store_narrow<S::kBf16>(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), from(at), a.q.dtype,
+                           j * kAtOnce < count);
+  return false;
 }
 
-// Keys (or values) of one step, by 128 threads. A row of the cache is permuted as a row of a panel is: both begin at
+// Keys (or values) of one step, by a warp. A row of the cache is permuted as a row of a panel is: both begin at
 // multiples of eight.
 template <class S>
 __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, std::byte* to, int key,
                                  const StepPages& pages, bool values) {
-  constexpr int kAtOnce = 128 / S::kPieces;  // rows; 8 or 16
-  const int thread = static_cast<int>(threadIdx.x), row = thread / S::kPieces, piece = thread % S::kPieces;
+  constexpr int kAtOnce = 32 / S::kPieces;  // 2 or 4 rows
+  const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / S::kPieces, piece = lane % S::kPieces;
   std::byte* place = to + piece / 8 * S::kPanel + row * 128 + piece % 8 * 16;
-  const int64_t mine = row * (2 * S::kDim) + piece * 16;
+  const int mine = row * (2 * S::kDim) + piece * 16;
   const auto head = [&](int page) {
     return values ? a.kv.v_rows(page, item.kv_head) : a.kv.k_rows(page, item.kv_head);
   };
   const int page = __shfl_sync(0xffffffffu, pages.page, 0), slot = __shfl_sync(0xffffffffu, pages.slot, 0);
   if (key + S::kKeys <= item.keys_end && slot + S::kKeys <= a.kv.page_rows && page >= 0) {
-    const std::byte* from = head(page) + static_cast<int64_t>(slot) * (2 * S::kDim) + mine;
+    const std::byte* from = head(page) + (slot * (2 * S::kDim) + mine);
 #pragma unroll
     for (int j = 0; j < S::kKeys / kAtOnce; ++j)
       copy_async(place + j * kAtOnce * 128, from + j * kAtOnce * (2 * S::kDim));
@@ -125,47 +126,52 @@ __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, s
   for (int chunk = 0; chunk < S::kKeys / 16; ++chunk) {
     // A page that the window has left behind is none: the first step may reach back to it.
     const int of_chunk = __shfl_sync(0xffffffffu, pages.page, chunk);
-    const int64_t first = static_cast<int64_t>(__shfl_sync(0xffffffffu, pages.slot, chunk)) * (2 * S::kDim);
+    const int first = __shfl_sync(0xffffffffu, pages.slot, chunk) * (2 * S::kDim);
     const int valid = of_chunk < 0 ? 0 : item.keys_end - key - 16 * chunk;
     const std::byte* from = head(max(of_chunk, 0)) + first;
-#pragma unroll
+#pragma unroll 2
     for (int j = 0; j < 16 / kAtOnce; ++j) {
       const bool there = row + j * kAtOnce < valid;
-      copy_async(place + (16 * chunk + j * kAtOnce) * 128, there ? from + mine + j * kAtOnce * (2 * S::kDim) : from,
+      copy_async(place + (16 * chunk + j * kAtOnce) * 128, there ? from + (mine + j * kAtOnce * (2 * S::kDim)) : from,
                  there);
     }
   }
 }
 
 // The first warpgroup: items one after another, the block's own first and then whichever nobody has taken, those with
-// the most keys first. Their queries, then keys and values in turn. The copies themselves arrive at the barriers: a
-// fence of the async proxy between them and the products waits for all copies that are under way (740 cycles for each
-// matrix, twice what the products take), and FlashAttention-3 does without it, too.
+// the most keys first. Their queries by all four warps, then keys and values in turn, each matrix by one: what a warp
+// does before it can start its copies takes it longer than the products of a step do. The copies themselves arrive at
+// the barriers: a fence of the async proxy between them and the products waits for all copies that are under way (740
+// cycles for each matrix), and FlashAttention-3 does without it, too.
 template <class S>
 __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control) {
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   TileFinder tiles(a);
   RowsItem item;
   StepPages pages;
+  int filled = 0;  // matrices
+  int key = 0;     // of this warp's next matrix
+  // Of the four matrices of two steps, the warp has the one with its own number.
   const auto find = [&](int index) {
     const int tile = index / a.kv_heads;
     item.kv_head = index - tile * a.kv_heads;
     const bool found = tiles.find(a, tile, S::kKeys, item);
-    if (found) pages = StepPages::of<S>(a, item, item.keys_begin);
-    return found;
+    if (!found) return false;
+    key = item.keys_begin + ((warp / 2 ^ filled / 2) & 1) * S::kKeys;
+    pages = StepPages::of<S>(a, item, key);
+    return true;
   };
   bool found = find(static_cast<int>(blockIdx.x));
   wait_for_inputs();
-  int filled = 0;  // matrices
   for (int turn = 0;; ++turn) {
     const int slot = turn % 2;
     barrier_wait(&control.queries_empty[slot], (turn / 2 & 1) ^ 1);
     uint32_t claimed = 0;
     if (thread == 0) {
-      if (found) claimed = atomicAdd(&a.tickets[0], 1u);
       if (!found) item.seq = -1;
       control.items[turn % S::kItems] = item;
       barrier_arrive(&control.queries_full[slot]);
+      if (found) claimed = atomicAdd(&a.tickets[0], 1u);
     }
     if (found && copy_queries<S>(a, item, shared + slot * S::kQueryBytes)) {
       barrier_arrive_after_copies(&control.queries_full[slot]);
@@ -174,17 +180,15 @@ __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, Gro
     }
     if (!found) break;
 #pragma unroll 1
-    for (int key = item.keys_begin; key < item.keys_end; key += S::kKeys) {
+    for (; key < item.keys_end; key += 2 * S::kKeys) {
       const StepPages now = pages;
-      pages = StepPages::of<S>(a, item, key + S::kKeys);
-#pragma unroll 1
-      for (int values = 0; values < 2; ++values, ++filled) {
-        const int to = filled % S::kSlots;
-        barrier_wait(&control.empty[to], (filled / S::kSlots & 1) ^ 1);
-        copy_rows<S>(a, item, shared + S::kRing + to * S::kSlotBytes, key, now, values != 0);
-        barrier_arrive_after_copies(&control.full[to]);
-      }
+      pages = StepPages::of<S>(a, item, key + 2 * S::kKeys);
+      const int matrix = filled + (key - item.keys_begin) / S::kKeys * 2 + warp % 2, to = matrix % S::kSlots;
+      barrier_wait(&control.empty[to], (matrix / S::kSlots & 1) ^ 1);
+      copy_rows<S>(a, item, shared + S::kRing + to * S::kSlotBytes, key, now, warp % 2 != 0);
+      barrier_arrive_after_copies(&control.full[to]);
     }
+    filled += (item.keys_end - item.keys_begin + S::kKeys - 1) / S::kKeys * 2;
     if (thread == 0) control.next[slot] = static_cast<int>(gridDim.x + claimed);
     barrier_some(1, 128);
     found = find(control.next[slot]);
