@@ -15,15 +15,15 @@ __host__ __device__ inline bool is_aligned(const View& v, int each) {
                                v.cols % each == 0 && v.dtype != DType::kF16);
 }
 
+__device__ inline void load8(const float* from, float (&x)[8]) {
+  const float4* p = reinterpret_cast<const float4*>(from);
+  const float4 a = p[0], b = p[1];
+  x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
+  x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+}
 // Eight elements from column i on.
 __device__ inline void load8(const View& from, int64_t row, int64_t i, float (&x)[8]) {
-  if (from.dtype == DType::kF32) {
-    const float4* p = reinterpret_cast<const float4*>(reinterpret_cast<const float*>(from.row(row)) + i);
-    const float4 a = p[0], b = p[1];
-    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
-    x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
-    return;
-  }
+  if (from.dtype == DType::kF32) return load8(reinterpret_cast<const float*>(from.row(row)) + i, x);
   const uint4 v = *reinterpret_cast<const uint4*>(reinterpret_cast<const uint16_t*>(from.row(row)) + i);
   const uint32_t words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
@@ -50,14 +50,23 @@ __device__ inline void add8(const float* bias, int64_t i, float (&x)[8]) {
   for (int e = 0; e < 8; ++e) x[e] += bias[i + e];
 }
 
+// The last rows first: the product in front has just written them, so they are still in the second-level cache, and the
+// product behind begins with the first.
+__device__ inline int64_t last_first(unsigned block, unsigned blocks) { return blocks - 1 - block; }
+
 // A row in the registers of a block: kEach times eight columns a thread.
 template <int kEach>
 __global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs in, const View out) {
   __shared__ float room[32];
   let_next_begin();
-  wait_for_inputs();
-  const int64_t row = blockIdx.x;
+  const int64_t row = last_first(blockIdx.x, gridDim.x);
   const int cols = in.x.cols, first = static_cast<int>(threadIdx.x) * 8;
+  // Weights are there before the kernel in front has ended; read after the sum they would cost another way to memory.
+  float weight[kEach][8] = {};
+#pragma unroll
+  for (int j = 0; j < kEach; ++j)
+    if (in.weight != nullptr && first + j * kThreads * 8 < cols) load8(in.weight + first + j * kThreads * 8, weight[j]);
+  wait_for_inputs();
   const float n = static_cast<float>(cols);
   float x[kEach][8] = {};
 #pragma unroll
@@ -99,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs 
     if (i >= out.cols) continue;  // columns beyond x's are zeros in x[j]
     if (in.weight != nullptr && i < cols) {
 #pragma unroll
-      for (int e = 0; e < 8; ++e) x[j][e] = x[j][e] * scale * in.weight[i + e];
+      for (int e = 0; e < 8; ++e) x[j][e] = x[j][e] * scale * weight[j][e];
     }
     store8(out, row, i, x[j]);
   }
@@ -110,8 +119,8 @@ __global__ void __launch_bounds__(kThreads)
                        ActivationKind kind, const View out) {
   let_next_begin();
   wait_for_inputs();
-  const int64_t row = blockIdx.x;
-  const int i = (static_cast<int>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x)) * 8;
+  const int64_t row = last_first(blockIdx.y, gridDim.y);
+  const int i = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) * 8;
   if (i >= out.cols) return;
   float a[8], b[8];
   load8(gate, row, i, a);
@@ -133,14 +142,15 @@ struct HeadsVectors {
 // A thread turns eight pairs of a head of q or k, or moves 16 values of v.
 __global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsVectors args) {
   let_next_begin();
-  wait_for_inputs();
   const HeadsArgs& to = args.to;
   const KvPlace& kv = to.kv;
   const int half = to.head_dim / 2, turned = (args.q_heads + to.kv_heads) * (half / 8);
   const int items = turned + to.kv_heads * kv.v_dim / 16;
   const int64_t row = blockIdx.x;
-  const int slot = to.slot[row];
-  for (int item = static_cast<int>(threadIdx.x); item < items; item += kThreads) {
+  const int slot = to.slot[row];  // of the batch: there before the step's first kernel
+  wait_for_inputs();
+  const int threads = kThreads * static_cast<int>(gridDim.y);
+  for (int item = static_cast<int>(blockIdx.y * kThreads + threadIdx.x); item < items; item += threads) {
     float a[8], b[8];
     if (item >= turned) {
       const int col = (item - turned) * 16, head = col / kv.v_dim, i = col % kv.v_dim;
@@ -186,6 +196,7 @@ __global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsVect
 bool make_rows_by_vectors(const InputArgs& in, int64_t rows, const View& out, const Ctx& ctx) {
   for (const View* v : {&in.x, &in.add, &in.sum, &out})
     if (!is_aligned(*v, 8)) return false;
+  if (reinterpret_cast<uintptr_t>(in.weight) % 16 != 0) return false;
   const int64_t each = ceil_div(out.cols, kThreads * 8);
   const Launch shape{dim3(rows), dim3(kThreads)};
   if (each <= 1) {
@@ -202,8 +213,8 @@ bool make_rows_by_vectors(const InputArgs& in, int64_t rows, const View& out, co
 
 bool finish_glu_by_vectors(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx) {
   const PartOut a = part_out(op, 0), b = part_out(op, 1);
-  if (!is_aligned(gate, 8) || !is_aligned(up, 8) || !is_aligned(a.out, 8)) return false;
-  launch(ctx, linear_glu_vectors, {dim3(rows, ceil_div(a.out.cols, kThreads * 8)), dim3(kThreads)}, gate, up, a.bias,
+  if (!is_aligned(gate, 8) || !is_aligned(up, 8) || !is_aligned(a.out, 8) || rows >= 65536) return false;
+  launch(ctx, linear_glu_vectors, {dim3(ceil_div(a.out.cols, kThreads * 8), rows), dim3(kThreads)}, gate, up, a.bias,
          b.bias, op.glu, a.out);
   return true;
 }
@@ -228,7 +239,9 @@ bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, con
   args.v_bias = bias(2);
   args.q_heads = q.cols / to.head_dim;
   args.to = to;
-  launch(ctx, linear_heads_vectors, {dim3(rows), dim3(kThreads)}, args);
+  // Few rows: an item for each thread, so that all are on their way together.
+  const int64_t items = (int64_t{args.q_heads} + to.kv_heads) * (to.head_dim / 16) + to.kv_heads * to.kv.v_dim / 16;
+  launch(ctx, linear_heads_vectors, {dim3(rows, rows <= 256 ? ceil_div(items, kThreads) : 1), dim3(kThreads)}, args);
   return true;
 }
 
