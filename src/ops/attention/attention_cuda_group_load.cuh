@@ -28,7 +28,7 @@ struct GroupShape {
   static constexpr int kRing = 2 * kQueryBytes;
   static constexpr int kResults = kRing + kSlots * kSlotBytes;
   static constexpr int kControl = kResults + kTakers * kResultBytes;
-  static constexpr int kItems = 4;  // the queries of two are there, those of another in registers
+  static constexpr int kItems = 4;  // the queries of two are there, the results of another on their way
 };
 
 // Barriers of the ring, and the items that the queries belong to.
@@ -99,6 +99,7 @@ __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item
   for (int j = 0; j < kTimes; ++j, at.next(a))
     store_narrow<S::kBf16>(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), from(at), a.q.dtype,
                            j * kAtOnce < count);
+  shared_writes_done();
   return false;
 }
 
