@@ -74,7 +74,8 @@ struct PanelKernels {
   int64_t tile_rows;                       // run_expanded() is best at multiples of it
 
   // Sets whose products take several rows of x at once read more than one row of x packed: each `tile_rows` rows, the
-  // last tile perhaps fewer, go to memory of tile_bytes(), 64-byte aligned, which XRow::tile of each of them names.
+  // last tile perhaps fewer, go to memory of tile_bytes(), 64-byte aligned, which XRow::tile of each of them names; the
+  // rows that run() and run_expanded() get begin with the first of a tile.
   // Null: the set reads rows alone.
   int64_t (*tile_bytes)(int64_t cols) = nullptr;
   void (*pack_tile)(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) = nullptr;
