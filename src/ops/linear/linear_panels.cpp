@@ -64,7 +64,7 @@ bool in_pieces(const Linear& op, const Linear::Part& part) {
 LinearCut pieces_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads) {
   const PanelKernels& k = *kernels().panels;
   const int64_t parts = op.is_glu() ? 2 : 1;
-  const int64_t panels = std::clamp(all_panels(op, part) / (2 * threads), int64_t{1}, kPiecePanels);
+  const int64_t panels = std::clamp(all_panels(op, part) / (4 * threads), int64_t{2}, kPiecePanels);
   int64_t memory = 0;
   for (int64_t p = 0; p < parts; ++p)
     memory = std::max(memory, k.piece_bytes((p == 0 ? part : op.parts[1]).packed->kind, panels));
