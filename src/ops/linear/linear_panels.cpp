@@ -21,8 +21,10 @@ constexpr int64_t kFirstLevelBytes = 32 << 10;
 constexpr int64_t kDirectPass = 12, kDirectMost = kDirectPass + 2;
 
 // Where panels are expanded in pieces: sums of all rows of a pass wait for the next piece, and each pass expands again.
+// The linears of an 8B shape in Q4_K_M, 512 rows, 16 threads with AMX, tok/s in two rounds: tasks of 2 panels 302 and
+// 292, of 3 323 and 318, of 4 342 and 315, of 6 342 and 321, of 8 336 and 301; 4 in passes of 128 rows 325 and 304.
 constexpr int64_t kPieceSumBytes = 256 << 10;
-constexpr int64_t kPiecePanels = 8;
+constexpr int64_t kPiecePanels = 4;
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
