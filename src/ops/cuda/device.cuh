@@ -111,30 +111,6 @@ __device__ inline float4 load_fresh4(const float* p) {
   return x;
 }
 
-// Values that blocks of one kernel hand each other without a fence: each carries its own news, since a reader asks
-// again until it is no longer what was there before.
-__device__ inline uint4 load_news16(const void* p) {
-  uint4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p)
-               : "memory");
-  return v;
-}
-__device__ inline float load_news(const float* p) {
-  float x;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(p) : "memory");
-  return x;
-}
-__device__ inline void store_news(float* p, float x) {
-  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory");
-}
-__device__ inline void store_news(uint16_t* p, uint16_t x) {
-  asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" ::"l"(p), "h"(x) : "memory");
-}
-// Between two looks at the same place.
-__device__ inline void look_again() {}
-
 // Blocks that wait for each other. What a thread wrote, and what others of its block wrote before a __syncthreads() in
 // front of this, is seen by every block that has seen the count.
 __device__ inline void arrive_at_count(uint32_t* count) {

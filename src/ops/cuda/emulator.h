@@ -285,11 +285,6 @@ T __ldcg(const T* p) {
 }
 inline float load_fresh(const float* p) { return *p; }
 inline float4 load_fresh4(const float* p) { return *reinterpret_cast<const float4*>(p); }
-inline uint4 load_news16(const void* p) { return *reinterpret_cast<const uint4*>(p); }
-inline float load_news(const float* p) { return *p; }
-inline void store_news(float* p, float x) { *p = x; }
-inline void store_news(uint16_t* p, uint16_t x) { *p = x; }
-inline void look_again() { emulated::wait_a_while(); }
 inline void arrive_at_count(uint32_t* count) { ++*count; }
 void wait_for_count(const uint32_t* count, uint32_t least);
 inline void copy_async(void* shared, const void* global, bool valid = true) {
