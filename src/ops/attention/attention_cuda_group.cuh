@@ -129,6 +129,7 @@ struct GroupRing {
 
   __device__ const std::byte* wait(int i) const {
     barrier_wait(&control.full[i % S::kSlots], i / S::kSlots & 1);
+    shared_writes_done();
     return slots + i % S::kSlots * S::kSlotBytes;
   }
   __device__ void give_back(int i, bool now = true) const {
@@ -243,6 +244,7 @@ __device__ inline void attend_items(const AttentionArgs& a, std::byte* shared, G
   for (int turn = 0;; ++turn) {
     const int slot = turn % 2;
     barrier_wait(&control.queries_full[slot], turn / 2 & 1);
+    shared_writes_done();
     const RowsItem& item = control.items[turn % S::kItems];
     if (item.seq < 0) return;
     const MatrixPlace queries = matrix_by_rows(shared + slot * S::kQueryBytes + group * 64 * 128);

@@ -142,8 +142,8 @@ __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, s
 // The first warpgroup: items one after another, the block's own first and then whichever nobody has taken, those with
 // the most keys first. Their queries by all four warps, then keys and values in turn, each matrix by one: what a warp
 // does before it can start its copies takes it longer than the products of a step do. The copies themselves arrive at
-// the barriers: a fence of the async proxy between them and the products waits for all copies that are under way (740
-// cycles for each matrix), and FlashAttention-3 does without it, too.
+// the barriers. The fence that the products need after ordinary writes is made by who waits there: here it would wait
+// for all copies that are under way.
 template <class S>
 __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
