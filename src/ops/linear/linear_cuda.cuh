@@ -103,8 +103,8 @@ struct StreamedLinear {
   NormLink from, to;  // of the input, and of the outputs for the linear that comes next
 };
 
-// One to kStreamRows rows of x against op.streamed. From nine rows on cuBLASLt is as fast: a layer of an 8B model takes
-// 148 us of an H200 at 16 rows by it, 159 by this kernel with two columns of matrix instructions.
+// One to kStreamRows rows of x against op.streamed. From nine rows on cuBLASLt multiplies; docs/performance.md has what
+// this kernel makes of 16 and 32.
 inline constexpr int kStreamRows = 8;
 // Norms up to this many rows are made by every block for itself. More: one launch before it makes them once, because
 // each block would read 16 KB more for every row of 4,096.
