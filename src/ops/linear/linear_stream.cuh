@@ -145,13 +145,8 @@ __device__ StreamItem find_item(const StreamArgs& args, int64_t tile, int i, int
 }
 
 __device__ inline void store_item(const StreamItem& item, std::byte* to, float value) {
-  if (item.dtype == DType::kF32) {
-    *reinterpret_cast<float*>(to) = value;
-  } else {
-    *reinterpret_cast<uint16_t*>(to) = item.cached                  ? kv_bits(item.dtype, value)
-                                       : item.dtype == DType::kBF16 ? bf16_bits(value)
-                                                                    : f16_bits(value);
-  }
+  if (!item.cached || item.dtype == DType::kF32) return store_value(to, 0, item.dtype, value);
+  *reinterpret_cast<uint16_t*>(to) = kv_bits(item.dtype, value);
 }
 
 // Where norms are made on the way, the values of 16 neighbouring lanes are 16 outputs of a row: what the linear after
