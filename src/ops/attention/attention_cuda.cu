@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "ops/attention/attention_cuda.h"
+#include "ops/linear/linear_packing.h"
 
 namespace ingot::cuda {
 namespace {
@@ -14,11 +15,6 @@ constexpr int kMostSplitRows = 64;
 
 // Blocks that a device runs at a time.
 int64_t resident_blocks(int multiprocessors, int dim) { return int64_t{multiprocessors} * (dim <= 128 ? 2 : 1); }
-// Rows up to which the linears in front stream their weights: beside such a block there is room for one of attention's,
-// and one that finds its place early has its keys there when the linears end. 8 seqs of 576 keys: 11.6 us with shares
-// for two blocks of a multiprocessor, 10.4 with shares for one.
-constexpr int64_t kBesideStream = 8;
-
 bool aligned(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && t.stride * dtype_bytes(t.dtype) % 16 == 0;
 }
@@ -61,11 +57,13 @@ int64_t most_keys(const Attention& op, const Ctx& ctx) {
   return op.window > 0 ? std::min<int64_t>(context, int64_t{op.window} + ctx.q_rows + kSplitStep) : context;
 }
 
-// How the keys are cut, and by how many blocks.
+// How the keys are cut, and by how many blocks. Beside a block of a linear that streams its weights there is room for
+// one of attention's, and one that finds its place early has its keys there when the linear ends. 8 seqs of 576 keys:
+// 11.6 us with shares for two blocks of a multiprocessor, 10.4 with shares for one.
 void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int packed) {
   const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles,
-                resident = ctx.rows(op.q) <= kBesideStream ? ctx.multiprocessors
-                                                           : resident_blocks(ctx.multiprocessors, op.kv.k_dim);
+                resident = ctx.rows(op.q) <= kStreamRows ? ctx.multiprocessors
+                                                         : resident_blocks(ctx.multiprocessors, op.kv.k_dim);
   const auto fits = [&](int64_t parts) {
     return units <= kTickets && parts * part_floats(packed, op.kv.k_dim) * 4 <= ctx.scratch_bytes;
   };

@@ -1,9 +1,9 @@
 // Linear on the device: chooses how, by rows and format.
 //
-//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch,
-//   and
-//                          with the linears that follow; a launch before it where a norm is made once for all blocks
-//                          or adds something, one after it where heads have norms of their own
+//   1 to 16 rows of bf16   the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch,
+//                          and with the linears that follow; a launch before it where a norm is made once for all
+//                          blocks or adds something, one after it where heads have norms of their own. q, k and v to
+//                          32 rows, where x lies ready
 //   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · gated unit or heads
 //   all else               norm → f32 · product by the kernel that decodes as it goes · gated unit or heads
 //
@@ -80,10 +80,6 @@ int64_t total_rows(const Linear& op) {
 // Whether a device has bulk copies, and a block of it the shared memory that the streaming kernel wants.
 bool stream_runs(int arch) { return arch >= 90 && arch < 120; }
 
-bool streams(const Linear& op, int64_t rows, const Ctx& ctx) {
-  return op.streamed != nullptr && rows <= kStreamRows && stream_runs(ctx.arch) && !ctx.batch_invariant;
-}
-
 bool is_stream_x(const View& x, int64_t padded) {
   return x.dtype == DType::kBF16 && x.cols == padded && x.stride % 8 == 0 &&
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
@@ -96,6 +92,17 @@ View stream_x(const Linear& op) {
   if (op.streamed->from.weight != nullptr) return op.streamed->from.x;
   const View x = input_args(op).x;
   return !op.input && is_stream_x(x, padded_cols(op)) ? x : View();
+}
+
+// The most rows of op that stream its weights. Only q, k and v gain by it beyond kStreamRows, and only where neither x
+// nor the heads are a launch.
+int64_t stream_rows(const Linear& op) {
+  if (op.streamed->from.weight != nullptr) return heads_by_pairs(op) ? op.streamed->from.rows : kStreamRows;
+  return heads_by_pairs(op) && stream_x(op).data != nullptr ? kMostStreamRows : kStreamRows;
+}
+
+bool streams(const Linear& op, int64_t rows, const Ctx& ctx) {
+  return op.streamed != nullptr && rows <= stream_rows(op) && stream_runs(ctx.arch) && !ctx.batch_invariant;
 }
 
 StreamRun stream_run(const Linear& op, int64_t rows) {
@@ -220,7 +227,7 @@ int64_t scratch_of(const Linear& op, int64_t rows, const Prepare& p) {
     return bytes;
   };
   const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !p.batch_invariant ? 2 : 4);
-  return std::max(many, all_bf16(op) ? sizes(std::min<int64_t>(rows, kStreamRows), 2, 4) : 0);
+  return std::max(many, all_bf16(op) ? sizes(std::min<int64_t>(rows, kMostStreamRows), 2, 4) : 0);
 }
 
 void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
@@ -284,8 +291,9 @@ bool link(Linear& first, Linear& second, Prepare& p) {
   link.weight = reinterpret_cast<const float*>(second.input.weight.data);
   link.eps = second.input.eps;
   link.parts = static_cast<int>(x.cols / 16);
-  link.squares = reinterpret_cast<float*>(p.allocate(int64_t{link.parts} * kStreamRows * 4));
-  link.x.data = p.allocate(x.cols * kStreamRows * 2);
+  link.rows = static_cast<int>(stream_rows(first));
+  link.squares = reinterpret_cast<float*>(p.allocate(int64_t{link.parts} * link.rows * 4));
+  link.x.data = p.allocate(x.cols * link.rows * 2);
   link.x.stride = x.cols;
   link.x.cols = static_cast<int>(x.cols);
   link.x.dtype = DType::kBF16;

@@ -85,14 +85,15 @@ bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, con
 
 // --- Products ---
 
-// The norm between two linears of at most kStreamRows rows that run one after the other. The first leaves its rows
-// times the norm's weight, as bf16, and the sums of squares of each 16 of its outputs; the second divides its sums by
-// the root. So no launch and no block of the second makes the norm.
+// The norm between two linears of at most `rows` rows that run one after the other. The first leaves its rows times the
+// norm's weight, as bf16, and the sums of squares of each 16 of its outputs; the second divides its sums by the root.
+// So no launch and no block of the second makes the norm.
 struct NormLink {
   const float* weight = nullptr;  // null: there is none
   float eps = 0;
-  View x;                    // [kStreamRows, K] bf16
-  float* squares = nullptr;  // [kStreamRows, parts]
+  int rows = 0;              // kStreamRows to kMostStreamRows: up to so many the first leaves it
+  View x;                    // [rows, K] bf16
+  float* squares = nullptr;  // [rows, parts]
   int parts = 0;
 };
 
@@ -103,13 +104,10 @@ struct StreamedLinear {
   NormLink from, to;  // of the input, and of the outputs for the linear that comes next
 };
 
-// One to kStreamRows rows of x against op.streamed. From nine rows on cuBLASLt multiplies; docs/performance.md has what
-// this kernel makes of 16 and 32.
-inline constexpr int kStreamRows = 8;
 // Norms up to this many rows are made by every block for itself. More: one launch before it makes them once, because
 // each block would read 16 KB more for every row of 4,096.
 inline constexpr int kStreamNormRows = 4;
-// Outs of the parts are `outs` where op's heads are not made here.
+// 1 to kMostStreamRows rows of x against op.streamed. Outs of the parts are `outs` where op's heads are not made here.
 struct StreamRun {
   const Linear* op;
   RowMap map;

@@ -1,6 +1,6 @@
 // q, k and v of a linear on the device: norms of heads, rope and the write to the cache, in the launch of the product
 // or after it, against the reference.
-#include "ops/cuda/test_support.h"
+#include "ops/linear/linear_cuda_test_support.h"
 
 namespace ingot {
 namespace {
@@ -12,7 +12,7 @@ struct HeadsCase {
   bool interleaved = false, norms = false, bias = false;
   DType kv = DType::kF32;
   Format format = Format::kBF16;
-  bool q_bf16 = false;
+  bool q_bf16 = false, x_bf16 = false;
 };
 
 constexpr int kHeads = 3, kKvHeads = 2, kCols = 64, kPageRows = 16;
@@ -67,15 +67,56 @@ class Heads {
         k_(rows_, kKvHeads * c.head_dim),
         v_(rows_, kKvHeads * c.v_dim),
         table_(rows_, c.rotary),
-        q16_(rows_, kHeads * c.head_dim, kTokenRows, 0, DType::kBF16) {
+        q16_(rows_, kHeads * c.head_dim, kTokenRows, 0, DType::kBF16),
+        x16_(rows_, kCols, kTokenRows, 0, DType::kBF16) {
     x_.fill_outliers(random);
+    if (c.x_bf16) round_to_bf16(x_, x16_);
     table_.fill([&] { return static_cast<float>(2 * random.uniform() - 1); });
   }
 
   void check(int more_rows) {
+    check_by({.more_rows = more_rows}, [&](DeviceRig& rig, Linear op) {
+      if (case_.x_bf16) op.x = x16_.tensor();
+      rig.run(op);
+    });
+  }
+
+  // Behind a linear that leaves its rows with the norm half made. Those rows, normed, are x for the reference.
+  void check_linked(Random& random) {
+    const TestWeight w(random, Format::kBF16, kCols, kCols), norm(random, Format::kF32, 1, kCols);
+    Buffer middle(rows_, kCols), source(rows_, kCols);
+    source.fill([&] { return random.normal(); });
+    check_by({}, [&](DeviceRig& rig, Linear op) {
+      Linear first;
+      first.x = source.tensor();
+      first.parts[0].weight = w.weight();
+      first.parts[0].out = op.x = middle.tensor();
+      op.input.weight = norm.weight();
+      op.input.eps = 1e-5f;
+      const bool done = rig.run_linked(first, op);
+      if (cuda::is_emulated()) {
+        EXPECT_TRUE(done);
+      }
+      run_ref(RmsNorm{.x = middle.tensor(), .weight = norm.weight(), .out = x_.tensor(), .width = kCols, .eps = 1e-5f},
+              batch_);
+    });
+  }
+
+ private:
+  // run(rig, op) runs op on the device, and leaves the rows that its weights meet in x_.
+  template <class F>
+  void check_by(const DeviceRig::Options& options, F&& run) {
     Linear op = linear();
     const int64_t pages = static_cast<int64_t>(batch_.groups[0].page_table.size());
     KvLayer& kv = op.heads.rope.kv;
+    kv.dtype = case_.kv;
+    DeviceRig rig(batch_, options);
+    rig.place_kv(kv, pages);
+    Linear on_device = op;
+    if (case_.q_bf16) on_device.parts[0].out = on_device.heads.rope.q = q16_.tensor();
+    run(rig, on_device);
+    const std::vector<float> got_q = case_.q_bf16 ? bf16_values(q16_) : q_.values();
+    q_.poison();
     // The reference has a cache of f32.
     kv.dtype = DType::kF32;
     std::vector<std::byte> want_k(static_cast<size_t>(pages * kPageRows * kKvHeads * kv.k_bytes()));
@@ -84,22 +125,13 @@ class Heads {
     kv.v = want_v.data();
     run_ref(op, batch_);
     const std::vector<float> want_q = q_.values();
-    const KvLayer want_kv = kv;
-    kv.dtype = case_.kv;
-    DeviceRig rig(batch_, {.more_rows = more_rows});
-    rig.place_kv(kv, pages);
-    q_.poison();
-    if (case_.q_bf16) op.parts[0].out = op.heads.rope.q = q16_.tensor();
-    rig.run(op);
-    const std::vector<float> got_q = case_.q_bf16 ? bf16_q() : q_.values();
     const double q_rounding = case_.q_bf16 ? 0x1p-8 : 0;
     expect_near(
         got_q, want_q, q_.cols(),
         [&](int64_t t, int64_t, double want) { return error(t, 0) + (q_rounding + 8 * kEps) * std::fabs(want); }, "q");
-    compare_cache(rig, kv, want_kv, pages);
+    compare_cache(rig, on_device.heads.rope.kv, kv, pages);
   }
 
- private:
   Linear linear() {
     Linear op;
     op.x = x_.tensor();
@@ -190,30 +222,47 @@ class Heads {
           << (part == 1 ? "key" : "value") << " of row " << t << ", element " << i;
     }
   }
-  std::vector<float> bf16_q() {
-    std::vector<float> values;
-    const Tensor t = q16_.tensor();
-    for (int64_t r = 0; r < rows_; ++r)
-      for (int64_t c = 0; c < t.cols; ++c) values.push_back(bf16_to_f32(t.row<uint16_t>(r)[c]));
-    return values;
-  }
 
   const HeadsCase case_;
   const Batch batch_;
   const int64_t rows_;
   const TestWeight q_weight_, k_weight_, v_weight_, q_bias_, v_bias_, q_norm_, k_norm_;
-  Buffer x_, q_, k_, v_, table_, q16_;
+  Buffer x_, q_, k_, v_, table_, q16_, x16_;
 };
 
 TEST(CudaLinear, HeadsOfFewAndManyRows) {
   INGOT_NEEDS_DEVICE();
   Random random(1);
-  for (const std::vector<SeqOf>& seqs :
-       {std::vector<SeqOf>{{1, 40}}, {{3, 3}, {1, 7}, {5, 14}}, {{16, 3}, {1, 7}}, {{65, 3}, {1, 7}}}) {
+  for (const std::vector<SeqOf>& seqs : {std::vector<SeqOf>{{1, 40}},
+                                         {{2, 3}, {1, 7}, {4, 14}},
+                                         {{13, 3}, {1, 7}},
+                                         {{16, 3}, {1, 7}},
+                                         {{65, 3}, {1, 7}}}) {
     for (const bool norms : {false, true}) {
       SCOPED_TRACE(testing::Message() << seqs.size() << " seqs, norms " << norms);
       Heads(random, {.norms = norms, .bias = true}, seqs).check(2);
     }
+  }
+}
+
+// Rows of bf16 that lie ready: by the streaming kernel up to 32, which is the 30 and the two that pad them.
+TEST(CudaLinear, HeadsOfReadyRows) {
+  INGOT_NEEDS_DEVICE();
+  Random random(4);
+  for (const int rows : {7, 14, 15, 30, 31}) {
+    SCOPED_TRACE(rows);
+    Heads(random, {.bias = true, .x_bf16 = true}, {{rows - 1, 3}, {1, 7}}).check(2);
+    Heads(random, {.head_dim = 26, .v_dim = 26, .rotary = 26, .x_bf16 = true}, {{rows, 9}}).check(2);
+  }
+}
+
+TEST(CudaLinear, HeadsBehindALinear) {
+  INGOT_NEEDS_DEVICE();
+  Random random(5);
+  for (const int rows : {1, 8, 9, 15, 16, 17, 32}) {
+    SCOPED_TRACE(rows);
+    Heads(random, {.bias = true}, {{rows, 3}}).check_linked(random);
+    if (rows > 8) Heads(random, {.norms = true}, {{rows, 3}}).check_linked(random);
   }
 }
 
