@@ -74,7 +74,8 @@ def collect_jobs(args, temp):
     parallel, serial = [], []
     for program in sorted(args.build.glob("*_tests")):
         if os.access(program, os.X_OK) and not (args.fast and program.name in SLOW_PROGRAMS):
-            parallel += gtest_jobs(program, min(args.jobs, 4), temp)
+            for isa in [None, *other_sets(program)]:
+                parallel += gtest_jobs(program, min(args.jobs, 4), temp, isa)
     if not args.programs_only:
         for script in sorted((ROOT / "tools").glob("check_*.py")):
             env = {"INGOT_BUILD": str(args.build)}
@@ -90,25 +91,36 @@ def collect_jobs(args, temp):
     return list(filter(wanted, parallel)), list(filter(wanted, serial))
 
 
-def gtest_jobs(program, shards, temp):
-    return [gtest_job(program, shard, shards, temp) for shard in range(shards)]
+def other_sets(program):
+    """The instruction sets that the goldens run on beside the best one, which they run on by themselves."""
+    if program.name != "golden_tests" or os.environ.get("INGOT_ISA"):
+        return []
+    command = [program, "--gtest_filter=Sets.TheOneAskedForRuns"]
+    output = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    return [line.split()[1] for line in output.splitlines() if line.startswith("set ")][1:]
 
 
-def gtest_job(program, shard, shards, temp):
-    report_file = temp / f"{program.name}.{shard}.xml"
-    env = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}
+def gtest_jobs(program, shards, temp, isa=None):
+    return [gtest_job(program, shard, shards, temp, isa) for shard in range(shards)]
+
+
+def gtest_job(program, shard, shards, temp, isa=None):
+    name = f"{program.name} ({isa})" if isa else program.name
+    report_file = temp / f"{name}.{shard}.xml"
+    isa_env = {"INGOT_ISA": isa} if isa else {}
+    env = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard), **isa_env}
     command = [program, f"--gtest_output=xml:{report_file}", "--gtest_color=no"]
-    read = gtest_reader(program.name, report_file)
+    read = gtest_reader(name, report_file)
 
     def again(failed):
         whole = not report_file.exists()  # it crashed: the tests after that did not run
         report_file.unlink(missing_ok=True)
         names = [result.name.partition(": ")[2] for result in failed]
         if whole or not all(names):
-            return Job(program.name, command, read, env)
-        return Job(program.name, [*command, "--gtest_filter=" + ":".join(names)], read)
+            return Job(name, command, read, env)
+        return Job(name, [*command, "--gtest_filter=" + ":".join(names)], read, isa_env)
 
-    return Job(program.name, command, read, env, again)
+    return Job(name, command, read, env, again)
 
 
 def gtest_reader(program, report_file):

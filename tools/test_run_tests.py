@@ -93,6 +93,22 @@ class SecondTry(unittest.TestCase):
         self.assertEqual(len(self.runs()), 1)
         self.assertEqual(results["x_tests: S.A"].status, "failed")
 
+    def test_goldens_on_every_set(self):
+        program = self.root / "golden_tests"
+        program.write_text(f"#!{sys.executable}\nprint('[ RUN      ] Sets\\nset best\\nset middle\\nset least\\n[       OK ]')\n")
+        program.chmod(0o755)
+        with unittest.mock.patch.dict(run_tests.os.environ, INGOT_ISA=""):
+            self.assertEqual(run_tests.other_sets(program), ["middle", "least"])
+            self.assertEqual(run_tests.other_sets(self.root / "x_tests"), [])
+        with unittest.mock.patch.dict(run_tests.os.environ, INGOT_ISA="least"):
+            self.assertEqual(run_tests.other_sets(program), [])  # one was asked for
+        job = run_tests.gtest_job(program, 0, 2, self.root, "middle")
+        self.assertEqual(job.name, "golden_tests (middle)")
+        self.assertEqual(job.env["INGOT_ISA"], "middle")
+        (self.root / "golden_tests (middle).0.xml").write_text("<testsuites/>")
+        again = job.again([run_tests.Result("golden_tests (middle): S.A", "failed")])
+        self.assertEqual((again.env, again.command[-1]), ({"INGOT_ISA": "middle"}, "--gtest_filter=S.A"))
+
     def module(self, body, retried=True):
         path = run_tests.ROOT / "tools"  # names of jobs are relative to the repository
         module = self.root / "test_planted.py"
