@@ -13,6 +13,11 @@ int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
   return static_cast<int64_t>(group.kv_heads) * page_rows * dtype_row_bytes(group.dtype, dim);
 }
 
+// Whether this CPU multiplies a cache of bf16 as it lies in pairs.
+bool multiplies_pairs(int64_t k_dim, int64_t v_dim) {
+  return cpu::kernels().attention->bf16 != nullptr && cpu::Bf16Products::fits(k_dim, v_dim);
+}
+
 template <class F>
 void each_kv_layer(Graph& graph, F&& f) {
   for (Node& node : graph.nodes) {
@@ -41,12 +46,12 @@ int64_t kv_store_bytes(const Graph& graph, const std::vector<int>& pages, int pa
 }
 
 KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows)
-    : memory_(Memory::huge(kv_store_bytes(graph, pages, page_rows))), page_rows_(page_rows) {
+    : memory_(Memory::huge(kv_store_bytes(graph, pages, page_rows))), page_rows_(page_rows), host_(true) {
   place(graph, pages, memory_.data());
 }
 
 KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows, std::byte* memory)
-    : page_rows_(page_rows) {
+    : page_rows_(page_rows), host_(false) {
   place(graph, pages, memory);
 }
 
@@ -84,6 +89,7 @@ void KvStore::bind(Graph& graph) const {
     layer.v = place.v;
     layer.page_bytes = place.page_bytes;
     layer.page_rows = page_rows_;
+    layer.pairs = host_ && layer.dtype == DType::kBF16 && multiplies_pairs(layer.k_dim, layer.v_dim);
   });
 }
 
@@ -106,8 +112,8 @@ DType kv_of_weights(const Graph& graph, DType otherwise) {
 }
 
 DType kv_of_cpu(const Graph& graph, DType otherwise) {
-  bool fits = cpu::kernels().attention->bf16 != nullptr;
-  for (const KvGroupSpec& group : graph.kv_groups) fits &= cpu::Bf16Products::fits(group.k_dim, group.v_dim);
+  bool fits = true;
+  for (const KvGroupSpec& group : graph.kv_groups) fits &= multiplies_pairs(group.k_dim, group.v_dim);
   return fits ? DType::kBF16 : otherwise;
 }
 

@@ -39,6 +39,7 @@ class KvStore {
   Memory memory_;
   std::vector<std::vector<Place>> layers_;  // [group][index in the group]
   const int page_rows_;
+  const bool host_;  // the CPU's own memory
   int64_t bytes_ = 0;
 };
 

@@ -5,6 +5,9 @@
 // So 16 scores are one sum of products over the dimensions in a vector, without a sum across its lanes: those cost as
 // much as the products themselves where heads have 64 dimensions.
 //
+// In pairs (KvLayer::pairs, bf16 alone) both lie as instructions that multiply 2 × 4 by 4 × 2 values read them: keys in
+// groups of 16 slots [k_dim / 4][16][4], values in groups of 4 slots [v_dim][4].
+//
 // q8_0: first the int8 of a row or group in the same order, then its f16 scales, one for each 32 dimensions:
 // [ceil(v_dim / 32)] of a row, [ceil(k_dim / 32)][16] of a group. A head's last block may be short.
 #pragma once
@@ -16,7 +19,8 @@
 
 namespace ingot {
 
-inline constexpr int kKeyGroup = 16;  // slots; a page is a multiple
+inline constexpr int kKeyGroup = 16;   // slots; a page is a multiple
+inline constexpr int kValueGroup = 4;  // slots of values in pairs
 
 struct KvGroupSpec {
   int kv_heads = 0;
@@ -39,6 +43,7 @@ struct KvLayer {
   int kv_heads = 0, k_dim = 0, v_dim = 0;
   int page_rows = 0;  // a multiple of kKeyGroup
   DType dtype = DType::kF32;
+  bool pairs = false;      // set with `k`, where this CPU multiplies the cache as it lies
   std::byte* k = nullptr;  // of page 0
   std::byte* v = nullptr;
   int64_t page_bytes = 0;  // from one page to the next, for keys and for values; 0: they lie side by side
@@ -55,8 +60,13 @@ struct KvLayer {
   std::byte* k_group(int64_t slot, int head) const {
     return k_page(slot / page_rows, head) + slot % page_rows / kKeyGroup * kKeyGroup * k_bytes();
   }
+  // REQUIRES: the values are not in pairs.
   std::byte* v_row(int64_t slot, int head) const {
     return v_page(slot / page_rows, head) + slot % page_rows * v_bytes();
+  }
+  // Of values in pairs; the value is lane slot % kValueGroup.
+  std::byte* v_group(int64_t slot, int head) const {
+    return v_page(slot / page_rows, head) + slot % page_rows / kValueGroup * kValueGroup * v_bytes();
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_ahead.h"
 #include "ops/attention/attention_kernels.h"
 #include "ops/attention/attention_plan.h"
 #include "ops/kernels.h"
@@ -30,17 +31,11 @@ struct State {
   }
 };
 
-// Whether the op's cache and the set have products of bf16.
-bool by_bf16(const Attention& op) {
-  return op.kv.dtype == DType::kBF16 && kernels().attention->bf16 != nullptr &&
-         Bf16Products::fits(op.kv.k_dim, op.kv.v_dim) && op.scale > 0;
-}
-
 // This thread's memory.
 struct Scratch {
-  float *k, *v;       // [kBlock, dim] widened; [kSplit, dim] in pairs of bf16
+  float *k, *v;       // [kBlock, dim] widened; v: the groups of values in pairs that some query does not see
   float* scores;      // [kQueries, kSplit], of a block [kQueries, kBlock] with room behind
-  float* pairs;       // bf16: queries [kQueries, k_dim], then weights [kQueries, kSplit]
+  float* pairs;       // in pairs: queries [kQueries, k_dim], then weights [kQueries, kSplit]
   float *keep, *add;  // [kQueries]
   float *part, *total;
 
@@ -63,8 +58,9 @@ struct Scratch {
   uint16_t* weight_pairs(const Attention& op) const { return q_pairs() + int64_t{kQueries} * op.kv.k_dim; }
 
  private:
+  // Whether the cache is in pairs is not known before it is bound.
   static int64_t pairs_floats(const Attention& op) {
-    return by_bf16(op) ? kQueries / 2 * int64_t{op.kv.k_dim + Attention::kSplit} : 0;
+    return op.kv.dtype == DType::kBF16 ? kQueries / 2 * int64_t{op.kv.k_dim + Attention::kSplit} : 0;
   }
 };
 
@@ -75,17 +71,18 @@ struct Work {
   const AttentionUnit& unit;
   const AttentionKernels& kernel;
   Scratch scratch;
+  Ahead* const ahead;  // null: nothing is asked for
   const float* q[kQueries];
   Seen seen[kQueries];  // by each row
 
-  Work(const Attention& o, const Batch& b, const AttentionUnit& u, const Scratch& s)
-      : op(o), batch(b), unit(u), kernel(*kernels().attention), scratch(s) {
+  Work(const Attention& o, const Batch& b, const AttentionUnit& u, const Scratch& s, Ahead* a)
+      : op(o), batch(b), unit(u), kernel(*kernels().attention), scratch(s), ahead(a) {
     for (int r = 0; r < unit.rows; ++r) {
       seen[r] = seen_by(op, batch, unit.first_row + r);
       for (int h = 0; h < unit.heads; ++h)
         q[r * unit.heads + h] = op.q.f32(unit.first_row + r) + int64_t{unit.first_head + h} * op.kv.k_dim;
     }
-    if (by_bf16(op)) kernel.bf16->pack_rows(q, unit.queries(), op.kv.k_dim, scratch.q_pairs());
+    if (op.kv.pairs) kernel.bf16->pack_rows(q, unit.queries(), op.kv.k_dim, scratch.q_pairs());
   }
 };
 
@@ -167,23 +164,47 @@ void run_block(const Work& w, int first, const State& state) {
                state.acc);
 }
 
-// Few queries wait for the memory: each group of keys asks for its values and for the keys kAhead positions on.
-constexpr int kFewQueries = 12, kAhead = 64;
-void fetch(const std::byte* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
-}
 int64_t slot_of(const Work& w, int position) {
   const KvLayer& kv = w.op.kv;
   return int64_t{w.batch.pages(kv.group, w.unit.seq)[position / kv.page_rows]} * kv.page_rows + position % kv.page_rows;
 }
-void fetch_keys(const Work& w, int first, int end) {
-  for (int i = first; i < end && i < w.unit.end_split * Attention::kSplit && i < w.seen[w.unit.rows - 1].end;
-       i += kKeyGroup)
-    fetch(w.op.kv.k_group(slot_of(w, i), w.unit.kv_head), kKeyGroup * w.op.kv.k_bytes());
+
+// The groups of four values that meet the weights of keys [from, end): as they lie where all four are seen by some
+// query, else with zeros in `room`.
+struct ValueGroups {
+  const std::byte* groups[Attention::kSplit / kValueGroup];
+  int64_t n = 0;
+
+  ValueGroups(const Work& w, int first, const SeenBlock& seen) {
+    const KvLayer& kv = w.op.kv;
+    const int64_t bytes = kValueGroup * kv.v_bytes();
+    auto* room = reinterpret_cast<std::byte*>(w.scratch.v);
+    const std::byte* at = nullptr;
+    for (int i = seen.from(); i < seen.high; i += kValueGroup, at += bytes) {
+      if (at == nullptr || (first + i) % kKeyGroup == 0) at = kv.v_group(slot_of(w, first + i), w.unit.kv_head);
+      const bool whole = i >= seen.low && i + kValueGroup <= seen.high;
+      groups[n++] = whole ? at : room;
+      if (whole) continue;
+      w.kernel.bf16->mask_values(at, kv.v_dim, seen.low - i, seen.high - i, room);
+      room += bytes;
+    }
+  }
+};
+
+// As many groups of values that come later; those of now where there are no more. False where there is none at all.
+bool next_values(const Work& w, const ValueGroups& now, const std::byte** next) {
+  constexpr int kEach = kKeyGroup / kValueGroup;
+  const std::byte* group = nullptr;
+  for (int64_t i = 0; i < now.n; ++i) {
+    if (i % kEach == 0) group = w.ahead->values.next();
+    if (group == nullptr && i == 0) return false;
+    next[i] = group != nullptr ? group + i % kEach * kValueGroup * w.op.kv.v_bytes() : now.groups[i];
+  }
+  return true;
 }
 
-// A whole split by products of bf16, into a state that is clear.
-void run_split_bf16(const Work& w, int first, const State& state) {
+// A whole split of a cache in pairs, into a state that is clear.
+void run_split_pairs(const Work& w, int first, const State& state) {
   constexpr int kSplit = Attention::kSplit;
   const SeenBlock seen(w, first, kSplit);
   if (seen.low >= seen.high) return;
@@ -192,31 +213,25 @@ void run_split_bf16(const Work& w, int first, const State& state) {
   const Scratch& s = w.scratch;
   const int64_t nq = w.unit.queries();
   const int from = seen.from(), to = seen.to();
-  auto *keys = reinterpret_cast<uint16_t*>(s.k), *mixed = reinterpret_cast<uint16_t*>(s.v);
-  // What nobody sees may be anything: as a value it must not meet a weight of 0.
-  const std::byte* values[kSplit] = {};
   for (int i = from; i < to; i += kKeyGroup) {
     const int64_t slot = slot_of(w, first + i);
-    const std::byte* row = kv.v_row(slot, w.unit.kv_head);
-    if (nq <= kFewQueries) {
-      fetch_keys(w, first + i + kAhead, first + i + kAhead + kKeyGroup);
-      fetch(row, kKeyGroup * kv.v_bytes());
-    }
-    bf16.pack_keys(kv.k_group(slot, w.unit.kv_head), kv.k_dim, keys);
-    bf16.multiply(s.q_pairs(), nq, kv.k_dim, keys, 4 * kKeyGroup, kKeyGroup, s.scores + i, kSplit);
-    for (int j = 0; j < kKeyGroup; ++j, row += kv.v_bytes())
-      if (i + j >= seen.low && i + j < seen.high) values[i + j] = row;
+    const std::byte* next = w.ahead != nullptr ? w.ahead->keys.next() : nullptr;
+    bf16.scores(s.q_pairs(), nq, kv.k_dim, kv.k_group(slot, w.unit.kv_head),
+                {.far = next, .near = kv.v_group(slot, w.unit.kv_head)}, s.scores + i, kSplit);
   }
   bf16.weigh(s.scores, kSplit, nq, seen.ranges(), from, to, w.op.scale, w.op.softcap, state.max, state.sum,
              s.weight_pairs(w.op));
-  bf16.pack_values(values + from, to - from, kv.v_dim, mixed);
-  bf16.multiply(s.weight_pairs(w.op), nq, to - from, mixed, 4 * kv.v_dim, kv.v_dim, state.acc, kv.v_dim);
+  const ValueGroups values(w, first, seen);
+  const std::byte* next[kSplit / kValueGroup];
+  const bool asks = w.ahead != nullptr && next_values(w, values, next);
+  bf16.mix(s.weight_pairs(w.op), nq, to - from, values.groups, asks ? next : nullptr, values.n, kv.v_dim, state.acc,
+           kv.v_dim);
 }
 
 void run_split(const Work& w, int split, const State& state) {
   state.clear(w.unit.queries(), w.op.kv.v_dim);
   const int begin = split * Attention::kSplit;
-  if (by_bf16(w.op)) return run_split_bf16(w, begin, state);
+  if (w.op.kv.pairs) return run_split_pairs(w, begin, state);
   for (int first = begin; first < begin + Attention::kSplit; first += kBlock) run_block(w, first, state);
 }
 
@@ -248,10 +263,6 @@ void write_out(const Work& w, const State& total) {
 // `parts` and `arrived` are the unit's own, where it has several items.
 void run_item(const Work& w, const AttentionItem& item, float* parts, int32_t* arrived) {
   const int64_t nq = w.unit.queries(), floats = part_floats(w.op, nq);
-  if (by_bf16(w.op) && nq <= kFewQueries) {
-    const int first = std::max(item.first_split * Attention::kSplit, w.seen[0].first / kKeyGroup * kKeyGroup);
-    fetch_keys(w, first, first + kAhead);
-  }
   const State total(w.scratch.total, nq);
   if (parts == nullptr) {
     const State part(w.scratch.part, nq);
@@ -291,16 +302,26 @@ void prepare(Attention& op, Prepare& p) {
 }
 
 void run(const Attention& op, Ctx& ctx) {
-  AttentionPlan plan(op, ctx.batch, ctx.pool.threads(), op.parts_room);
+  CHECK(!op.kv.pairs || kernels().attention->bf16 != nullptr, "{} multiplies no pairs", kernels().name);
+  const int threads = ctx.pool.threads();
+  const AttentionPlan plan(op, ctx.batch, threads, op.parts_room);
   std::vector<int32_t> arrived(plan.units.size());
+  std::vector<Ahead> ahead(static_cast<size_t>(threads), Ahead(op, ctx.batch, plan));
+  const auto n = static_cast<int64_t>(plan.items.size());
   const auto body = [&](int64_t i, int thread) {
     const AttentionItem& item = plan.items[static_cast<size_t>(i)];
     const AttentionUnit& unit = plan.units[static_cast<size_t>(item.unit)];
     float* parts = unit.parts < 0 ? nullptr : reinterpret_cast<float*>(ctx.shared) + unit.parts;
-    run_item(Work(op, ctx.batch, unit, Scratch(ctx.scratch_of<float>(thread), op)), item, parts,
+    Ahead* asks = nullptr;
+    if (op.kv.pairs && unit.queries() <= kFewQueries) {
+      asks = &ahead[static_cast<size_t>(thread)];
+      const int64_t own = n * (thread + 1) / threads;  // the end of what the pool gives this thread
+      asks->begin(op.kv, i, i < own ? own : n);
+    }
+    run_item(Work(op, ctx.batch, unit, Scratch(ctx.scratch_of<float>(thread), op), asks), item, parts,
              &arrived[static_cast<size_t>(item.unit)]);
   };
-  ctx.pool.run(static_cast<int64_t>(plan.items.size()), body);
+  ctx.pool.run(n, body);
 }
 
 }  // namespace ingot::cpu

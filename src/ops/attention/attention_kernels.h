@@ -4,7 +4,7 @@
 // A score is one sum over the dimensions, in order; a value's element one sum over the keys of a block, in order: both
 // do not depend on what is computed beside them, and are the same for all sets with fma. A cache of 16-bit floats or
 // q8_0 becomes floats, in registers for a few queries, in memory, once for all, for many: the same bits. Sets with
-// products of bf16 use them for a cache of bf16, at every number of queries.
+// products of bf16 use them for a cache in pairs (KvLayer::pairs), at every number of queries.
 #pragma once
 
 #include <cstddef>
@@ -25,26 +25,41 @@ struct SeenRanges {
   const int32_t *begin, *end;
 };
 
-// Products of bf16 with sums in float32, as one instruction makes them: for a cache of bf16, see fits().
+// Products of bf16 with sums in float32, as one instruction makes them: for a cache in pairs, see fits().
 struct Bf16Products {
   static constexpr int kDepth = 4;  // of a step
 
   // Both sides are pairs: for each two rows (or columns) and each step 4 values of the one, then 4 of the other. Rows
   // of floats, rounded: [ceil(n / 2)][depth / 4][8]. REQUIRES: depth is a multiple of 4.
   void (*pack_rows)(const float* const* rows, int64_t n, int64_t depth, uint16_t* out);
-  // A group of keys, the columns of scores: [dim / 4][8 pairs][8].
-  void (*pack_keys)(const std::byte* group, int64_t dim, uint16_t* out);
-  // n values, a multiple of 4, the depth of what is mixed: [n / 4][dim / 2][8]. A null one counts as zeros.
-  void (*pack_values)(const std::byte* const* rows, int64_t n, int64_t dim, uint16_t* out);
 
-  // out[i · stride + c] = row i · column c, over `depth` values in order; a step of columns is b_step values behind the
-  // one before. REQUIRES: cols is a multiple of 8.
-  void (*multiply)(const uint16_t* rows_in_pairs, int64_t rows, int64_t depth, const uint16_t* columns, int64_t b_step,
-                   int64_t cols, float* out, int64_t stride);
+  // One key or value into its lane of a group, rounded. A group is the columns of products as it lies.
+  void (*store_key)(const float* key, int64_t dim, std::byte* group, int64_t lane);
+  void (*store_value)(const float* value, int64_t dim, std::byte* group, int64_t lane);
+
+  // Memory that is asked for while a group of keys is multiplied, as much as it: `far` on its way from memory, `near`
+  // into the first-level cache. far null: neither.
+  struct Asked {
+    const std::byte *far, *near;
+  };
+
+  // out[i · stride + lane] = q[i] · key `lane` of the group, over the dimensions in order; q as pack_rows() makes them.
+  void (*scores)(const uint16_t* q, int64_t nq, int64_t dim, const std::byte* group, const Asked& asked, float* out,
+                 int64_t stride);
+
+  // out[i · stride + d] = the sum of weights[i][j] · dimension d of value j, over 4 · n keys in order; groups[j / 4]
+  // holds value j, far[j / 4] is asked for where far is given. `depth` is the keys of a row of weights, which are rows
+  // in pairs.
+  void (*mix)(const uint16_t* weights, int64_t nq, int64_t depth, const std::byte* const* groups,
+              const std::byte* const* far, int64_t n, int64_t dim, float* out, int64_t stride);
+
+  // A group of values with zeros in the lanes outside [begin, end): what nobody sees may be anything, and must not meet
+  // a weight of 0.
+  void (*mask_values)(const std::byte* group, int64_t dim, int64_t begin, int64_t end, std::byte* out);
 
   // Turns each query's scores [from, to) into weights exp(score · scale - max), capped before (softcap > 0), those it
   // does not see into 0: rows in pairs, [ceil(nq / 2)][(to - from) / 4][8]. max and sum of a query that sees nothing
-  // stay as they are. REQUIRES: scale > 0.
+  // stay as they are.
   void (*weigh)(float* scores, int64_t stride, int64_t nq, const SeenRanges& seen, int64_t from, int64_t to,
                 float scale, float softcap, float* max, float* sum, uint16_t* out);
 

@@ -47,6 +47,10 @@ struct AttentionPlan {
   std::vector<AttentionItem> items;  // the longest first, so that the last ones are short
   int64_t cost = 0;                  // about the multiply-adds for each dimension, all items together
 
+  const AttentionUnit& unit_of(int64_t item) const {
+    return units[static_cast<size_t>(items[static_cast<size_t>(item)].unit)];
+  }
+
   // `room`: floats of the shared memory for the results of splits.
   AttentionPlan(const Attention& op, const Batch& batch, int threads, int64_t room);
 

@@ -30,14 +30,16 @@ void read_key(const KvLayer& kv, int64_t slot, int head, std::vector<double>& ou
   out.clear();
   const int64_t lane = slot % kKeyGroup;
   for (int64_t d = 0; d < kv.k_dim; ++d)
-    out.push_back(read_element(kv.k_group(slot, head), kv.dtype, d * kKeyGroup + lane, int64_t{kv.k_dim} * kKeyGroup,
-                               d / kQ8Block * kKeyGroup + lane));
+    out.push_back(read_element(kv.k_group(slot, head), kv.dtype,
+                               kv.pairs ? d / 4 * 64 + lane * 4 + d % 4 : d * kKeyGroup + lane,
+                               int64_t{kv.k_dim} * kKeyGroup, d / kQ8Block * kKeyGroup + lane));
 }
 
 void read_value(const KvLayer& kv, int64_t slot, int head, std::vector<double>& out) {
   out.clear();
   for (int64_t d = 0; d < kv.v_dim; ++d)
-    out.push_back(read_element(kv.v_row(slot, head), kv.dtype, d, kv.v_dim, d / kQ8Block));
+    out.push_back(kv.pairs ? read_element(kv.v_group(slot, head), kv.dtype, d * 4 + slot % 4, 0, 0)
+                           : read_element(kv.v_row(slot, head), kv.dtype, d, kv.v_dim, d / kQ8Block));
 }
 
 // All heads of one row that share KV head `kv_head`, two passes over the keys.

@@ -43,6 +43,18 @@ void store(const Place& to, DType dtype, const float* x, int n) {
   }
 }
 
+// Keys [k_dim / 4][16][4], values [v_dim][4], both bf16.
+void store_pairs(const KvLayer& kv, int64_t slot, int head, const float* k, const float* v) {
+  for (int64_t d = 0; d < kv.k_dim; ++d) {
+    const uint16_t half = f32_to_bf16(k[d]);
+    std::memcpy(kv.k_group(slot, head) + (d / 4 * 64 + slot % 16 * 4 + d % 4) * 2, &half, 2);
+  }
+  for (int64_t d = 0; d < kv.v_dim; ++d) {
+    const uint16_t half = f32_to_bf16(v[d]);
+    std::memcpy(kv.v_group(slot, head) + (d * 4 + slot % 4) * 2, &half, 2);
+  }
+}
+
 }  // namespace
 
 void run(const KvWrite& op, Ctx& ctx) {
@@ -50,6 +62,10 @@ void run(const KvWrite& op, Ctx& ctx) {
   for (int64_t t = 0; t < ctx.rows(op.k); ++t) {
     const int64_t slot = ctx.batch.groups[static_cast<size_t>(kv.group)].slot[static_cast<size_t>(t)];
     for (int h = 0; h < kv.kv_heads; ++h) {
+      if (kv.pairs) {
+        store_pairs(kv, slot, h, op.k.f32(t) + h * kv.k_dim, op.v.f32(t) + h * kv.v_dim);
+        continue;
+      }
       const Place k{kv.k_group(slot, h), slot % kKeyGroup, kKeyGroup, int64_t{kv.k_dim} * kKeyGroup};
       store(k, kv.dtype, op.k.f32(t) + h * kv.k_dim, kv.k_dim);
       store({kv.v_row(slot, h), 0, 1, kv.v_dim}, kv.dtype, op.v.f32(t) + h * kv.v_dim, kv.v_dim);

@@ -1,5 +1,6 @@
 #include "ops/kv_write/kv_write.h"
 
+#include "ops/attention/attention_kernels.h"
 #include "ops/test_support.h"
 
 namespace ingot {
@@ -68,6 +69,38 @@ TEST_P(KvWriteTest, EveryRowLandsInItsSlot) {
     EXPECT_NEAR(key, k.at(5, 2 * 37 + 36), error() * largest);
     EXPECT_NEAR(read(kv.v_row(slot, 2), 0, 8, 0), v.at(5, 16), error() * 200);
   }
+}
+
+// In pairs: by every set that multiplies them as by the reference, and the reference by the definition.
+TEST(KvWritePairs, EveryRowLandsInItsSlot) {
+  Random random(1);
+  const Batch batch = test::make_batch({{3, 0}, {1, 70}, {65, 2}}, 16, 2);
+  KvLayer kv{.group = 1, .index = 0, .kv_heads = 3, .k_dim = 20, .v_dim = 8, .page_rows = 16};
+  kv.dtype = DType::kBF16;
+  kv.pairs = true;
+  Buffer k(batch.n_rows, 3 * 20, kTokenRows, 70), v(batch.n_rows, 3 * 8);
+  k.fill_outliers(random);
+  v.fill_outliers(random);
+  const size_t slots = batch.groups[1].page_table.size() * 16 * 3;
+  const auto run = [&](auto&& how) {
+    Cache cache{std::vector(slots * 40, std::byte{0xee}), std::vector(slots * 16, std::byte{0xee})};
+    kv.k = cache.k.data();
+    kv.v = cache.v.data();
+    how(KvWrite{.k = k.tensor(), .v = v.tensor(), .kv = kv});
+    return cache;
+  };
+  const Cache want = run([&](const KvWrite& op) { test::run_ref(op, batch); });
+  test::for_each_kernels([&] {
+    if (cpu::kernels().attention->bf16 == nullptr) return;
+    for (int threads : {1, 2, 3}) EXPECT_EQ(run([&](const KvWrite& op) { test::run_cpu(op, batch, threads); }), want);
+  });
+  // Dimension 14 of a key and 5 of a value, of head 2.
+  const int64_t slot = batch.groups[1].slot[5], page = slot / 16 * 16 * 3 + 2 * 16, place = slot % 16;
+  uint16_t half = 0;
+  std::memcpy(&half, want.k.data() + page * 40 + (3 * 64 + place * 4 + 2) * 2, 2);
+  EXPECT_EQ(half, f32_to_bf16(k.at(5, 2 * 20 + 14)));
+  std::memcpy(&half, want.v.data() + page * 16 + (place / 4 * 32 + 5 * 4 + place % 4) * 2, 2);
+  EXPECT_EQ(half, f32_to_bf16(v.at(5, 2 * 8 + 5)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0),
