@@ -38,18 +38,6 @@ struct Scratch {
         counts(reinterpret_cast<int32_t*>(logits + n)) {}
 };
 
-// Every element below +inf, none NaN.
-bool is_usable(const float* x, int64_t n) {
-  constexpr int64_t kBlock = 4096;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t end = std::min(n, begin + kBlock);
-    int bad = 0;
-    for (int64_t i = begin; i < end; ++i) bad |= !(x[i] < kInf);
-    if (bad != 0) return false;
-  }
-  return true;
-}
-
 // Step 4 and 5 of one row: the candidates left so far, in any order.
 class Chooser {
  public:
@@ -239,18 +227,19 @@ void add_logprobs(SampleResult& result, const float* raw, int64_t n, int count) 
 
 SampleResult sample_row(const float* raw, int64_t n, const SampleRow& row, const Scratch& scratch) {
   SampleResult result;
-  if (!is_usable(raw, n)) return result;
   const float* logits = raw;
+  RowLargest best = largest_of_row(raw, n);
+  if (!best.below_inf) return result;
   if (adjusts_logits(row)) {
     std::copy(raw, raw + n, scratch.logits);
     adjust_logits(scratch.logits, n, row, scratch.counts);
-    if (!is_usable(scratch.logits, n)) return result;
     logits = scratch.logits;
+    best = largest_of_row(logits, n);
+    if (!best.below_inf) return result;
   }
-  const int32_t best = argmax_row(logits, n);
-  if (logits[best] == -kInf) return result;
-  result.token = best;
-  if (row.params->temperature > 0) result.token = Chooser(logits, n, best, row, scratch.candidates).choose();
+  if (logits[best.id] == -kInf) return result;
+  result.token = best.id;
+  if (row.params->temperature > 0) result.token = Chooser(logits, n, best.id, row, scratch.candidates).choose();
   if (row.params->n_logprobs >= 0) add_logprobs(result, raw, n, row.params->n_logprobs);
   return result;
 }
@@ -264,22 +253,19 @@ bool is_plain(const SampleRow& row) {
 // thread alone takes 40 us for 49,152 of them while the others wait.
 int32_t largest_by_all(const float* logits, int64_t n, ThreadPool& pool) {
   constexpr int64_t kPieces = 64;
-  struct Piece {
-    int32_t best;
-    bool usable;
-  };
-  std::array<Piece, kPieces> found;
+  std::array<RowLargest, kPieces> found;
   const int64_t size = std::max<int64_t>(4096, (n + kPieces - 1) / kPieces), pieces = (n + size - 1) / size;
   pool.run(pieces, [&](int64_t i, int) {
     const int64_t begin = i * size, length = std::min(size, n - begin);
-    found[static_cast<size_t>(i)] = {static_cast<int32_t>(begin) + argmax_row(logits + begin, length),
-                                     is_usable(logits + begin, length)};
+    RowLargest& piece = found[static_cast<size_t>(i)];
+    piece = largest_of_row(logits + begin, length);
+    piece.id += static_cast<int32_t>(begin);
   });
   const auto all = std::span(found).first(static_cast<size_t>(pieces));
-  if (!std::ranges::all_of(all, &Piece::usable)) return -1;
-  int32_t best = all[0].best;
-  for (const Piece& piece : all)
-    if (logits[piece.best] > logits[best]) best = piece.best;
+  if (!std::ranges::all_of(all, &RowLargest::below_inf)) return -1;
+  int32_t best = all[0].id;
+  for (const RowLargest& piece : all)
+    if (logits[piece.id] > logits[best]) best = piece.id;
   return logits[best] == -kInf ? -1 : best;
 }
 
