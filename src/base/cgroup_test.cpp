@@ -39,5 +39,31 @@ TEST(Cgroup, TheSmallestQuotaOnThePathCounts) {
   std::filesystem::remove_all(root);
 }
 
+TEST(Cgroup, TreesOfVersion1) {
+  std::string root = testing::TempDir() + "cgroups-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  std::filesystem::create_directories(root + "/cpu,cpuacct/a/b");
+  std::filesystem::create_directories(root + "/cpuset/a");
+  const auto write = [&](const std::string& file, const std::string& text) { std::ofstream(root + file) << text; };
+  const auto cores = [&] { return cgroup_cores_of(root + "/list", root); };
+  EXPECT_EQ(cores(), 0);  // no list
+  write("/list", "5:cpuset:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/\n0::/\nnonsense\n");
+  EXPECT_EQ(cores(), 0);
+  for (const char* group : {"/cpu,cpuacct", "/cpu,cpuacct/a", "/cpu,cpuacct/a/b", "/cpuset/a"}) {
+    write(std::string(group) + "/cpu.cfs_quota_us", "-1\n");
+    write(std::string(group) + "/cpu.cfs_period_us", "100000\n");
+  }
+  EXPECT_EQ(cores(), 0);  // no limit
+  write("/cpu,cpuacct/a/b/cpu.cfs_quota_us", "350000\n");
+  EXPECT_EQ(cores(), 4);
+  write("/cpu,cpuacct/cpu.cfs_quota_us", "200000\n");
+  EXPECT_EQ(cores(), 2);
+  write("/cpuset/a/cpu.cfs_quota_us", "100000\n");  // not a tree of cpu
+  EXPECT_EQ(cores(), 2);
+  write("/cpu.max", "50000 100000\n");
+  EXPECT_EQ(cores(), 1);  // both versions
+  std::filesystem::remove_all(root);
+}
+
 }  // namespace
 }  // namespace ingot
