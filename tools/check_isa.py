@@ -5,25 +5,31 @@ Without arguments: no object of a set (its source's suffix names it, cmake/isa.c
 object could define too, outside a namespace of its own. The linker keeps one copy of an inline function: if it were the
 one of a higher set, every CPU would run it.
 
---qemu: builds the tests of quant and ops for AArch64 and runs them under qemu, once for each set, and on a CPU that has
-only the baseline. Needs a cross compiler, qemu-aarch64 and GoogleTest's source; without them it prints SKIP lines.
+--qemu [aarch64|x86_64 …]: builds the tests of quant and ops for these (both, where none is named) and runs them under
+qemu, once for each set that it knows, and on a CPU that has only the baseline: cortex-a53, qemu64. It knows no AVX-512
+and no AMX. Needs a compiler for each, qemu-user and GoogleTest's source; without them it prints SKIP lines.
+
+--test FILTER: only these tests, as GoogleTest names them (with --qemu).
 
 Exits with 1 and says what is wrong.
 """
 import argparse
+import concurrent.futures
+import dataclasses
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SETS = "avx2|avx512|avx512vnni|amx|baseline|neon|dotprod|i8mm"
 OBJECT = re.compile(rf"_({SETS})\.cpp\.o$")
 # W, V and u: of which the linker keeps one. A namespace of the set's own is not shared.
 SHARED = re.compile(r"^[0-9a-f]*\s+([WVuwv]) (.*)$")
-SKIPPED_TESTS = "-*Vocabulary*:*Speed*:*DeathTest*"  # too slow in an emulator, or a process for each
+SLOW_TESTS = "*Vocabulary*:*Speed*:*DeathTest*"  # too slow in an emulator, or a process for each
 
 
 def leaks(listing, name):
@@ -50,56 +56,81 @@ def check_symbols(build):
     return problems
 
 
-def missing():
-    found = [shutil.which(f"aarch64-linux-gnu-g++{version}") for version in ("-12", "")]
-    if not any(found):
-        return "no aarch64-linux-gnu-g++"
-    if not shutil.which("qemu-aarch64"):
-        return "no qemu-aarch64"
-    if not pathlib.Path("/usr/src/googletest/CMakeLists.txt").exists():
-        return "no GoogleTest in /usr/src/googletest"
-    return None
+@dataclasses.dataclass
+class Target:
+    """An architecture under qemu: CPUs that have sets, the best of them first, and one that has the last alone."""
+
+    name: str
+    full_cpu: str
+    least_cpu: str
+    sets: tuple
+
+    def missing(self):
+        if not any(shutil.which(f"{self.name}-linux-gnu-g++{version}") for version in ("-12", "")):
+            return f"no {self.name}-linux-gnu-g++"
+        if not shutil.which(f"qemu-{self.name}"):
+            return f"no qemu-{self.name}"
+        if not pathlib.Path("/usr/src/googletest/CMakeLists.txt").exists():
+            return "no GoogleTest in /usr/src/googletest"
+        return None
 
 
-def check_qemu(build, jobs):
-    if reason := missing():
-        print(f"SKIP AArch64 under qemu: {reason}")
+TARGETS = {
+    "aarch64": Target("aarch64", "max", "cortex-a53", ("i8mm", "dotprod", "neon")),
+    "x86_64": Target("x86_64", "max", "qemu64", ("avx2", "baseline")),
+}
+
+
+def check_qemu(target, build, jobs, tests):
+    if reason := target.missing():
+        print(f"SKIP {target.name} under qemu: {reason}")
         return []
     configure = ["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DINGOT_KERNELS_ONLY=ON"]
-    configure += [f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64.cmake'}", "-G", "Ninja" if shutil.which("ninja") else "Unix Makefiles"]
+    configure += [f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / target.name}.cmake"]
+    configure += ["-G", "Ninja" if shutil.which("ninja") else "Unix Makefiles"]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", build, "-j", str(jobs), "--target", "quant_tests", "ops_tests"], check=True)
-    problems = check_symbols(build)
-    runs = [("max", name) for name in ("neon", "dotprod", "i8mm")] + [("cortex-a53", "neon"), ("cortex-a53", None)]
-    for cpu, name in runs:
-        for program in ("ops_tests",) if name else ("quant_tests", "ops_tests"):
-            problems += run_qemu(build / program, cpu, name)
-    if run_qemu(build / "ops_tests", "cortex-a53", "i8mm", "--gtest_filter=Linear.OddSizes") == []:
-        problems.append("cortex-a53 ran the set i8mm, which it does not have")
+    runs = [(program, cpu, None) for cpu in (target.full_cpu, target.least_cpu) for program in ("quant_tests", "ops_tests")]
+    # Without INGOT_ISA the best set runs, and tests of single operators go through all: the others in whole steps.
+    runs += [("ops_tests", target.full_cpu, name) for name in target.sets[1:]]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda run: run_qemu(target, build / run[0], run[1], run[2], tests), runs)
+        problems = check_symbols(build) + [problem for run in found for problem in run]
+    best = target.sets[0]
+    if run_qemu(target, build / "ops_tests", target.least_cpu, best, "Linear.OddSizes") == []:
+        problems.append(f"{target.least_cpu} ran the set {best}, which it does not have")
     return problems
 
 
-def run_qemu(program, cpu, name, tests=f"--gtest_filter={SKIPPED_TESTS}"):
-    env = {**os.environ, "QEMU_LD_PREFIX": "/usr/aarch64-linux-gnu"}
+def run_qemu(target, program, cpu, name, tests):
+    env = {**os.environ, "QEMU_LD_PREFIX": f"/usr/{target.name}-linux-gnu"}
     env.pop("INGOT_ISA", None)
     if name:
         env["INGOT_ISA"] = name
-    done = subprocess.run(["qemu-aarch64", "-cpu", cpu, program, tests], env=env, capture_output=True, text=True)
-    label = f"{program.name} on {cpu}, INGOT_ISA={name}"
-    if done.returncode == 0:
-        print(f"{label}: passed")
-        return []
-    return [f"{label}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"]
+    command = [f"qemu-{target.name}", "-cpu", cpu, program, f"--gtest_filter={tests}"]
+    started = time.monotonic()
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    label = f"{program.name} of {target.name} on {cpu}, INGOT_ISA={name or ''}"
+    if done.returncode != 0:
+        return [f"{label}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"]
+    count = re.search(r"\[  PASSED  \] (\d+) test", done.stdout)
+    if count is None or (count[1] == "0" and program.name == "ops_tests"):
+        return [f"{label}: no test ran"]
+    print(f"{label}: {count[1]} tests passed in {time.monotonic() - started:.0f} s", flush=True)
+    return []
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, help="build directory (INGOT_BUILD, build/release; with --qemu build/aarch64)")
-    parser.add_argument("--qemu", action="store_true", help="build for AArch64 and run the tests under qemu")
+    parser.add_argument("--build", type=pathlib.Path, help="of the symbols that are looked at (INGOT_BUILD, build/release)")
+    parser.add_argument("--qemu", nargs="*", choices=sorted(TARGETS), help="build for these and run the tests under qemu")
+    parser.add_argument("--test", default=f"-{SLOW_TESTS}", metavar="FILTER", help="only these tests, with --qemu")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
-    if args.qemu:
-        problems = check_qemu(args.build or ROOT / "build/aarch64", args.jobs)
+    if args.qemu is not None:
+        problems = []
+        for name in args.qemu or sorted(TARGETS):
+            problems += check_qemu(TARGETS[name], ROOT / "build" / name, args.jobs, args.test)
     else:
         problems = check_symbols(args.build or pathlib.Path(os.environ.get("INGOT_BUILD", ROOT / "build/release")))
     for problem in problems:
