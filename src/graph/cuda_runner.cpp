@@ -52,6 +52,8 @@ DeviceRunner::DeviceRunner(Graph& graph, const RunnerOptions& options)
   bind_arena(graph_, arena_.data());
   tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
   fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
+  handed_ = DeviceMemory(kHandedBytes * facts_.multiprocessors);
+  fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());  // kNothing
   batch_ = std::make_unique<BatchUpload>(buckets_.padded(), static_cast<int>(graph_.kv_groups.size()));
   if (const auto logits = graph_.outputs.find("logits"); logits != graph_.outputs.end()) {
     sampler_ = std::make_unique<DeviceSampler>(buckets_.padded().logits, logits->second.cols);
@@ -140,7 +142,7 @@ void DeviceRunner::place_kv() {
 int64_t DeviceRunner::weight_bytes() const { return weights_->bytes() + kept_bytes_; }
 
 int64_t DeviceRunner::step_bytes() const {
-  return arena_.bytes() + scratch_.bytes() + tickets_.bytes() + batch_->bytes();
+  return arena_.bytes() + scratch_.bytes() + tickets_.bytes() + handed_.bytes() + batch_->bytes();
 }
 
 Ctx DeviceRunner::ctx(const Bucket& bucket) const {
@@ -156,6 +158,7 @@ Ctx DeviceRunner::ctx(const Bucket& bucket) const {
   c.scratch = scratch_.data();
   c.scratch_bytes = scratch_.bytes();
   c.tickets = reinterpret_cast<uint32_t*>(tickets_.data());
+  c.handed = reinterpret_cast<float*>(handed_.data());
   c.blas = blas_.get();
   c.overlap = options_.overlap && node_seconds_.empty();
   c.batch_invariant = options_.batch_invariant;

@@ -105,7 +105,7 @@ class DeviceRunner final : public StepOutputs {
   const Buckets buckets_;
   Stream stream_;
   std::unique_ptr<DeviceWeights> weights_;
-  DeviceMemory arena_, scratch_, tickets_, kv_memory_;
+  DeviceMemory arena_, scratch_, tickets_, handed_, kv_memory_;
   std::vector<DeviceMemory> kept_;  // what prepare() asked for
   int64_t kept_used_ = 0;           // of the last piece of kept_
   int64_t kept_bytes_ = 0;

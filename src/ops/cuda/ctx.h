@@ -58,6 +58,9 @@ struct Ctx {
   int64_t scratch_bytes = 0;
   // Zeros for counters of blocks that have arrived; every kernel leaves zeros behind. kTickets of them.
   uint32_t* tickets = nullptr;
+  // What blocks of a grid hand to each other (hand_over() in kernel.cuh): kHandedBytes for each multiprocessor,
+  // kNothing in every word; every kernel leaves it so.
+  float* handed = nullptr;
   Blas* blas = nullptr;  // null: own products alone
   bool overlap = true;   // a kernel may begin while the one before it ends (programmatic dependent launch)
   bool batch_invariant = false;
@@ -66,6 +69,8 @@ struct Ctx {
 };
 
 inline constexpr int kTickets = 1 << 16;
+inline constexpr int64_t kHandedBytes = 32 << 10;
+inline constexpr uint32_t kNothing = 0xffffffffu;  // bits of a NaN that no arithmetic makes
 
 // Given to prepare(), once, when the arena and the weights have their places on the device.
 struct Prepare {

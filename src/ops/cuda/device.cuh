@@ -85,6 +85,13 @@ __device__ inline float fast_exp2(float x) {
   return out;
 }
 
+// 1 / x by the same unit, to 1 of the last place.
+__device__ inline float fast_reciprocal(float x) {
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
+
 // --- Global memory ---
 
 // 16 bytes that are read once: past the first-level cache.
@@ -111,17 +118,33 @@ __device__ inline float4 load_fresh4(const float* p) {
   return x;
 }
 
-// Blocks that wait for each other. What a thread wrote, and what others of its block wrote before a __syncthreads() in
-// front of this, is seen by every block that has seen the count.
-__device__ inline void arrive_at_count(uint32_t* count) {
-  asm volatile("fence.acq_rel.gpu;\n\tred.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+// What the blocks of a grid hand to each other, value by value: no fence, no counter, one way through the second-level
+// cache. The memory holds kNothing wherever nothing is handed over, before the kernel and after it.
+__device__ inline void hand_over(float* to, const float4& values) {
+  const auto bits = [](float x) { return __float_as_uint(x) == kNothing ? 0x7fffffffu : __float_as_uint(x); };
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(bits(values.x)), "r"(bits(values.y)),
+               "r"(bits(values.z)), "r"(bits(values.w))
+               : "memory");
 }
-// By one thread, before a __syncthreads(): reads past the first-level cache (load_fresh, __ldcg) then see it.
-__device__ inline void wait_for_count(const uint32_t* count, uint32_t least) {
-  uint32_t seen = 0;
-  do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
-  } while (seen < least);
+// Waits until all are there.
+template <int N>
+__device__ void take_over(float* const (&from)[N], float4 (&values)[N]) {
+  bool missing = true;
+  while (missing) {
+    missing = false;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      uint4 v;
+      asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                   : "l"(from[i])
+                   : "memory");
+      missing = missing || v.x == kNothing || v.y == kNothing || v.z == kNothing || v.w == kNothing;
+      values[i] = make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w));
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) *reinterpret_cast<uint4*>(from[i]) = make_uint4(kNothing, kNothing, kNothing, kNothing);
 }
 
 // --- Copies into shared memory ---

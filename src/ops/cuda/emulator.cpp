@@ -296,8 +296,12 @@ unsigned __ballot_sync(unsigned mask, int predicate) {
   return bits;
 }
 
-void wait_for_count(const uint32_t* count, uint32_t least) {
-  while (*count < least) emulated::wait_a_while();
+float4 take_over_one(float* from) {
+  const auto missing = [&](int i) { return __float_as_uint(from[i]) == kNothing; };
+  while (missing(0) || missing(1) || missing(2) || missing(3)) emulated::wait_a_while();
+  const float4 values = make_float4(from[0], from[1], from[2], from[3]);
+  std::fill_n(from, 4, __uint_as_float(kNothing));
+  return values;
 }
 
 int __syncthreads_count(int predicate) {

@@ -161,6 +161,7 @@ inline uint16_t f16_bits(float x) { return f32_to_f16(x); }
 inline uint32_t pack_bf16(float low, float high) { return f32_to_bf16(low) | uint32_t{f32_to_bf16(high)} << 16; }
 inline uint32_t pack_f16(float low, float high) { return f32_to_f16(low) | uint32_t{f32_to_f16(high)} << 16; }
 inline float fast_exp2(float x) { return std::exp2(x); }
+inline float fast_reciprocal(float x) { return 1.0f / x; }
 inline uint32_t __float_as_uint(float x) { return std::bit_cast<uint32_t>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(uint32_t x) { return std::bit_cast<float>(x); }
@@ -285,8 +286,15 @@ T __ldcg(const T* p) {
 }
 inline float load_fresh(const float* p) { return *p; }
 inline float4 load_fresh4(const float* p) { return *reinterpret_cast<const float4*>(p); }
-inline void arrive_at_count(uint32_t* count) { ++*count; }
-void wait_for_count(const uint32_t* count, uint32_t least);
+inline void hand_over(float* to, const float4& values) {
+  const float all[4] = {values.x, values.y, values.z, values.w};
+  for (int i = 0; i < 4; ++i) to[i] = __float_as_uint(all[i]) == kNothing ? NAN : all[i];
+}
+float4 take_over_one(float* from);
+template <int N>
+void take_over(float* const (&from)[N], float4 (&values)[N]) {
+  for (int i = 0; i < N; ++i) values[i] = take_over_one(from[i]);
+}
 inline void copy_async(void* shared, const void* global, bool valid = true) {
   if (valid) {
     std::memcpy(shared, global, 16);

@@ -87,18 +87,17 @@ TEST(CudaDevice, TheLastBlockSeesWhatAllOthersWrote) {
   EXPECT_EQ(got[2], 37u * 48);
 }
 
-TEST(CudaDevice, BlocksThatWaitForEachOtherSeeWhatWasWritten) {
+TEST(CudaDevice, BlocksHandValuesToEachOther) {
   INGOT_NEEDS_DEVICE();
   const Batch batch = rows_batch(1);
   DeviceRig rig(batch);
-  constexpr uint32_t kBlocks = 6;
-  cuda::DeviceMemory memory(64 * 4);
-  cuda::fill_bytes(memory.data(), 0, memory.bytes(), rig.stream());
-  auto* words = reinterpret_cast<uint32_t*>(memory.data());
-  cuda::probe_meeting(rig.ctx(), kBlocks, words, words + 2, words + 32);
-  uint32_t got[kBlocks] = {};
-  rig.download(got, memory.data() + 32 * 4, sizeof(got));
-  for (uint32_t i = 0; i < kBlocks; ++i) EXPECT_EQ(got[i], 1 + (i + 3) % kBlocks) << i;
+  constexpr int kBlocks = 6;
+  cuda::DeviceMemory memory(kBlocks * 4);
+  cuda::probe_handing(rig.ctx(), kBlocks, reinterpret_cast<float*>(memory.data()));
+  float got[kBlocks] = {};
+  rig.download(got, memory.data(), sizeof(got));
+  for (int i = 0; i < kBlocks; ++i) EXPECT_EQ(got[i], 2.0f + 2.0f * static_cast<float>((i + 2) % kBlocks)) << i;
+  rig.expect_nothing_left();
 }
 
 TEST(CudaDevice, RecordedWorkIsGivenAgain) {

@@ -13,9 +13,8 @@ void probe_product(const Ctx& ctx, const float* a, const float* b, float* c);
 void probe_scan(const Ctx& ctx, const float* x, int n, float* out);
 // *out = 48 for each block, by way of *total; *ticket is zero before and after.
 void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out);
-// out[i] = 1 + (i + 3) % blocks, handed from block to block while all of them run. *counts are two zeros before,
-// *values is room for 2 · blocks.
-void probe_meeting(const Ctx& ctx, int blocks, uint32_t* counts, uint32_t* values, uint32_t* out);
+// out[i] = 2 + 2 · ((i + 2) % blocks), handed from block to block while all of them run.
+void probe_handing(const Ctx& ctx, int blocks, float* out);
 // c[64, n] = 2 a[64, 64] · b[64, n], rounded before, by a warpgroup: n of 8, 24, 48, 64, 128. REQUIRES: ctx.arch is 90.
 struct GroupProbe {
   int n = 64;

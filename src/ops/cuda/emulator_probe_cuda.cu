@@ -65,26 +65,19 @@ __global__ void count_odd(uint32_t* ticket, uint32_t* total, uint32_t* out) {
   if (last != 0 && threadIdx.x == 0) *out = *total;
 }
 
-// Every block gives 1 + its index, in two rounds, and takes what the next block gave in the round before.
-__global__ void pass_on(uint32_t* count, uint32_t* values, uint32_t* out) {
+// Every block hands 1 + its index to the one before it, and in a second round what it was handed.
+__global__ void pass_on(float* handed, float* out) {
   wait_for_inputs();
-  const unsigned me = blockIdx.x, blocks = gridDim.x;
-  for (unsigned round = 0; round < 2; ++round) {
-    if (threadIdx.x == 7) values[me] = round == 0 ? me + 1 : __ldcg(values + blocks + (me + 1) % blocks);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      arrive_at_count(count);
-      wait_for_count(count, blocks * (round + 1));
-    }
-    __syncthreads();
-    if (threadIdx.x == 40) (round == 0 ? values + blocks : out)[me] = __ldcg(values + (me + 1) % blocks);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      arrive_at_count(count + 1);
-      wait_for_count(count + 1, blocks * (round + 1));
-    }
-    __syncthreads();
-  }
+  if (threadIdx.x != 40) return;
+  const unsigned me = blockIdx.x, blocks = gridDim.x, next = (me + 1) % blocks;
+  const float first = static_cast<float>(me + 1);
+  hand_over(handed + me * 4, make_float4(first, 0, 0, first));
+  float4 got[1];
+  take_over({handed + next * 4}, got);
+  hand_over(handed + (blocks + me) * 4, make_float4(got[0].x, got[0].y, got[0].z, got[0].w));
+  float4 again[1];
+  take_over({handed + (blocks + next) * 4}, again);
+  out[me] = again[0].x + again[0].y + again[0].w;
 }
 
 #ifndef INGOT_CUDA_EMULATED
@@ -103,8 +96,8 @@ void probe_scan(const Ctx& ctx, const float* x, int n, float* out) { launch(ctx,
 void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out) {
   launch(ctx, count_odd, {blocks, 96}, ticket, total, out);
 }
-void probe_meeting(const Ctx& ctx, int blocks, uint32_t* counts, uint32_t* values, uint32_t* out) {
-  launch(ctx, pass_on, {.grid = blocks, .threads = 64, .shared = 0, .together = true}, counts, values, out);
+void probe_handing(const Ctx& ctx, int blocks, float* out) {
+  launch(ctx, pass_on, {.grid = blocks, .threads = 64, .shared = 0, .together = true}, ctx.handed, out);
 }
 void probe_late(const Ctx& ctx, std::byte* to, const std::byte* from, int64_t bytes) {
 #ifdef INGOT_CUDA_EMULATED

@@ -30,6 +30,8 @@ class DeviceRig {
   DeviceRig(const Batch& batch, const Options& options)
       : host_(batch), options_(options), tickets_(cuda::kTickets * 4) {
     cuda::use_device(0);
+    handed_ = cuda::DeviceMemory(cuda::kHandedBytes * multiprocessors());
+    cuda::fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());
     cuda::fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
     fill_batch();
   }
@@ -151,19 +153,23 @@ class DeviceRig {
             .shape = padded(),
             .seqs = host_.n_seqs + options_.more_seqs,
             .q_rows = options_.q_rows != 0 ? options_.q_rows : longest,
-            .multiprocessors = options_.multiprocessors != 0 ? options_.multiprocessors : facts.multiprocessors,
+            .multiprocessors = multiprocessors(),
             .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
             .tickets = reinterpret_cast<uint32_t*>(tickets_.data()),
+            .handed = reinterpret_cast<float*>(handed_.data()),
             .overlap = options_.overlap,
             .batch_invariant = options_.batch_invariant};
   }
   void synchronize() { stream_.synchronize(); }
   cuda::StreamRef stream() const { return stream_.ref(); }
 
-  void expect_tickets_zero() {
+  void expect_nothing_left() {
     std::vector<uint32_t> all(cuda::kTickets);
     download(all.data(), tickets_.data(), tickets_.bytes());
     for (const uint32_t ticket : all) ASSERT_EQ(ticket, 0u) << "a kernel left a ticket behind";
+    all.resize(static_cast<size_t>(handed_.bytes() / 4));
+    download(all.data(), handed_.data(), handed_.bytes());
+    for (const uint32_t word : all) ASSERT_EQ(word, cuda::kNothing) << "a kernel left what it handed over";
   }
 
  private:
@@ -195,7 +201,7 @@ class DeviceRig {
     body(c);
     stream_.synchronize();
     for (const auto& [host, twin] : written) to_host(host, twin);
-    expect_tickets_zero();
+    expect_nothing_left();
   }
 
   Shape host_shape() const { return {.tokens = host_.n_rows, .logits = host_.n_logits}; }
@@ -231,10 +237,14 @@ class DeviceRig {
     stream_.synchronize();
   }
 
+  int multiprocessors() const {
+    return options_.multiprocessors != 0 ? options_.multiprocessors : cuda::device_facts().multiprocessors;
+  }
+
   const Batch& host_;
   const Options options_;
   cuda::Stream stream_;
-  cuda::DeviceMemory tickets_;
+  cuda::DeviceMemory tickets_, handed_;
   cuda::DeviceBatch device_;
   std::map<const void*, Place> places_;
   std::vector<cuda::DeviceMemory> extra_;

@@ -1,9 +1,9 @@
 // Linear on the device: chooses how, by rows and format.
 //
-//   1 to 16 rows of bf16   the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch,
+//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch,
 //                          and with the linears that follow; a launch before it where a norm is made once for all
-//                          blocks or adds something, one after it where heads have norms of their own. q, k and v to
-//                          32 rows, where x lies ready
+//                          blocks or adds something, one after it where heads have norms of their own
+//   9 to 32 rows of bf16   the same by a kernel of taller tiles, where something is fused in
 //   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · gated unit or heads
 //   all else               norm → f32 · product by the kernel that decodes as it goes · gated unit or heads
 //
@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "ops/cuda/ops.h"
 #include "ops/linear/linear_blas.h"
-#include "ops/linear/linear_cuda.cuh"
+#include "ops/linear/linear_wide.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -94,15 +94,22 @@ View stream_x(const Linear& op) {
   return !op.input && is_stream_x(x, padded_cols(op)) ? x : View();
 }
 
-// The most rows of op that stream its weights. Only q, k and v gain by it beyond kStreamRows, and only where neither x
-// nor the heads are a launch.
-int64_t stream_rows(const Linear& op) {
-  if (op.streamed->from.weight != nullptr) return heads_by_pairs(op) ? op.streamed->from.rows : kStreamRows;
-  return heads_by_pairs(op) && stream_x(op).data != nullptr ? kMostStreamRows : kStreamRows;
+// The most rows of op for which packed weights are read. A plain product has nothing to gain beyond kStreamRows: the
+// head of an 8B model takes 253 us of an H200 at 32 rows by cuBLASLt, 290 by the kernel of taller tiles.
+int64_t packed_rows(const Linear& op, bool blas) {
+  return op.is_glu() || heads_by_pairs(op) || op.residual || !blas ? kWideRows : kStreamRows;
 }
 
 bool streams(const Linear& op, int64_t rows, const Ctx& ctx) {
-  return op.streamed != nullptr && rows <= stream_rows(op) && stream_runs(ctx.arch) && !ctx.batch_invariant;
+  if (op.streamed == nullptr || !stream_runs(ctx.arch) || ctx.batch_invariant) return false;
+  const NormLink& from = op.streamed->from;
+  return rows <= packed_rows(op, ctx.blas != nullptr) && (from.weight == nullptr || rows <= from.rows);
+}
+
+WidePlan plan_of(const Linear& op, const RowMap& map, int multiprocessors) {
+  const int tile_rows = op.streamed->tile_rows;
+  return wide_plan(stream_tiles(map, tile_rows), tile_rows, static_cast<int>(stream_chunks(op.x.cols)),
+                   multiprocessors);
 }
 
 StreamRun stream_run(const Linear& op, int64_t rows) {
@@ -131,7 +138,11 @@ void stream(const Linear& op, int64_t rows, const Ctx& ctx) {
     run.outs[i] = {};
     run.outs[i].out = scratch.take(rows, op.parts[static_cast<size_t>(i)].weight.rows, DType::kF32);
   }
-  run_stream(run, ctx);
+  if (rows <= kStreamRows) {
+    run_stream(run, ctx);
+  } else {
+    run_wide(run, plan_of(op, run.map, ctx.multiprocessors), ctx);
+  }
   if (later) finish_heads(op, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
 
@@ -227,7 +238,7 @@ int64_t scratch_of(const Linear& op, int64_t rows, const Prepare& p) {
     return bytes;
   };
   const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !p.batch_invariant ? 2 : 4);
-  return std::max(many, all_bf16(op) ? sizes(std::min<int64_t>(rows, kMostStreamRows), 2, 4) : 0);
+  return std::max(many, all_bf16(op) ? sizes(std::min<int64_t>(rows, kWideRows), 2, 4) : 0);
 }
 
 void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
@@ -240,7 +251,7 @@ void measure_products(const Linear& op, int64_t rows, const Prepare& p) {
     for (int i = 0; i < op.n_parts; ++i) weights.push_back(op.parts[static_cast<size_t>(i)].weight);
   }
   const bool f32 = !is_finished_later(op) && op.parts[0].out.dtype == DType::kF32;
-  const int64_t first = p.room_for_packed && stream_runs(p.arch) ? 2 * kStreamRows : 1;
+  const int64_t first = p.room_for_packed && stream_runs(p.arch) ? 2 * packed_rows(op, true) : 1;
   for (const Weight& w : weights) {
     for (int64_t n = first; n < 2 * rows; n *= 2) {
       Blas::Product product;
@@ -291,7 +302,7 @@ bool link(Linear& first, Linear& second, Prepare& p) {
   link.weight = reinterpret_cast<const float*>(second.input.weight.data);
   link.eps = second.input.eps;
   link.parts = static_cast<int>(x.cols / 16);
-  link.rows = static_cast<int>(stream_rows(first));
+  link.rows = static_cast<int>(packed_rows(first, p.blas != nullptr));
   link.squares = reinterpret_cast<float*>(p.allocate(int64_t{link.parts} * link.rows * 4));
   link.x.data = p.allocate(x.cols * link.rows * 2);
   link.x.stride = x.cols;

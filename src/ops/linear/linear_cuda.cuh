@@ -91,7 +91,7 @@ bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, con
 struct NormLink {
   const float* weight = nullptr;  // null: there is none
   float eps = 0;
-  int rows = 0;              // kStreamRows to kMostStreamRows: up to so many the first leaves it
+  int rows = 0;              // kStreamRows or kWideRows: up to so many the first leaves it
   View x;                    // [rows, K] bf16
   float* squares = nullptr;  // [rows, parts]
   int parts = 0;
@@ -107,7 +107,7 @@ struct StreamedLinear {
 // Norms up to this many rows are made by every block for itself. More: one launch before it makes them once, because
 // each block would read 16 KB more for every row of 4,096.
 inline constexpr int kStreamNormRows = 4;
-// 1 to kMostStreamRows rows of x against op.streamed. Outs of the parts are `outs` where op's heads are not made here.
+// 1 to kStreamRows rows of x against op.streamed. Outs of the parts are `outs` where op's heads are not made here.
 struct StreamRun {
   const Linear* op;
   RowMap map;

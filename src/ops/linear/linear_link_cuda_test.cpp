@@ -84,13 +84,13 @@ void check_linked_glu(Random& random, int rows) {
 TEST(CudaLinear, NormBeforeAGatedUnit) {
   INGOT_NEEDS_DEVICE();
   Random random(18);
-  for (const int rows : {1, 8, 9, 15, 16, 17}) check_linked_glu(random, rows);
+  for (const int rows : {1, 8, 9, 15, 16, 17, 32, 33}) check_linked_glu(random, rows);
 }
 
 TEST(CudaLinear, NormsBetweenTwo) {
   INGOT_NEEDS_DEVICE();
   Random random(17);
-  for (const int rows : {1, 3, 8, 9, 15, 16}) {
+  for (const int rows : {1, 3, 8, 9, 15, 16, 17, 32}) {
     check_linked(random, rows, 64, 40, true);
     check_linked(random, rows, 96, 33, true);
   }

@@ -17,11 +17,12 @@
 namespace ingot::cuda {
 
 inline constexpr int kStreamCols = 32;  // of a chunk
-// Rows of x up to which every linear of packed weights streams them. Four linears of a layer of an 8B model at 16 rows:
-// 124.7 us of an H200, 132.6 by cuBLASLt with the launches around it; at 32 rows 160 and 134.
-inline constexpr int kStreamRows = 16;
-// The most that the kernel takes: q, k and v whose x needs no launch take 19.4 us at 32 rows, 21.8 by cuBLASLt.
-inline constexpr int kMostStreamRows = 32;
+// Rows of x up to which the streaming kernel reads packed weights (linear_stream_cuda.cu). With 16 rows its tiles read
+// x too often: a layer of an 8B model takes 146 us of an H200 by it, 130 by the kernel of taller tiles.
+inline constexpr int kStreamRows = 8;
+// Rows up to which linears that have something fused in read them by the kernel of taller tiles (linear_wide_cuda.cu):
+// four linears take 121 us at 32 rows where cuBLASLt and the launches around it take 135.
+inline constexpr int kWideRows = 32;
 
 enum class RowOrder : uint8_t {
   kPlain,  // the rows of the parts, one part after another

@@ -1,9 +1,9 @@
-// Few rows: weights stream past once, at the speed of the memory.
+// One to eight rows: weights stream past once, at the speed of the memory.
 //
 // A block per multiprocessor takes tiles in turn. Its eight warps share a tile's chunks, every eighth each; a warp has
 // a ring of its own that its first lane feeds with bulk copies, and waits for nobody else before the tile's sums meet
 // in shared memory, where they are added in the order of the warps. So the order over K depends on K alone. Weights are
-// operand A of the matrix instruction, rows of x its columns, eight at a time.
+// operand A of the matrix instruction, rows of x its eight columns.
 //
 // Between the last weight of this kernel and the first of the next the memory has nothing to do. So all that can be
 // done before x is there is done before, and all that can be done before the last sum is done before that.
@@ -14,31 +14,25 @@ namespace ingot::cuda {
 namespace {
 
 constexpr int kThreads = 32 * kStreamWarps;
+// x is read some chunks ahead: from the second-level cache it takes longer than one. Place u is for the chunks u,
+// u + 4, … of a tile, so that no register that is still awaited is moved.
+constexpr int kAhead = 4;
 
 // R rows of a tile.
 template <class W, int R>
-struct RingShape {
+struct StreamShape {
   static constexpr int kChunk = W::kBytes * (R / 16);
   // 64 to 72 KB under way: the memory wants 30 KB for each multiprocessor, and the ring is filled while the kernel
   // before still runs.
   static constexpr int kStages = R == 16 ? 8 : R == 32 ? 4 : 3;
   static constexpr int kRing = kStreamWarps * kStages * kChunk;
   static constexpr int kBarriers = kStreamWarps * kStages * static_cast<int>(sizeof(CopyBarrier));
-};
-
-// Up to 8 · NT rows of x.
-template <class W, int R, int NT>
-struct StreamShape : RingShape<W, R> {
-  // x is read some chunks ahead: from the second-level cache it takes longer than one. Place u is for the chunks u,
-  // u + kAhead, … of a tile, so that no register that is still awaited is moved.
-  static constexpr int kAhead = NT > 2 ? 2 : 4;
-  // Sums are [warp][row of x][row of the tile + 4]: lanes write 32 banks. Two of them where that is small, so that a
-  // tile takes one barrier.
+  // Sums are [warp][row of x][row of the tile + 4]: lanes write 32 banks. Two of them, so that a tile takes one
+  // barrier.
   static constexpr int kSumRow = R + 4;
-  static constexpr int kSums = kStreamWarps * NT * 8 * kSumRow;
-  static constexpr int kSumBuffers = NT * R <= 64 ? 2 : 1;
-  static constexpr int kNorm = NT * 8 * (kStreamWarps + 1) * 4;
-  static constexpr int kFixed = StreamShape::kRing + StreamShape::kBarriers + kSumBuffers * kSums * 4 + kNorm;
+  static constexpr int kSums = kStreamWarps * kStreamRows * kSumRow;
+  static constexpr int kNorm = kStreamRows * (kStreamWarps + 1) * 4;
+  static constexpr int kFixed = kRing + kBarriers + 2 * kSums * 4 + kNorm;
 };
 
 // More shared memory than half of a multiprocessor's, so that no two blocks of this kernel share one. A kernel whose
@@ -50,7 +44,7 @@ constexpr int64_t kOneBlock = 116 << 10;
 // A warp's chunks on their way: warp, warp + 8, … of the block's tiles.
 template <class W, int R>
 struct Ring {
-  using Shape = RingShape<W, R>;
+  using Shape = StreamShape<W, R>;
   std::byte* memory;
   CopyBarrier* barriers;
   const StreamArgs& args;
@@ -104,13 +98,11 @@ struct Ring {
 };
 
 // This warp's share of a tile's products, to `sums`. meanwhile() is called once, when x and weights have come.
-template <class W, int R, int NT, bool kShared, class F>
-__device__ __forceinline__ void multiply_tile(Ring<W, R>& ring, uint4 (&x)[StreamShape<W, R, NT>::kAhead][NT],
-                                              const XRows<NT, kShared>& x_rows, float* sums, F&& meanwhile) {
-  using Shape = StreamShape<W, R, NT>;
-  constexpr int kAhead = Shape::kAhead;
+template <class W, int R, class Load, class F>
+__device__ __forceinline__ void multiply_tile(Ring<W, R>& ring, uint4 (&x)[kAhead], Load&& load_x, float* sums,
+                                              F&& meanwhile) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, mine = ring.mine;
-  float acc[R / 16][NT][4] = {};
+  float acc[R / 16][4] = {};
   for (int i = 0; i < mine; i += kAhead) {
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
@@ -122,91 +114,65 @@ __device__ __forceinline__ void multiply_tile(Ring<W, R>& ring, uint4 (&x)[Strea
         for (int s = 0; s < 2; ++s) {
           uint32_t a[4];
           W::fragment(weights + m * W::kBytes, s, lane, a);
-#pragma unroll
-          for (int t = 0; t < NT; ++t) {
-            const uint32_t b[2] = {s == 0 ? x[u][t].x : x[u][t].z, s == 0 ? x[u][t].y : x[u][t].w};
-            multiply_bf16(acc[m][t], a, b);
-          }
+          const uint32_t b[2] = {s == 0 ? x[u].x : x[u].z, s == 0 ? x[u].y : x[u].w};
+          multiply_bf16(acc[m], a, b);
         }
       }
-      x_rows.load(warp + (i + u + kAhead < mine ? i + u + kAhead : u) * kStreamWarps, x[u]);
+      x[u] = load_x(i + u + kAhead < mine ? i + u + kAhead : u);
       __syncwarp();
       ring.give_back();
     }
     if (i == 0) meanwhile();
   }
   if (mine == 0) meanwhile();
-  float* at = sums + (warp * NT * 8 + lane % 4 * 2) * Shape::kSumRow + lane / 4;
+  constexpr int kSumRow = StreamShape<W, R>::kSumRow;
+  float* at = sums + (warp * kStreamRows + lane % 4 * 2) * kSumRow + lane / 4;
 #pragma unroll
   for (int m = 0; m < R / 16; ++m) {
-#pragma unroll
-    for (int t = 0; t < NT; ++t) {
-      float* to = at + t * 8 * Shape::kSumRow + m * 16;
-      to[0] = acc[m][t][0];
-      to[Shape::kSumRow] = acc[m][t][1];
-      to[8] = acc[m][t][2];
-      to[Shape::kSumRow + 8] = acc[m][t][3];
-    }
+    float* to = at + m * 16;
+    to[0] = acc[m][0];
+    to[kSumRow] = acc[m][1];
+    to[8] = acc[m][2];
+    to[kSumRow + 8] = acc[m][3];
   }
 }
 
-// A thread's first items of a tile: NT of them, which is all where outputs are pairs or tiles have 32 rows.
-template <int R, int NT>
-struct Items {
-  StreamItem item[NT];
-  __device__ void find(const StreamArgs& args, int64_t tile) {
-    const int each = args.map.order == RowOrder::kPlain ? R : R / 2;
-#pragma unroll
-    for (int t = 0; t < NT; ++t) {
-      const int i = t * kThreads + static_cast<int>(threadIdx.x);
-      item[t] = find_item<R>(args, tile, i % each, i / each);
-    }
-  }
-  __device__ void read(const StreamArgs& args) {
-#pragma unroll
-    for (int t = 0; t < NT; ++t) item[t].read(args.outs[0].residual.dtype);
-  }
-};
-
-// The tile's values, summed over warps, to where they belong.
-template <int R, int NT>
+// The tile's values, summed over warps, to where they belong. `item` is the thread's first; most tiles have no more.
+template <int R>
 __device__ __forceinline__ void finish_tile(const StreamArgs& args, int64_t tile, const float* sums, const float* scale,
-                                            const Items<R, NT>& items) {
+                                            StreamItem item) {
   constexpr int kSumRow = R + 4;
   const auto value = [&](int row, int at) {
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < kStreamWarps; ++w) sum += sums[(w * NT * 8 + row) * kSumRow + at];
+    for (int w = 0; w < kStreamWarps; ++w) sum += sums[(w * kStreamRows + row) * kSumRow + at];
     return scale != nullptr ? sum * scale[row] : sum;
   };
   const bool is_plain = args.map.order == RowOrder::kPlain;
-  const auto finish = [&](const StreamItem& item) {
-    if (is_plain) return finish_plain(args, item, value(item.row, item.at));
-    finish_pair(args, item, value(item.row, item.at), value(item.row, item.at + 8));
-  };
   // Whole warps: where norms are made on the way, neighbours add up.
   const int each = is_plain ? R : R / 2, count = (each * args.rows + 31) / 32 * 32;
-  const int first = static_cast<int>(threadIdx.x);
-#pragma unroll
-  for (int t = 0; t < NT; ++t) {
-    if (t * kThreads + first < count) finish(items.item[t]);
-  }
-  for (int i = NT * kThreads + first; i < count; i += kThreads) {
-    StreamItem item = find_item<R>(args, tile, i % each, i / each);
-    item.read(args.outs[0].residual.dtype);
-    finish(item);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    if (i >= kThreads) {
+      item = find_item<R>(args, tile, i % each, i / each);
+      item.read(args.outs[0].residual.dtype);
+    }
+    if (is_plain) {
+      finish_plain(args, item, value(item.row, item.at));
+    } else {
+      finish_pair(args, item, value(item.row, item.at), value(item.row, item.at + 8));
+    }
   }
 }
 
 // kShared: x is made in shared memory by every block.
-template <class W, int R, int NT, bool kShared>
+template <class W, int R, bool kShared>
 __global__ void __launch_bounds__(kThreads, 1) linear_stream(const __grid_constant__ StreamArgs args) {
-  using Shape = StreamShape<W, R, NT>;
+  using Shape = StreamShape<W, R>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   std::byte* memory = shared_memory<std::byte>();
   float* sums = reinterpret_cast<float*>(memory + Shape::kRing + Shape::kBarriers);
-  float* squares = sums + Shape::kSumBuffers * Shape::kSums;
-  float* scale = squares + NT * 8 * kStreamWarps;
+  float* squares = sums + 2 * Shape::kSums;
+  float* scale = squares + kStreamRows * kStreamWarps;
   uint16_t* shared_x = reinterpret_cast<uint16_t*>(memory + Shape::kFixed);
 
   let_next_begin();
@@ -214,70 +180,68 @@ __global__ void __launch_bounds__(kThreads, 1) linear_stream(const __grid_consta
   Ring<W, R> ring{memory + warp * Shape::kStages * Shape::kChunk,
                   reinterpret_cast<CopyBarrier*>(memory + Shape::kRing) + warp * Shape::kStages, args, mine};
   ring.begin();
-  Items<R, NT> items;
-  if (blockIdx.x < args.tiles) items.find(args, blockIdx.x);
+  const int each = args.map.order == RowOrder::kPlain ? R : R / 2;
+  const int first_i = static_cast<int>(threadIdx.x) % each, first_row = static_cast<int>(threadIdx.x) / each;
+  const DType residual_type = args.outs[0].residual.dtype;
+  StreamItem item;
+  if (blockIdx.x < args.tiles) item = find_item<R>(args, blockIdx.x, first_i, first_row);
 
   wait_for_inputs();
   if constexpr (kShared) prepare_x(args, shared_x, squares, scale);
-  const XRows<NT, kShared> x_rows(args, shared_x, lane);
-  uint4 x[Shape::kAhead][NT];
+  const XRow<kShared> x_row(args, shared_x, lane);
+  const auto load_x = [&](int i) { return x_row.load(warp + i * kStreamWarps); };
+  uint4 x[kAhead];
 #pragma unroll
-  for (int u = 0; u < Shape::kAhead; ++u) x_rows.load(u < mine ? warp + u * kStreamWarps : 0, x[u]);
-  Squares<NT> of_rows;
+  for (int u = 0; u < kAhead; ++u) x[u] = u < mine ? load_x(u) : make_uint4(0, 0, 0, 0);
+  Squares of_rows;
   if constexpr (!kShared) of_rows.ask(args);
-  items.read(args);
+  item.read(residual_type);
 
   const float* scales = kShared || args.from.weight != nullptr ? scale : nullptr;
   int buffer = 0;
   for (int64_t tile = blockIdx.x; tile < args.tiles; tile += gridDim.x) {
     float* room = sums + buffer * Shape::kSums;
-    multiply_tile<W, R, NT, kShared>(ring, x, x_rows, room, [&] {
+    buffer ^= 1;
+    multiply_tile<W, R>(ring, x, load_x, room, [&] {
       if (tile == blockIdx.x) {
         if constexpr (!kShared) of_rows.make_scale(args, scale);
         return;
       }
-      items.find(args, tile);
-      items.read(args);
+      item = find_item<R>(args, tile, first_i, first_row);
+      item.read(residual_type);
     });
     __syncthreads();
-    finish_tile<R, NT>(args, tile, room, scales, items);
-    if constexpr (Shape::kSumBuffers == 2) {
-      buffer ^= 1;
-    } else {
-      __syncthreads();
-    }
+    finish_tile<R>(args, tile, room, scales, item);
   }
 }
 
-template <int R, int NT, bool kShared>
+template <int R, bool kShared>
 void launch_stream(const StreamArgs& args, const Ctx& ctx) {
   const int64_t x_bytes = kShared ? args.rows * shared_x_stride(args.chunks) * 2 : 0;
-  const int64_t shared = StreamShape<StreamBF16, R, NT>::kFixed + x_bytes;
-  launch(ctx, linear_stream<StreamBF16, R, NT, kShared>,
-         {dim3(ctx.multiprocessors), dim3(kThreads), std::max(kOneBlock, shared)}, args);
+  launch(ctx, linear_stream<StreamBF16, R, kShared>,
+         {dim3(ctx.multiprocessors), dim3(kThreads), std::max(kOneBlock, StreamShape<StreamBF16, R>::kFixed + x_bytes)},
+         args);
 }
 
 template <int R>
 void launch_rows(const StreamArgs& args, const Ctx& ctx) {
-  if (args.x.data == nullptr) return launch_stream<R, 1, true>(args, ctx);
-  if (args.rows <= 8) return launch_stream<R, 1, false>(args, ctx);
-  if (args.rows <= 16) return launch_stream<R, 2, false>(args, ctx);
-  launch_stream<R, 4, false>(args, ctx);
+  const bool shared = args.x.data == nullptr;
+  return shared ? launch_stream<R, true>(args, ctx) : launch_stream<R, false>(args, ctx);
 }
 
 }  // namespace
 
 bool stream_holds(int64_t rows, int64_t cols, int tile_rows) {
-  const int64_t fixed = tile_rows == 16   ? StreamShape<StreamBF16, 16, 1>::kFixed
-                        : tile_rows == 32 ? StreamShape<StreamBF16, 32, 1>::kFixed
-                                          : StreamShape<StreamBF16, 48, 1>::kFixed;
+  const int64_t fixed = tile_rows == 16   ? StreamShape<StreamBF16, 16>::kFixed
+                        : tile_rows == 32 ? StreamShape<StreamBF16, 32>::kFixed
+                                          : StreamShape<StreamBF16, 48>::kFixed;
   // Attention's block must find room beside this one.
   return fixed + rows * shared_x_stride(stream_chunks(cols)) * 2 <= 120 << 10;
 }
 
 void run_stream(const StreamRun& run, const Ctx& ctx) {
   const Linear& op = *run.op;
-  CHECK(run.rows >= 1 && run.rows <= kMostStreamRows && op.streamed != nullptr, "{} rows", run.rows);
+  CHECK(run.rows >= 1 && run.rows <= kStreamRows && op.streamed != nullptr, "{} rows", run.rows);
   const StreamArgs args = stream_args(run, ctx);
   switch (op.streamed->tile_rows) {
     case 16:

@@ -11,32 +11,46 @@ inline constexpr int kStreamWarps = 8;
 __host__ __device__ constexpr int64_t shared_x_stride(int64_t chunks) { return chunks * kStreamCols + 16; }
 
 // x (normed where there is a weight, but for the division by its root: that is done to the sums) as bf16 to shared
-// memory, by `share` warps for each row. Leaves the sums of squares of each warp's part in `squares`. kAligned: x is of
-// f32, of whole chunks, and it and the weight lie on borders of 16 bytes.
-template <bool kAligned>
+// memory, by `share` warps for each row. Leaves the sums of squares of each warp's part in `squares`.
 __device__ inline void stage_x(const StreamArgs& args, uint16_t* to, float* squares, int share) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t stride = shared_x_stride(args.chunks);
   const InputArgs& in = args.input;
-  const auto one = [&](const std::byte* from, int i, DType dtype) {
-    return i < in.x.cols ? load_value(from, i, dtype) : 0.0f;
-  };
-  const auto four = [&](const std::byte* from, int i, DType dtype) {
-    if constexpr (kAligned) {
-      return *reinterpret_cast<const float4*>(from + int64_t{i} * 4);
-    } else {
-      return make_float4(one(from, i, dtype), one(from, i + 1, dtype), one(from, i + 2, dtype),
-                         one(from, i + 3, dtype));
-    }
-  };
   for (int row = warp / share; row < args.rows; row += kStreamWarps / share) {
     float sum = 0;
+    const std::byte* from = in.x.row(row);
+    uint16_t* out = to + row * stride;
+#pragma unroll 8
+    for (int i = (warp % share * 32 + lane) * 2; i < args.chunks * kStreamCols; i += share * 64) {
+      float a = i < in.x.cols ? load_value(from, i, in.x.dtype) : 0.0f;
+      float b = i + 1 < in.x.cols ? load_value(from, i + 1, in.x.dtype) : 0.0f;
+      if (in.weight != nullptr) {
+        sum += a * a;
+        sum += b * b;
+        if (i < in.x.cols) a *= in.weight[i];
+        if (i + 1 < in.x.cols) b *= in.weight[i + 1];
+      }
+      *reinterpret_cast<uint32_t*>(out + i) = pack_bf16(a, b);
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) squares[row * kStreamWarps + warp % share] = sum;
+  }
+}
+
+// The same for rows of f32 whose ends are aligned: 16 bytes at a time.
+__device__ inline void stage_x_aligned(const StreamArgs& args, uint16_t* to, float* squares, int share) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t stride = shared_x_stride(args.chunks);
+  const InputArgs& in = args.input;
+  for (int row = warp / share; row < args.rows; row += kStreamWarps / share) {
+    float sum = 0;
+    const float* from = reinterpret_cast<const float*>(in.x.row(row));
     uint16_t* out = to + row * stride;
 #pragma unroll 4
     for (int i = (warp % share * 32 + lane) * 4; i < args.chunks * kStreamCols; i += share * 128) {
-      float4 v = four(in.x.row(row), i, in.x.dtype);
+      float4 v = *reinterpret_cast<const float4*>(from + i);
       if (in.weight != nullptr) {
-        const float4 w = four(reinterpret_cast<const std::byte*>(in.weight), i, DType::kF32);
+        const float4 w = *reinterpret_cast<const float4*>(in.weight + i);
         sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
         v.x *= w.x, v.y *= w.y, v.z *= w.z, v.w *= w.w;
       }
@@ -55,9 +69,9 @@ __device__ inline void prepare_x(const StreamArgs& args, uint16_t* x, float* squ
   const bool aligned = in.x.dtype == DType::kF32 && in.x.cols == args.chunks * kStreamCols && in.x.stride % 4 == 0 &&
                        (reinterpret_cast<uintptr_t>(in.x.data) | reinterpret_cast<uintptr_t>(in.weight)) % 16 == 0;
   if (aligned) {
-    stage_x<true>(args, x, squares, share);
+    stage_x_aligned(args, x, squares, share);
   } else {
-    stage_x<false>(args, x, squares, share);
+    stage_x(args, x, squares, share);
   }
   __syncthreads();
   const int row = static_cast<int>(threadIdx.x);
@@ -68,68 +82,48 @@ __device__ inline void prepare_x(const StreamArgs& args, uint16_t* x, float* squ
   }
 }
 
-// scale[row] of rows that the linear before left behind, rows w, w + 8, … for warp w: asked for first, added up when
-// they have come.
-template <int NT>
+// scale[row] of rows that the linear before left behind, a warp for each row: asked for first, added up when it has
+// come.
 struct Squares {
   static constexpr int kAtOnce = 8;
-  float part[NT][kAtOnce] = {};
+  const float* from = nullptr;  // null: this warp has no row
+  float part[kAtOnce] = {};
 
-  __device__ static int row(int t) { return static_cast<int>(threadIdx.x) / 32 + t * kStreamWarps; }
-  __device__ static const float* of_row(const StreamArgs& args, int t) {
-    return args.from.squares + int64_t{row(t)} * args.from.parts;
-  }
   __device__ void ask(const StreamArgs& args) {
-    if (args.from.weight == nullptr) return;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    if (args.from.weight == nullptr || row >= args.rows) return;
+    from = args.from.squares + int64_t{row} * args.from.parts + lane;
 #pragma unroll
-    for (int t = 0; t < NT; ++t) {
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        const int i = lane + 32 * j;
-        if (row(t) < args.rows && i < args.from.parts) part[t][j] = of_row(args, t)[i];
-      }
+    for (int j = 0; j < kAtOnce; ++j) {
+      if (lane + 32 * j < args.from.parts) part[j] = from[32 * j];
     }
   }
   __device__ void make_scale(const StreamArgs& args, float* scale) const {
-    if (args.from.weight == nullptr) return;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (from == nullptr) return;
+    const int row = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    float sum = 0;
 #pragma unroll
-    for (int t = 0; t < NT; ++t) {
-      if (row(t) >= args.rows) return;
-      float sum = 0;
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) sum += part[t][j];
-      for (int i = lane + 32 * kAtOnce; i < args.from.parts; i += 32) sum += of_row(args, t)[i];
-      sum = warp_sum(sum);
-      if (lane == 0) scale[row(t)] = 1.0f / sqrtf(sum / static_cast<float>(args.from.x.cols) + args.from.eps);
-    }
+    for (int j = 0; j < kAtOnce; ++j) sum += part[j];
+    for (int j = kAtOnce; lane + 32 * j < args.from.parts; ++j) sum += from[32 * j];
+    sum = warp_sum(sum);
+    if (lane == 0) scale[row] = 1.0f / sqrtf(sum / static_cast<float>(args.from.x.cols) + args.from.eps);
   }
 };
 
-// Where this lane finds its eight columns of a chunk of x, of rows lane / 4, lane / 4 + 8, …; zeros where there is no
-// such row.
-template <int NT, bool kShared>
-struct XRows {
-  static_assert(NT == 1 || !kShared, "blocks make x for few rows alone");
+// Where this lane finds its eight columns of a chunk of x, of row lane / 4; zeros where there is no such row.
+template <bool kShared>
+struct XRow {
   const std::byte* at = nullptr;
-  int64_t eight_rows = 0;  // bytes
-  int count = 0;           // rows of this lane
 
-  __device__ XRows(const StreamArgs& args, const uint16_t* shared, int lane) {
+  __device__ XRow(const StreamArgs& args, const uint16_t* shared, int lane) {
     const int row = lane / 4;
     if (row >= args.rows) return;
-    count = (args.rows - row + 7) / 8;
     at = kShared ? reinterpret_cast<const std::byte*>(shared + row * shared_x_stride(args.chunks)) : args.x.row(row);
     at += lane % 4 * 16;
-    eight_rows = args.x.stride * (2 * 8);
   }
-  __device__ void load(int chunk, uint4 (&x)[NT]) const {
-#pragma unroll
-    for (int t = 0; t < NT; ++t) {
-      x[t] = make_uint4(0, 0, 0, 0);
-      if (t < count) x[t] = *reinterpret_cast<const uint4*>(at + t * eight_rows + int64_t{chunk} * (kStreamCols * 2));
-    }
+  __device__ uint4 load(int chunk) const {
+    if (at == nullptr) return make_uint4(0, 0, 0, 0);
+    return *reinterpret_cast<const uint4*>(at + int64_t{chunk} * (kStreamCols * 2));
   }
 };
 
