@@ -40,8 +40,13 @@ class ChatTest(serving.ToyCase):
         self.assertEqual(len({event["id"] for event in events[:-1]}), 1)
 
     def test_row_57_same_seed_same_answer(self):
-        texts = {self.chat(seed=11, temperature=1)["choices"][0]["message"]["content"] for _ in range(10)}
+        texts = {self.chat(seed=11, temperature=1)["choices"][0]["message"]["content"] for _ in range(100)}
         self.assertEqual(len(texts), 1)
+        with serving.Server(self.model, "--threads", "1") as again:  # another process, which has read no prompt yet
+            body = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 16, "seed": 11, "temperature": 1}
+            answer = again.post("/v1/chat/completions", body)
+            self.assertEqual(answer.status, 200, answer.body[:2000])
+            self.assertEqual({answer.json()["choices"][0]["message"]["content"]}, texts)
         others = {self.chat(seed=s, temperature=1)["choices"][0]["message"]["content"] for s in range(6)}
         self.assertGreater(len(others), 1)
 
