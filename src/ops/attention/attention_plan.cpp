@@ -12,6 +12,8 @@ int64_t cost_of(const AttentionUnit& unit, int64_t splits) {
 }  // namespace
 
 AttentionPlan::AttentionPlan(const Attention& op, const Batch& batch, int threads, int64_t room) {
+  units.reserve(static_cast<size_t>(batch.n_seqs) * static_cast<size_t>(op.kv.kv_heads));
+  items.reserve(units.capacity());
   add_units(op, batch);
   add_items(op, threads, room);
 }
@@ -62,8 +64,10 @@ void AttentionPlan::add_items(const Attention& op, int threads, int64_t room) {
       ++unit.items;
     }
   }
-  if (items.size() > static_cast<size_t>(threads))
-    std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.cost > b.cost; });
+  // Seqs of about one length are in order already, and sorting takes memory of its own.
+  const auto longer = [](const AttentionItem& a, const AttentionItem& b) { return a.cost > b.cost; };
+  if (items.size() > static_cast<size_t>(threads) && !std::is_sorted(items.begin(), items.end(), longer))
+    std::stable_sort(items.begin(), items.end(), longer);
 }
 
 }  // namespace ingot::cpu
