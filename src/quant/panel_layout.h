@@ -32,6 +32,11 @@
 // The sum in parentheses is an exact 32-bit integer. For groups of 128, x is quantized in blocks of 128 too: one
 // conversion and one fma for each 128 values. kRow has acc = fma(float(…), a, acc) and out = acc · scale.
 //
+// Sets with PanelKernels::supers quantize x in blocks of 128 for is_super() weights as well and stay with integers for
+// all of such a block. With d, scale and min as above, for each 128 values:
+//   acc = fma(float(Σ over groups of scale · (Σ q·x − zero·s)), a · d, acc);
+//   then, where there are mins, for each group   acc = fma(min, a · float(s), acc)
+//
 // 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / g][16 rows][g] with g = kBf16Group values of a
 // row side by side, as the architecture's matrix instructions read them; zeros where K is no multiple of g.
 //   acc = fma(w, x, acc) in order of K; the sets with bf16 products round x to bf16 and add as those do.
@@ -100,6 +105,11 @@ constexpr bool is_quantized(PanelKind kind) {
 // Those among them that read x as int8 with a scale for each 128 values.
 constexpr bool is_coarse(PanelKind kind) {
   return kind == PanelKind::kInt4 || kind == PanelKind::kInt4Zero || kind == PanelKind::kInt8;
+}
+// Those that do so in sets with PanelKernels::supers alone: kSuper but for groups of 16 with mins.
+constexpr bool is_super(PanelKind kind) {
+  return kind == PanelKind::kQ4SuperMin || kind == PanelKind::kQ4Super16 || kind == PanelKind::kQ8Super ||
+         kind == PanelKind::kQ5SuperMin || kind == PanelKind::kQ6Super16;
 }
 
 // The fields of a quantized kind, for kernels that are compiled once for each.

@@ -27,13 +27,14 @@ bool is_packed(const Linear& op, size_t part) {
 }
 
 XKinds kinds_of(const Linear& op) {
+  const PanelKernels& k = *kernels().panels;
   XKinds kinds;
   for (size_t p = 0; p < static_cast<size_t>(op.n_parts); ++p) {
     if (op.parts[p].packed == nullptr) continue;
     const PanelKind kind = op.parts[p].packed->kind;
     kinds.bf16 = kinds.bf16 || kind == PanelKind::kBF16;
-    kinds.coarse = kinds.coarse || is_coarse(kind);
-    kinds.quantized = kinds.quantized || (is_quantized(kind) && !is_coarse(kind));
+    kinds.coarse = kinds.coarse || k.coarse(kind);
+    kinds.quantized = kinds.quantized || (is_quantized(kind) && !k.coarse(kind));
   }
   return kinds;
 }

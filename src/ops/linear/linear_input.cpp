@@ -25,7 +25,9 @@ XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t rows) {
   if (kinds.bf16 && k.to_bf16 != nullptr) bf16 = round_up(2 * cols);
   if (op.input) values = round_up(4 * cols);
   coarse = kinds.quantized ? blocks + q + wide : 0;
+  quarters_at = coarse + blocks + q + wide;
   bf16_at = blocks + q + wide + (kinds.coarse ? coarse : 0);
+  if (kinds.coarse && k.supers) bf16_at = quarters_at + blocks;
   values_at = bf16_at + bf16;
   row = values_at + values;
   // An odd number of cache lines: at a multiple of 4096 bytes the rows of a tile would share one set of the cache.
@@ -72,12 +74,12 @@ void XRows::make_row(int64_t t) const {
   XRow row{};
   row.values = values;
   // The bytes of one encoding, at `at`.
-  const auto quantize = [&](auto* encode, std::byte* at) {
+  const auto quantize = [&](auto* encode, std::byte* at, auto... quarters) {
     auto* q = reinterpret_cast<int8_t*>(at + layout_.blocks);
     auto* wide = layout_.wide > 0 ? reinterpret_cast<int16_t*>(at + layout_.blocks + layout_.q) : nullptr;
     auto* blocks = reinterpret_cast<XBlock*>(at);
-    encode(values, op_.x.cols, q, wide, blocks);
-    return XCoarse{q, wide, blocks};
+    encode(values, op_.x.cols, q, wide, blocks, quarters...);
+    return XCoarse{q, wide, blocks, quarters...};
   };
   if (layout_.bf16 > 0) {
     auto* bf16 = reinterpret_cast<uint16_t*>(memory + layout_.bf16_at);
@@ -90,7 +92,10 @@ void XRows::make_row(int64_t t) const {
     row.wide = fine.wide;
     row.blocks = fine.blocks;
   }
-  if (kinds_.coarse) row.coarse = quantize(k.quantize_coarse, memory + layout_.coarse);
+  if (kinds_.coarse) {
+    auto* quarters = k.supers ? reinterpret_cast<XBlock*>(memory + layout_.quarters_at) : nullptr;
+    row.coarse = quantize(k.quantize_coarse, memory + layout_.coarse, quarters);
+  }
   reinterpret_cast<XRow*>(memory_)[t] = row;
 }
 

@@ -61,7 +61,8 @@ class XRows {
   struct Layout {
     Layout(const Linear& op, XKinds kinds, int64_t rows);
     int64_t blocks = 0, q = 0, wide = 0, bf16 = 0, values = 0;  // bytes of each of a row
-    int64_t coarse = 0, bf16_at = 0, values_at = 0;             // where the second encoding and the floats lie
+    int64_t coarse = 0, quarters_at = 0;                        // where the second encoding lies
+    int64_t bf16_at = 0, values_at = 0;                         //   and the floats
     int64_t row = 0;                                            // bytes of all
     int64_t tile = 0, tiles = 0;                                // bytes of a tile of each encoding, and their number
     int64_t first_row = 0, first_tile = 0;                      // behind the XRows

@@ -21,7 +21,7 @@ class SumError {
   SumError(Buffer& x, const TestWeight& w) : cols_(w.weight().rows), errors_(static_cast<size_t>(x.rows() * cols_)) {
     const PanelKind kind = panels_of(w.weight()).kind;
     const bool quantized = is_quantized(kind);
-    const int64_t block = is_coarse(kind) ? kPanelCoarse : kPanelBlock;
+    const int64_t block = cpu::kernels().panels->coarse(kind) ? kPanelCoarse : kPanelBlock;
     const bool rounded = kind == PanelKind::kBF16 && cpu::kernels().panels->to_bf16 != nullptr;
     const double terms = kind == PanelKind::kNone ? static_cast<double>(x.cols()) / 16 : static_cast<double>(x.cols());
     const double roundings = 2 * (terms + 8) * kEps;
@@ -195,8 +195,9 @@ TEST(Linear, RowsAloneAreRowsTogether) {
 // neighbour.
 TEST(Linear, LongRowsAloneAreRowsTogether) {
   Random random(12);
-  for (Format format : {Format::kQ4_0, Format::kQ4_1, Format::kQ8_0, Format::kQ2_K, Format::kQ4_K, Format::kQ6_K,
-                        Format::kINT4, Format::kINT4_ASYM, Format::kINT8})
+  for (Format format :
+       {Format::kQ4_0, Format::kQ4_1, Format::kQ8_0, Format::kQ2_K, Format::kQ3_K, Format::kQ4_K, Format::kQ5_K,
+        Format::kQ6_K, Format::kIQ4_XS, Format::kINT4, Format::kINT4_ASYM, Format::kINT8})
     check_rows_alone(random, format, 75, 1280, 53);
   check_rows_alone(random, Format::kQ4_0, 37, 1376, 53);
 }

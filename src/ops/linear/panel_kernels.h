@@ -19,11 +19,14 @@ struct XBlock {
 };
 static_assert(sizeof(XBlock) == 32);
 
-// A row of x as int8 with a scale for each 128 values, the last block perhaps shorter: for is_coarse() weights.
+// A row of x as int8 with a scale for each 128 values, the last block perhaps shorter: for is_coarse() weights, and for
+// is_super() ones where the set has `supers`.
 struct XCoarse {
   const int8_t* q = nullptr;
   const int16_t* wide = nullptr;
   const XBlock* blocks = nullptr;  // [(K + 127) / 128]; the fields of halves are not used
+  // [K / 32] only where the set has `supers`: the sums of each 32 values, with the scale of the 128 they are in.
+  const XBlock* quarters = nullptr;
 };
 
 // A row of x quantized to int8, or as it is for 16-bit weights. Rows of one op lie at equal distances.
@@ -55,8 +58,8 @@ struct PanelKernels {
   // infinity has a scale that is not finite, and so have all outputs. `wide` may be null.
   void (*quantize)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks);
 
-  // The same with one scale for each 128 values.
-  void (*quantize_coarse)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks);
+  // The same with one scale for each 128 values. `quarters` may be null.
+  void (*quantize_coarse)(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock* blocks, XBlock* quarters);
 
   // x as bf16, for weights of bf16; null: the set reads XRow::values.
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
@@ -87,6 +90,9 @@ struct PanelKernels {
   int64_t (*piece_bytes)(PanelKind kind, int64_t panels) = nullptr;
   void (*run_pieces)(const PanelSpan& span, std::byte* memory, const XRow* x, int64_t rows, float* out,
                      int64_t stride) = nullptr;
+
+  bool supers = false;  // is_super() weights read x as is_coarse() ones do
+  bool coarse(PanelKind kind) const { return is_coarse(kind) || (supers && is_super(kind)); }
 };
 
 // A panel expanded to bytes and floats: the runs of all K, K rounded up to 64 for groups of 128, then for each scale

@@ -8,6 +8,37 @@ namespace {
 using test::Random;
 using test::TestWeight;
 
+// An output: the sum, that of its absolute terms, and half a step of each value of x as int8, times its weight.
+struct Exact {
+  double sum = 0, size = 0, steps = 0;
+};
+
+// All outputs [rows, rows of w], once for all sets and steps.
+std::vector<Exact> exact_sums(const TestWeight& w, const std::vector<float>& x, int64_t rows) {
+  const int64_t n = w.weight().rows, cols = w.weight().cols;
+  std::vector<double> step(x.size());  // of the 32 values that each is in
+  for (size_t k = 0; k < x.size(); k += 32) {
+    float largest = 0;
+    for (size_t j = k; j < k + 32; ++j) largest = std::max(largest, std::fabs(x[j]));
+    for (size_t j = k; j < k + 32; ++j) step[j] = static_cast<double>(largest) / 127;
+  }
+  std::vector<Exact> exact(static_cast<size_t>(rows * n));
+  for (int64_t i = 0; i < n; ++i) {
+    const std::vector<float> row = w.row(i);
+    for (int64_t t = 0; t < rows; ++t) {
+      Exact& to = exact[static_cast<size_t>(t * n + i)];
+      for (int64_t k = 0; k < cols; ++k) {
+        const double weight = row[static_cast<size_t>(k)];
+        const auto at = static_cast<size_t>(t * cols + k);
+        to.sum += weight * static_cast<double>(x[at]);
+        to.size += std::fabs(weight * static_cast<double>(x[at]));
+        to.steps += 0.505 * std::fabs(weight) * step[at];
+      }
+    }
+  }
+  return exact;
+}
+
 // Every step against exact sums, for sizes with ends in every loop; steps of whole numbers of panels and the last.
 TEST(Ladder, EveryStepIsTheProduct) {
   Random random(1);
@@ -19,6 +50,7 @@ TEST(Ladder, EveryStepIsTheProduct) {
       const PackedWeight* packed = store.pack(w.weight(), test::pool_of(1));
       std::vector<float> x(static_cast<size_t>(rows * cols));
       for (float& value : x) value = random.outlier();
+      const std::vector<Exact> exact = exact_sums(w, x, rows);
       test::for_each_kernels([&] {
         const cpu::LadderOperands operands(w.weight(), *packed, x.data(), rows);
         for (const cpu::LadderStep& step : cpu::ladder()) {
@@ -30,23 +62,10 @@ TEST(Ladder, EveryStepIsTheProduct) {
             const uintptr_t at = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64;
             step.run(operands, first, count, out.data(), reinterpret_cast<std::byte*>(at));
           }
-          for (int64_t t = 0; t < rows; ++t) {
-            for (int64_t i = 0; i < n; ++i) {
-              const std::vector<float> row = w.row(i);
-              double want = 0, size = 0, steps = 0;
-              for (int64_t k = 0; k < cols; ++k) {
-                const float* v = x.data() + t * cols;
-                const double weight = row[static_cast<size_t>(k)];
-                float largest = 0;
-                for (int64_t j = k / 32 * 32; j < k / 32 * 32 + 32; ++j) largest = std::max(largest, std::fabs(v[j]));
-                want += weight * static_cast<double>(v[k]);
-                size += std::fabs(weight * static_cast<double>(v[k]));
-                steps += 0.505 * std::fabs(weight) * static_cast<double>(largest) / 127;
-              }
-              const double allowed =
-                  static_cast<double>(cols + 8) * test::kEps * size + (step.rounds_x ? steps * (1 + 1e-4) : 0.0);
-              ASSERT_NEAR(static_cast<double>(out[static_cast<size_t>(t * n + i)]), want, allowed) << t << ", " << i;
-            }
+          for (size_t i = 0; i < out.size(); ++i) {
+            const double allowed = static_cast<double>(cols + 8) * test::kEps * exact[i].size +
+                                   (step.rounds_x ? exact[i].steps * (1 + 1e-4) : 0.0);
+            ASSERT_NEAR(static_cast<double>(out[i]), exact[i].sum, allowed) << "output " << i;
           }
         }
       });
