@@ -1,5 +1,5 @@
 // Attention on the device against the reference.
-#include "ops/attention/attention_cuda_step.h"
+#include "ops/attention/attention_cuda_test_support.h"
 
 namespace ingot {
 namespace {
