@@ -10,36 +10,29 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// 64 bytes of each thread in flight; the sum goes out only where it is a value that no data has, so nothing is written.
-__global__ void read_kernel(const uint4* from, int64_t n, uint32_t* out) {
+// Reads n pieces, 64 bytes of each thread in flight, and writes them where kCopy. Else their sum goes out, and only
+// where it is a value that no data has, so nothing is written.
+template <bool kCopy>
+__global__ void walk_kernel(const uint4* from, uint4* to, int64_t n) {
   uint32_t sum = 0;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  const auto take = [&](int64_t i, const uint4& v) {
+    if constexpr (kCopy) {
+      to[i] = v;
+    } else {
+      sum += (v.x ^ v.y) + (v.z ^ v.w);
+    }
+  };
   int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   for (; i + 3 * stride < n; i += 4 * stride) {
     uint4 v[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) v[k] = load_stream(from + i + k * stride);
 #pragma unroll
-    for (int k = 0; k < 4; ++k) sum += (v[k].x ^ v[k].y) + (v[k].z ^ v[k].w);
+    for (int k = 0; k < 4; ++k) take(i + k * stride, v[k]);
   }
-  for (; i < n; i += stride) {
-    const uint4 v = load_stream(from + i);
-    sum += (v.x ^ v.y) + (v.z ^ v.w);
-  }
-  if (sum == 0x9e3779b9u && out != nullptr) out[0] = sum;
-}
-
-__global__ void copy_kernel(const uint4* from, uint4* to, int64_t n) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  for (; i + 3 * stride < n; i += 4 * stride) {
-    uint4 v[4];
-#pragma unroll
-    for (int k = 0; k < 4; ++k) v[k] = load_stream(from + i + k * stride);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) to[i + k * stride] = v[k];
-  }
-  for (; i < n; i += stride) to[i] = load_stream(from + i);
+  for (; i < n; i += stride) take(i, load_stream(from + i));
+  if (!kCopy && sum == 0x9e3779b9u && to != nullptr) to[0].x = sum;
 }
 
 // GB/s of the best of several runs of `body`, which moves `bytes`.
@@ -103,11 +96,12 @@ Ceilings measure_ceilings(Blas* blas, StreamRef stream) {
   const Ctx ctx = plain_ctx(stream);
   const dim3 grid(static_cast<unsigned>(facts.multiprocessors * 4));
   const auto* source = reinterpret_cast<const uint4*>(from.data());
+  auto* target = reinterpret_cast<uint4*>(to.data());
   result.read_gbs = best_gbs(static_cast<double>(bytes), stream, [&] {
-    launch(ctx, read_kernel, {grid, dim3(kThreads)}, source, bytes / 16, reinterpret_cast<uint32_t*>(to.data()));
+    launch(ctx, walk_kernel<false>, {grid, dim3(kThreads)}, source, target, bytes / 16);
   });
   result.copy_gbs = best_gbs(2.0 * static_cast<double>(bytes), stream, [&] {
-    launch(ctx, copy_kernel, {grid, dim3(kThreads)}, source, reinterpret_cast<uint4*>(to.data()), bytes / 16);
+    launch(ctx, walk_kernel<true>, {grid, dim3(kThreads)}, source, target, bytes / 16);
   });
   if (blas != nullptr) result.bf16_gflops = measure_products(*blas, stream);
   return result;
@@ -119,8 +113,8 @@ void keep_busy(const std::byte* from, int64_t bytes, double seconds, StreamRef s
   const Ctx ctx = plain_ctx(stream);
   const dim3 grid(static_cast<unsigned>(device_facts().multiprocessors * 4));
   for (double spent = 0; spent < seconds; spent += one) {
-    launch(ctx, read_kernel, {grid, dim3(kThreads)}, reinterpret_cast<const uint4*>(from), bytes / 16,
-           static_cast<uint32_t*>(nullptr));
+    launch(ctx, walk_kernel<false>, {grid, dim3(kThreads)}, reinterpret_cast<const uint4*>(from),
+           static_cast<uint4*>(nullptr), bytes / 16);
   }
 }
 
