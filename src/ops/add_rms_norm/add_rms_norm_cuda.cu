@@ -26,7 +26,7 @@ __global__ void add_rms_norm(View a, View b, const float* __restrict__ weight, V
     put_four(sum.row(r), i, width, sum.dtype, wide, v);
   }
   squares = block_sum(squares, room);
-  const float inverse = 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
+  const float inverse = inverse_root(squares, width, eps);
   for (int i = static_cast<int>(threadIdx.x); 4 * i < width; i += static_cast<int>(blockDim.x)) {
     Four v = get_four(sum.row(r), i, width, sum.dtype, wide);
     const Four w = get_four(reinterpret_cast<const std::byte*>(weight), i, width, DType::kF32, wide);

@@ -51,6 +51,10 @@ __device__ inline float block_sum(float x, float* room) {
   __syncthreads();
   return warp_sum(lane < warps ? room[lane] : 0.0f);
 }
+// What a norm divides by, inverted: `sum` are the squares of n values.
+__device__ inline float inverse_root(float sum, int n, float eps) {
+  return 1.0f / sqrtf(sum / static_cast<float>(n) + eps);
+}
 __device__ inline float block_max(float x, float* room) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(blockDim.x) / 32;

@@ -28,7 +28,7 @@ __global__ void layer_norm(View x, const float* __restrict__ weight, const float
       if (4 * i + k < width) squares += (v.v[k] - mean) * (v.v[k] - mean);
   }
   squares = block_sum(squares, room);
-  const float inverse = 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
+  const float inverse = inverse_root(squares, width, eps);
   for (int i = first; 4 * i < width; i += step) {
     Four v = get_four(x.row(r), i, width, x.dtype, wide);
     const Four w = get_four(reinterpret_cast<const std::byte*>(weight), i, width, DType::kF32, wide);

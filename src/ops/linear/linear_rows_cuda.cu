@@ -23,13 +23,12 @@ __global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in
   wait_for_inputs();
   const int64_t row = blockIdx.x;
   const int cols = in.x.cols, first = static_cast<int>(threadIdx.x);
-  const float n = static_cast<float>(cols);
   float add_scale = 1;
   if (in.add_norm != nullptr) {
     float sum = 0;
     for (int i = first; 4 * i < cols; i += kThreads)
       sum += squares(get_four(in.add.row(row), i, cols, in.add.dtype, wide));
-    add_scale = 1.0f / sqrtf(block_sum(sum, room) / n + in.add_eps);
+    add_scale = inverse_root(block_sum(sum, room), cols, in.add_eps);
   }
   float scale = 1;
   if (in.weight != nullptr) {
@@ -46,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in
       }
       sum += squares(x);
     }
-    scale = 1.0f / sqrtf(block_sum(sum, room) / n + in.eps);
+    scale = inverse_root(block_sum(sum, room), cols, in.eps);
   }
   const View& from = in.add.data != nullptr ? in.sum : in.x;
   for (int i = first; 4 * i < out.cols; i += kThreads) {
@@ -114,7 +113,7 @@ __device__ void load_heads(const HeadsPart& part, int64_t row, float* to, float*
     for (int begin = 0; begin < cols; begin += part.width) {
       float squares = 0;
       for (int i = first; i < part.width; i += kThreads) squares += to[begin + i] * to[begin + i];
-      const float scale = 1.0f / sqrtf(block_sum(squares, room) / static_cast<float>(part.width) + part.eps);
+      const float scale = inverse_root(block_sum(squares, room), part.width, part.eps);
       for (int i = first; i < part.width; i += kThreads) to[begin + i] *= scale * part.norm[i];
     }
   } else {  // heads: by warps
@@ -122,7 +121,7 @@ __device__ void load_heads(const HeadsPart& part, int64_t row, float* to, float*
     for (int begin = first / 32 * part.width; begin < cols; begin += kThreads / 32 * part.width) {
       float squares = 0;
       for (int i = lane; i < part.width; i += 32) squares += to[begin + i] * to[begin + i];
-      const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(part.width) + part.eps);
+      const float scale = inverse_root(warp_sum(squares), part.width, part.eps);
       for (int i = lane; i < part.width; i += 32) to[begin + i] *= scale * part.norm[i];
     }
   }

@@ -78,7 +78,7 @@ __device__ inline void prepare_x(const StreamArgs& args, uint16_t* x, float* squ
   if (row < args.rows) {
     float sum = 0;
     for (int i = 0; i < share; ++i) sum += squares[row * kStreamWarps + i];
-    scale[row] = in.weight != nullptr ? 1.0f / sqrtf(sum / static_cast<float>(in.x.cols) + in.eps) : 1.0f;
+    scale[row] = in.weight != nullptr ? inverse_root(sum, in.x.cols, in.eps) : 1.0f;
   }
 }
 
@@ -106,7 +106,7 @@ struct Squares {
     for (int j = 0; j < kAtOnce; ++j) sum += part[j];
     for (int j = kAtOnce; lane + 32 * j < args.from.parts; ++j) sum += from[32 * j];
     sum = warp_sum(sum);
-    if (lane == 0) scale[row] = 1.0f / sqrtf(sum / static_cast<float>(args.from.x.cols) + args.from.eps);
+    if (lane == 0) scale[row] = inverse_root(sum, args.from.x.cols, args.from.eps);
   }
 };
 

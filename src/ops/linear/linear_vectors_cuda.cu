@@ -67,7 +67,6 @@ __global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs 
   for (int j = 0; j < kEach; ++j)
     if (in.weight != nullptr && first + j * kThreads * 8 < cols) load8(in.weight + first + j * kThreads * 8, weight[j]);
   wait_for_inputs();
-  const float n = static_cast<float>(cols);
   float x[kEach][8] = {};
 #pragma unroll
   for (int j = 0; j < kEach; ++j)
@@ -82,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs 
       for (int e = 0; e < 8; ++e) squares += add[j][e] * add[j][e];
     }
     float scale = 1;
-    if (in.add_norm != nullptr) scale = 1.0f / sqrtf(block_sum(squares, room) / n + in.add_eps);
+    if (in.add_norm != nullptr) scale = inverse_root(block_sum(squares, room), cols, in.add_eps);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const int i = first + j * kThreads * 8;
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs 
     for (int j = 0; j < kEach; ++j)
 #pragma unroll
       for (int e = 0; e < 8; ++e) squares += x[j][e] * x[j][e];
-    scale = 1.0f / sqrtf(block_sum(squares, room) / n + in.eps);
+    scale = inverse_root(block_sum(squares, room), cols, in.eps);
   }
 #pragma unroll
   for (int j = 0; j < kEach; ++j) {

@@ -98,7 +98,7 @@ struct ScaleFeed {
     for (int i = 0; i < kHeld; ++i) sum += held[i];
     for (int i = lane + 32 * kHeld; i < from.parts; i += 32) sum += from.squares[int64_t{row} * from.parts + i];
     sum = warp_sum(sum);
-    if (lane == 0) scale[row] = 1.0f / sqrtf(sum / static_cast<float>(from.x.cols) + from.eps);
+    if (lane == 0) scale[row] = inverse_root(sum, from.x.cols, from.eps);
     row += kFeeders;
     pending = false;
   }

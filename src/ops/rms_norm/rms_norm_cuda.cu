@@ -21,7 +21,7 @@ __global__ void rms_norm(View x, const float* __restrict__ weight, View out, int
     for (int k = 0; k < 4; ++k) squares += v.v[k] * v.v[k];
   }
   squares = block_sum(squares, room);
-  const float inverse = 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
+  const float inverse = inverse_root(squares, width, eps);
   for (int i = static_cast<int>(threadIdx.x); 4 * i < width; i += static_cast<int>(blockDim.x)) {
     Four v = get_four(from, i, width, x.dtype, wide);
     const Four w = get_four(reinterpret_cast<const std::byte*>(weight), i, width, DType::kF32, wide);
