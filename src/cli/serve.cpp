@@ -60,7 +60,7 @@ int run(Options options) {
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
-  const DeviceUse& device = model.served().engine->device();
+  const DeviceUse device = model.served().engine->device();
   server.log().info("ready", {{"address", server.address()},
                               {"model", model.served().name},
                               {"device", device.name.empty() ? "cpu" : device.name},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <limits>
 #include <memory>
 
 #include "base/error.h"
@@ -55,7 +54,7 @@ KvMemory choose_kv(const Model& model, const ServeModelOptions& options) {
                 given / std::max<int64_t>(page, 1) * page_rows, model.context);
   }
   // A GPU's memory is for nothing else: more pages keep more prompts for those who come again.
-  if (on_gpu(options)) return {.bytes = std::numeric_limits<int64_t>::max()};
+  if (on_gpu(options)) return {.bytes = kAllFreeBytes};
   const int64_t pages = std::max(context_pages, options.seqs * kRowsOfSeq / page_rows);
   const int64_t available = available_memory();
   if (available > 0 && pages * page > available) {

@@ -209,6 +209,17 @@ TEST(CudaModel, ReportsItsMemory) {
   EXPECT_GT(use.step_bytes, 0);
   EXPECT_GT(use.total_bytes, use.free_bytes);
 }
+// What others take of it later is seen.
+TEST(CudaModel, FreeMemoryIsThatOfNow) {
+  NEEDS_DEVICE();
+  if (!cuda::is_emulated()) GTEST_SKIP() << "others use a real device";
+  Model model = random_model(Format::kBF16, DType::kBF16, false);
+  const Engine engine(model, options_of({.cuda = 0}));
+  const int64_t before = engine.device().free_bytes;
+  const cuda::DeviceMemory taken(1 << 20);
+  EXPECT_EQ(engine.device().free_bytes, before - (1 << 20));
+}
+
 
 TEST(CudaModel, ProfilesEveryNode) {
   NEEDS_DEVICE();
@@ -241,19 +252,52 @@ TEST(CudaModel, SaysWhatIsNotThere) {
   EXPECT_NE(error_of(model, options_of({.cuda = 99})).find("99"), std::string::npos);
   EXPECT_NE(cuda_refusal(99), "");
 }
+// Of the emulated device's memory, while it lives.
+class WithMemory {
+ public:
+  explicit WithMemory(int64_t bytes) { setenv("INGOT_EMULATED_BYTES", std::to_string(bytes).c_str(), 1); }
+  ~WithMemory() { unsetenv("INGOT_EMULATED_BYTES"); }
+};
+
+TEST(CudaModel, SaysThatOthersHaveAllMemory) {
+  if (!cuda::is_emulated()) GTEST_SKIP() << "the memory of a real device is not set by a test";
+  const WithMemory none(0);
+  const std::string why = cuda_refusal(0);
+  EXPECT_NE(why.find("memory"), std::string::npos) << why;
+  EXPECT_EQ(why.find_first_of("[\n"), std::string::npos) << why;
+}
+
+// A cache of so many bytes is there or refused, with what would fit; only one of no given size takes what there is.
+TEST(CudaModel, KvMemoryIsNeverCut) {
+  NEEDS_DEVICE();
+  if (!cuda::is_emulated()) GTEST_SKIP() << "the memory of a real device is not set by a test";
+  constexpr int64_t kBytes = 8 << 20, kPage = 2 * 2 * 16 * 2 * 16 * 2;  // layers · (k, v) · rows · heads · dim · bytes
+  const WithMemory some(kBytes);
+  Model model = random_model(Format::kBF16, DType::kBF16, false);
+  EngineOptions options = options_of({.cuda = 0});
+  int early = 0, late = 0;
+  options.kv_bytes = kBytes;
+  for (std::string error; !(error = error_of(model, options)).empty(); options.kv_bytes -= 32 * kPage) {
+    EXPECT_NE(error.find("missing"), std::string::npos) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    ++(error.find("a smaller --kv-memory would fit") != std::string::npos ? early : late);
+    ASSERT_GT(options.kv_bytes, 32 * kPage) << error;
+  }
+  EXPECT_GT(early, 0);  // before weights are read
+  EXPECT_GT(late, 0);   // by what is left after them
+  EXPECT_EQ(LocalEngine(model, options).graph().pages()[0], options.kv_bytes / kPage);
+  options.kv_bytes = kAllFreeBytes;
+  EXPECT_GT(LocalEngine(model, options).graph().pages()[0], 8);
+}
+
 
 // How much is missing and what would fit: for weights, and for the cache.
 TEST(CudaModel, SaysHowMuchMemoryIsMissing) {
   NEEDS_DEVICE();
   if (!cuda::is_emulated()) GTEST_SKIP() << "the memory of a real device is not set by a test";
   Model model = random_model(Format::kF32, DType::kF32, false);
-  const auto with_memory = [&](const char* bytes) {
-    setenv("INGOT_EMULATED_BYTES", bytes, 1);
-    const std::string error = error_of(model, options_of({.cuda = 0}));
-    unsetenv("INGOT_EMULATED_BYTES");
-    return error;
-  };
-  const std::string weights = with_memory("100000");
+  const WithMemory little(100000);
+  const std::string weights = error_of(model, options_of({.cuda = 0}));
   EXPECT_NE(weights.find("missing"), std::string::npos) << weights;
   EXPECT_NE(weights.find("smaller format"), std::string::npos) << weights;
   EXPECT_EQ(weights.find('\n'), std::string::npos);

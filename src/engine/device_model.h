@@ -16,7 +16,7 @@ namespace ingot {
 struct DeviceUse {
   std::string name;  // "cuda:0 NVIDIA H200"; empty on the CPU
   int64_t total_bytes = 0;
-  int64_t free_bytes = 0;    // as of the start: nothing is allocated later
+  int64_t free_bytes = 0;    // when it was asked
   int64_t weight_bytes = 0;  // in all their layouts
   int64_t step_bytes = 0;    // activations and scratch
 };
@@ -42,6 +42,8 @@ class DeviceModel : public StepModel {
   // Of all steps since the last reset, from their first node to their last; 0 where the caller's clock tells.
   virtual double profiled_seconds() const { return 0; }
   virtual DeviceUse use() const { return {}; }
+  // DeviceUse::free_bytes of now. At any time, by any thread.
+  virtual int64_t free_bytes() const { return 0; }
   // What the device can do at most, for percentages; measured when it is asked for.
   virtual DeviceCeilings ceilings() { return {}; }
   // Of the CPU; null elsewhere.

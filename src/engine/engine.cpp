@@ -71,6 +71,12 @@ Engine::Engine(Model& model, const EngineOptions& options)
   thread_ = std::thread([this] { loop(); });
 }
 
+DeviceUse Engine::device() const {
+  DeviceUse now = device_;
+  now.free_bytes = local_.graph().free_bytes();
+  return now;
+}
+
 Engine::~Engine() {
   {
     const std::lock_guard lock(mutex_);

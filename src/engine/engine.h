@@ -80,7 +80,7 @@ class Engine {
 
   const Model& model() const { return model_; }
   const EngineOptions& options() const { return options_; }
-  const DeviceUse& device() const { return device_; }
+  DeviceUse device() const;  // as of now
 
  private:
   struct Post {
@@ -111,7 +111,7 @@ class Engine {
 
   const Model& model_;
   const EngineOptions options_;
-  DeviceUse device_;  // never changes
+  DeviceUse device_;  // as of the start
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;   // the engine's thread

@@ -49,6 +49,12 @@ int page_count(const Model& model, const EngineOptions& options) {
   return pages;
 }
 
+// Of a GPU. Memory that was asked for in bytes is there as a whole or the model is refused; else one context is.
+int least_pages(const EngineOptions& options, const StepLimits& limits, int pages) {
+  const bool asked = options.kv_bytes > 0 && options.kv_bytes != kAllFreeBytes;
+  return asked && options.pages == 0 ? pages : std::min(pages, limits.pages_per_seq());
+}
+
 std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& options) {
   const StepLimits limits = step_limits(model, options);
   const int pages = page_count(model, options);
@@ -62,7 +68,7 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& opt
                                  .limits = limits,
                                  .threads = options.threads,
                                  .pages = pages,
-                                 .least_pages = std::min(pages, limits.pages_per_seq()),
+                                 .least_pages = least_pages(options, limits, pages),
                                  .graphs = options.device.graphs,
                                  .overlap = options.device.overlap,
                                  .ahead = options.device.ahead,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "engine/core.h"
@@ -19,14 +20,18 @@ struct EngineDevice {
   bool batch_invariant = false;  // on the CPU it always holds
 };
 
+// As EngineOptions::kv_bytes: whatever a GPU has free.
+inline constexpr int64_t kAllFreeBytes = std::numeric_limits<int64_t>::max();
+
 struct EngineOptions {
   int threads = 1;
   int max_seqs = 1;
   int step_rows = 256;  // budget of rows for a step
   int chunk_rows = 0;   // rows of one prompt in a step; 0: the whole budget
   int page_rows = 64;
-  int pages = 0;         // of each KV group; 0: as kv_bytes says
-  int64_t kv_bytes = 0;  // memory of the KV cache; 0: enough for max_seqs whole contexts; at most what a GPU has free
+  int pages = 0;  // of each KV group; 0: as kv_bytes says
+  // Memory of the KV cache; 0: enough for max_seqs whole contexts, or what a GPU has free where that is less.
+  int64_t kv_bytes = 0;
   int64_t kv_eager_bytes = 0;  // of it, what old content may fill before it gives way (PageGroup::eager); 0: all
   double gap_ms = 0;           // target between two tokens of a seq while prompts of others are read; 0: none
   int max_waiting = 1 << 20;
@@ -51,6 +56,7 @@ class LocalEngine {
   EngineCore& core() { return core_; }
   const EngineCore& core() const { return core_; }
   DeviceModel& graph() { return *graph_; }
+  const DeviceModel& graph() const { return *graph_; }
   // REQUIRES: it runs on the CPU.
   Runner& runner();
   const Model& model() const { return model_; }

@@ -73,14 +73,12 @@ void DeviceRunner::check_room() const {
   const int64_t kv = options_.least_pages * page_bytes(graph_, options_.limits.page_rows);
   const int64_t needed = weights + graph_.arena_bytes + kv + reserve();
   if (needed <= facts_.free_bytes) return;
-  const std::string fits = facts_.free_bytes - needed + kv > 0
-                               ? "a smaller --ctx, --kv q8_0 or fewer rows of a step would fit"
-                               : "weights of a smaller format, or --device cpu, would fit";
-  throw Error(
-      "[device] {} has {} free and needs {} (weights {}, activations {}, KV cache of one context {}): {} are "
-      "missing; {}",
-      facts_.name, gib(facts_.free_bytes), gib(needed), gib(weights), gib(graph_.arena_bytes), gib(kv),
-      gib(needed - facts_.free_bytes), fits);
+  const char* fits = facts_.free_bytes - needed + kv <= 0 ? "weights of a smaller format, or --device cpu, would fit"
+                     : asks_for_kv()                      ? "a smaller --kv-memory would fit"
+                                     : "a smaller --ctx, --kv q8_0 or fewer rows of a step would fit";
+  throw Error("[device] {} has {} free and needs {} (weights {}, activations {}, KV cache{} {}): {} are missing; {}",
+              facts_.name, gib(facts_.free_bytes), gib(needed), gib(weights), gib(graph_.arena_bytes),
+              asks_for_kv() ? "" : " of one context", gib(kv), gib(needed - facts_.free_bytes), fits);
 }
 
 std::byte* DeviceRunner::allocate(int64_t bytes) {
@@ -96,9 +94,10 @@ std::byte* DeviceRunner::allocate(int64_t bytes) {
 }
 
 void DeviceRunner::prepare_all() {
-  // A second copy of the weights must leave the cache that is wanted, or half of what is free.
+  // A second copy of the weights must leave the cache that must be there, and what is wanted or half of what is free.
   const int64_t free = device_facts().free_bytes - reserve();
-  const int64_t wanted = options_.pages * page_bytes(graph_, options_.limits.page_rows);
+  const int64_t page = page_bytes(graph_, options_.limits.page_rows);
+  const int64_t left = std::max(options_.least_pages * page, std::min(options_.pages * page, free / 2));
   Prepare p{.limits = buckets_.padded(),
             .stream = stream_.ref(),
             .multiprocessors = facts_.multiprocessors,
@@ -106,7 +105,7 @@ void DeviceRunner::prepare_all() {
             .blas = blas_.get(),
             .batch_invariant = options_.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
-            .room_for_packed = free - weights_->bytes() >= std::min(wanted, free / 2)};
+            .room_for_packed = free - weights_->bytes() >= left};
   for (Node& node : graph_.nodes) {
     std::visit([&](auto& op) { prepare(op, p); }, node.op);
   }
@@ -124,6 +123,12 @@ void DeviceRunner::place_kv() {
   const int64_t free = device_facts().free_bytes - reserve();
   const int64_t fit = page == 0 ? options_.pages : std::max<int64_t>(0, free) / page;
   const auto pages = static_cast<int>(std::min<int64_t>(options_.pages, fit));
+  if (pages < options_.least_pages && asks_for_kv()) {
+    throw Error(
+        "[device] {} has {} left for the KV cache, and {} were asked for: {} are missing; --kv-memory {}M would fit",
+        facts_.name, gib(std::max<int64_t>(0, free)), gib(options_.least_pages * page),
+        gib(options_.least_pages * page - std::max<int64_t>(0, free)), std::max<int64_t>(0, free) >> 20);
+  }
   if (pages < options_.least_pages) {
     throw Error(
         "[device] {} has {} left for the KV cache, and one context of {} tokens needs {}: {} are missing; "

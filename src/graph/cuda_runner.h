@@ -90,6 +90,8 @@ class DeviceRunner final : public StepOutputs {
 
   Ctx ctx(const Bucket& bucket) const;
   void check_room() const;
+  // So much of a KV cache was asked for, and no less is given.
+  bool asks_for_kv() const { return options_.least_pages > options_.limits.pages_per_seq(); }
   void prepare_all();
   void place_kv();
   std::byte* allocate(int64_t bytes);

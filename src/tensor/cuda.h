@@ -34,6 +34,8 @@ std::string why_no_device();
 void use_device(int index);
 // Of the device in use, its free memory as of now.
 DeviceFacts device_facts();
+// What is free on a device now. Any thread may ask, and uses that device from then on. REQUIRES: use_device() took it.
+int64_t free_device_bytes(int index);
 // The host plays the device.
 bool is_emulated();
 

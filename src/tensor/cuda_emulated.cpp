@@ -1,5 +1,6 @@
 #include "tensor/cuda_emulated.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -19,7 +20,7 @@ int64_t capacity() {
   return set != nullptr ? std::atoll(set) : int64_t{8} << 30;
 }
 
-int64_t g_used = 0;
+std::atomic<int64_t> g_used = 0;
 thread_local Works* t_recording = nullptr;
 
 // What this thread has given to its streams and the device has not done.
@@ -57,6 +58,7 @@ int device_count() { return 1; }
 std::string why_no_device() { return ""; }
 void use_device(int index) {
   if (index != 0) throw Error("[cuda] there is no device {}; there is 1", index);
+  if (capacity() <= g_used) throw Error("[cuda] device {} cannot be used: out of memory", index);
 }
 DeviceFacts device_facts() {
   return {.name = "emulated",
@@ -68,6 +70,7 @@ DeviceFacts device_facts() {
           .shared_bytes = 227 << 10,
           .l2_bytes = 50 << 20};
 }
+int64_t free_device_bytes(int) { return capacity() - g_used; }
 bool is_emulated() { return true; }
 
 DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {

@@ -35,7 +35,12 @@ void use_device(int index) {
   const int count = device_count();
   if (count == 0) throw Error("[cuda] no GPU can be used: {}", why_no_device());
   if (index < 0 || index >= count) throw Error("[cuda] there is no device {}; there are {}", index, count);
-  check(cudaSetDevice(index), "cudaSetDevice");
+  // The first call makes a context, which takes some hundred MiB of the device.
+  if (const cudaError_t error = cudaSetDevice(index); error != cudaSuccess) {
+    (void)cudaGetLastError();
+    const char* hint = error == cudaErrorMemoryAllocation ? ": other programs have all of its memory" : "";
+    throw Error("[cuda] device {} cannot be used: {}{}", index, cudaGetErrorString(error), hint);
+  }
   const DeviceFacts facts = device_facts();
   if (facts.major < kLeastMajor) {
     throw Error("[cuda] {} has compute capability {}.{}; the least that this program has kernels for is {}.0",
@@ -58,6 +63,13 @@ DeviceFacts device_facts() {
           .free_bytes = static_cast<int64_t>(free),
           .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
           .l2_bytes = properties.l2CacheSize};
+}
+
+int64_t free_device_bytes(int index) {
+  check(cudaSetDevice(index), "cudaSetDevice");
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<int64_t>(free);
 }
 
 bool is_emulated() { return false; }
