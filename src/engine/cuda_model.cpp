@@ -51,7 +51,7 @@ std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOption
 CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
     : options_(options), runner_(model.graph, runner_options(options)) {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
-  if (!cuda::is_emulated()) runner_.record_usual();
+  if (!cuda::is_emulated()) runner_.record_all();
 }
 
 // CUDA keeps the device in use for each thread, and asking for it takes longer than some kernels.

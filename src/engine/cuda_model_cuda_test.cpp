@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "engine/cuda_test_support.h"
 #include "golden/support.h"
-#include "graph/cuda_buckets.h"
 #include "graph/cuda_lower.h"
 #include "tensor/cuda.h"
 
@@ -209,6 +208,7 @@ TEST(CudaModel, ReportsItsMemory) {
   EXPECT_GT(use.step_bytes, 0);
   EXPECT_GT(use.total_bytes, use.free_bytes);
 }
+
 // What others take of it later is seen.
 TEST(CudaModel, FreeMemoryIsThatOfNow) {
   NEEDS_DEVICE();
@@ -219,7 +219,6 @@ TEST(CudaModel, FreeMemoryIsThatOfNow) {
   const cuda::DeviceMemory taken(1 << 20);
   EXPECT_EQ(engine.device().free_bytes, before - (1 << 20));
 }
-
 
 TEST(CudaModel, ProfilesEveryNode) {
   NEEDS_DEVICE();
@@ -252,6 +251,7 @@ TEST(CudaModel, SaysWhatIsNotThere) {
   EXPECT_NE(error_of(model, options_of({.cuda = 99})).find("99"), std::string::npos);
   EXPECT_NE(cuda_refusal(99), "");
 }
+
 // Of the emulated device's memory, while it lives.
 class WithMemory {
  public:
@@ -290,7 +290,6 @@ TEST(CudaModel, KvMemoryIsNeverCut) {
   EXPECT_GT(LocalEngine(model, options).graph().pages()[0], 8);
 }
 
-
 // How much is missing and what would fit: for weights, and for the cache.
 TEST(CudaModel, SaysHowMuchMemoryIsMissing) {
   NEEDS_DEVICE();
@@ -323,34 +322,6 @@ TEST(CudaTypes, OnlyWhatIsRoundedAnyway) {
   }
   EXPECT_EQ(lowered(bf16.graph), 0);
   EXPECT_EQ(cuda::LoweredTypes(f32.graph).count(), 0);
-}
-
-TEST(CudaBuckets, HoldEveryStep) {
-  const StepLimits limits{.rows = 700, .seqs = 37, .logits = 37, .context = 1024, .page_rows = 16};
-  const cuda::Buckets buckets(limits);
-  Batch batch(limits, 1);
-  for (int seqs = 1; seqs <= limits.seqs; ++seqs) {
-    for (const int longest : {1, 2, 5, 8, 9, 64, 300, 660}) {
-      const int rows = seqs - 1 + longest;
-      if (rows > limits.rows) continue;
-      batch.n_seqs = seqs;
-      batch.n_rows = rows;
-      batch.n_logits = seqs;
-      for (int s = 0; s <= seqs; ++s) batch.q_start[static_cast<size_t>(s)] = s < seqs ? s : rows;
-      const cuda::Bucket bucket = buckets.of(batch);
-      EXPECT_GE(bucket.rows, rows);
-      EXPECT_GE(bucket.seqs, seqs);
-      EXPECT_GE(bucket.q_rows, longest);
-      EXPECT_GE(bucket.logits, seqs);
-      EXPECT_LE(bucket.rows, buckets.padded().rows);
-      EXPECT_LE(bucket.seqs, buckets.padded().seqs);
-      EXPECT_LE(bucket.logits, buckets.padded().logits);
-      EXPECT_EQ(bucket.q_rows == 1, longest == 1);
-    }
-  }
-  std::set<cuda::Bucket> all;
-  for (const cuda::Bucket& bucket : buckets.usual()) EXPECT_TRUE(all.insert(bucket).second) << "twice";
-  EXPECT_LT(all.size(), 100u);
 }
 
 }  // namespace

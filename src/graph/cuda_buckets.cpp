@@ -61,7 +61,7 @@ Bucket Buckets::of(const Batch& batch) const {
           .logits = logits};
 }
 
-std::vector<Bucket> Buckets::usual() const {
+std::vector<Bucket> Buckets::recorded() const {
   std::vector<Bucket> all;
   for (int n = 1; n <= limits_.seqs;) {
     const int rows = decode_rows(n);
@@ -73,10 +73,12 @@ std::vector<Bucket> Buckets::usual() const {
     for (int seqs = 1;; seqs *= 4) {
       const int padded = std::min(seqs, padded_.seqs);
       all.push_back({.rows = rows, .seqs = padded, .q_rows = rows, .logits = 0});
+      if (kDraftRows * padded >= n) all.push_back({.rows = rows, .seqs = padded, .q_rows = kDraftRows, .logits = 0});
       if (padded == padded_.seqs || padded >= rows) break;
     }
     n = rows + 1;
   }
+  for (int n = 1; n <= limits_.logits; n = logits_of(n) + 1) all.push_back({.logits = logits_of(n)});
   return all;
 }
 

@@ -32,8 +32,9 @@ class Buckets {
   // Larger steps are given to the device one kernel after another: what that costs the host is hidden behind the work
   // of so many rows, and their sizes are too many to record.
   static constexpr int kMostRecordedRows = 512;
-  // Those worth recording before the first request: one row for each seq, and some of prompts beside them.
-  std::vector<Bucket> usual() const;
+  // All that are recorded before the first request: of one row for each seq with their head, of drafts and of prompts
+  // without it, and with no rows the head alone.
+  std::vector<Bucket> recorded() const;
 
  private:
   int seqs_of(int n) const;

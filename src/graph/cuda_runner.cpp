@@ -278,13 +278,13 @@ void DeviceRunner::count_times() {
   if (first != nullptr) profiled_seconds_ += last->seconds_since(*first);
 }
 
-void DeviceRunner::record_usual() {
+void DeviceRunner::record_all() {
   if (!options_.graphs) return;
   Batch empty(buckets_.padded(), static_cast<int>(graph_.kv_groups.size()));
-  for (const Bucket& bucket : buckets_.usual()) {
+  for (const Bucket& bucket : buckets_.recorded()) {
     bucket_ = bucket;
     batch_->upload(empty, bucket, stream_.ref());
-    const Part part = bucket.logits > 0 ? Part::kStep : Part::kBody;
+    const Part part = bucket.rows == 0 ? Part::kHead : bucket.logits > 0 ? Part::kStep : Part::kBody;
     give(part, bucket);
     const auto [known, first] = recorded_.try_emplace(Key{part, bucket});
     if (!known->second) known->second = RecordedGraph(stream_.ref(), [&] { give_nodes(part, bucket); });

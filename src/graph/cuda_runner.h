@@ -76,8 +76,8 @@ class DeviceRunner final : public StepOutputs {
   const std::vector<double>& node_seconds() const { return node_seconds_; }
   double profiled_seconds() const { return profiled_seconds_; }
 
-  // Records the graphs of usual buckets, after each has run once on padding alone.
-  void record_usual();
+  // Records the graphs of all buckets that get one, after each has run once on padding alone.
+  void record_all();
   int recorded() const { return static_cast<int>(recorded_.size()); }
 
  private:
