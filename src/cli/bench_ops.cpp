@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "files/json.h"
@@ -66,6 +67,7 @@ int64_t rotation_bytes() {
 }
 
 int bench_ops(const std::vector<std::string>& names, const CommonOptions& common) {
+  if (cuda_index(common.device) >= 0) return bench_gpu_ops(choose_device(common), names, common.json);
   const std::vector<OpCase> cases = op_cases(names);
   const InterruptGuard guard;
   ThreadPool pool(common.threads ? common.threads : available_cores());

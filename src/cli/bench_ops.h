@@ -1,4 +1,5 @@
-// ingot bench ops: each operator's CPU version alone, against the limits of this machine measured in the same run.
+// ingot bench ops: each operator alone, against the limits of this machine measured in the same run. On the CPU, or on
+// the GPU that --device names.
 #pragma once
 
 #include <functional>
@@ -34,6 +35,9 @@ std::vector<OpCase> ladder_cases();
 
 // Bytes of operands to pass through between two uses of one: three times the last-level cache.
 int64_t rotation_bytes();
+
+// On a GPU: those that engine/cuda.h times.
+int bench_gpu_ops(int device, const std::vector<std::string>& names, bool json);
 
 // Runs and prints them.
 int bench_ops(const std::vector<std::string>& names, const CommonOptions& common);

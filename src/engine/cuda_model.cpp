@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "graph/cuda_ceilings.h"
+#include "graph/cuda_op_times.h"
 
 namespace ingot {
 namespace {
@@ -46,6 +47,21 @@ std::string cuda_refusal(int index) {
 
 std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options) {
   return std::make_unique<CudaModel>(model, options);
+}
+
+void bench_cuda_ops(int device, const std::vector<std::string>& names, const DeviceOpsListener& listener) {
+  cuda::use_device(device);
+  cuda::require_kernels();
+  const cuda::Stream stream;
+  std::string why;  // of no interest: own products serve as well
+  const std::unique_ptr<cuda::Blas> blas = cuda::is_emulated() ? nullptr : cuda::Blas::load(&why);
+  const cuda::Ceilings most = cuda::measure_ceilings(blas.get(), stream.ref());
+  listener.begin(fmt::format("cuda:{} {}", device, cuda::device_facts().name),
+                 {.read_gbs = most.read_gbs, .copy_gbs = most.copy_gbs, .bf16_gflops = most.bf16_gflops});
+  cuda::time_ops(names, blas.get(), [&](const cuda::OpTime& t) {
+    listener.each({.op = t.op, .shape = t.shape, .bytes = t.bytes, .flops = t.flops, .seconds = t.seconds});
+  });
+  if (blas) blas->save();
 }
 
 CudaModel::CudaModel(Model& model, const CudaModelOptions& options)

@@ -95,6 +95,7 @@ class BenchTest(support.TestCase):
         self.assert_fails(support.run("bench", "--shape", "tiny", "--format", "q9"), 1, "q9")
         self.assert_fails(support.run("bench", "--batch", "0"), 2, "--batch")
         self.assert_fails(support.run("bench", "ops", "nonsense"), 1, "nonsense")
+        self.assert_fails(support.run("bench", "ops", "linear", "--device", "cuda:99"), 1, "[device]", "cuda:99")
         self.assert_fails(support.run("bench", "serve"), 2, "URL")
 
     def test_ops(self):
