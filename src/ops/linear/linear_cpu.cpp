@@ -34,7 +34,10 @@ XKinds kinds_of(const Linear& op) {
     const PanelKind kind = op.parts[p].packed->kind;
     kinds.bf16 = kinds.bf16 || kind == PanelKind::kBF16;
     kinds.coarse = kinds.coarse || k.coarse(kind);
-    kinds.quantized = kinds.quantized || (is_quantized(kind) && !k.coarse(kind));
+    if (!is_quantized(kind) || k.coarse(kind)) continue;
+    kinds.quantized = true;
+    kinds.fields = std::max(kinds.fields, fields_of(*op.parts[p].packed, false));
+    kinds.many_fields = std::max(kinds.many_fields, fields_of(*op.parts[p].packed, true));
   }
   return kinds;
 }
@@ -86,7 +89,7 @@ void prepare(Linear& op, Prepare& p) {
     for (const int64_t n : {rows, std::min(rows, direct), std::min(rows, kFewRows)})
       p.need_scratch(cut_of(op, i, std::max<int64_t>(n, 1), p.threads).scratch);
   }
-  p.need_shared(XRows::bytes(op, kinds_of(op), rows));
+  for (const int64_t n : {rows, std::min(rows, kFewRows)}) p.need_shared(XRows::bytes(op, kinds_of(op), n));
 }
 
 void run(const Linear& op, Ctx& ctx) {

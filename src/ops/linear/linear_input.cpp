@@ -32,17 +32,32 @@ XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t rows) {
   row = values_at + values;
   // An odd number of cache lines: at a multiple of 4096 bytes the rows of a tile would share one set of the cache.
   if (row / 64 % 2 == 0) row += 64;
+  fields = rows > kFewRows ? kinds.many_fields : kinds.fields;
   if (bytes && k.pack_tile != nullptr && rows > k.tiles_above) {
-    tile = round_up(k.tile_bytes(cols));
-    tiles = (rows + k.tile_rows - 1) / k.tile_rows;
+    if (kinds.quantized) fine_tiles = tiles_of(cols, rows, false);
+    if (kinds.coarse) coarse_tiles = tiles_of(cols, rows, true);
   }
   first_row = round_up(rows * static_cast<int64_t>(sizeof(XRow)));
   first_tile = first_row + rows * row;
 }
 
+XRows::Layout::Tiles XRows::Layout::tiles_of(int64_t cols, int64_t rows, bool coarse_x) const {
+  const PanelKernels& k = *kernels().panels;
+  Tiles t{.n = (rows + k.tile_rows - 1) / k.tile_rows};
+  t.step = round_up(k.tile_bytes(cols));
+  t.bytes = t.n * t.step;
+  // More rows than that read expanded panels only.
+  if (k.piece_blocks == nullptr || rows <= kFewRows) return t;
+  const int64_t piece = k.piece_blocks(cols, coarse_x);
+  t.step = round_up(k.tile_piece_bytes(cols, fields, coarse_x));
+  t.gap = t.n * t.step;
+  t.bytes = (cols / kPanelBlock + piece - 1) / piece * t.gap;
+  return t;
+}
+
 int64_t XRows::bytes(const Linear& op, XKinds kinds, int64_t rows) {
   const Layout layout(op, kinds, rows);
-  return layout.first_tile + layout.tiles * layout.tile * (kinds.quantized && kinds.coarse ? 2 : 1);
+  return layout.first_tile + layout.fine_tiles.bytes + layout.coarse_tiles.bytes;
 }
 
 XRows::XRows(const Linear& op, XKinds kinds, int64_t rows, std::byte* memory)
@@ -100,21 +115,27 @@ void XRows::make_row(int64_t t) const {
 }
 
 // One thread norms and quantizes a row of 4096 in about 2 us, as long as it takes to hand it to another.
-int64_t XRows::at_once() const { return layout_.tiles > 0 ? kernels().panels->tile_rows : 4; }
+int64_t XRows::at_once() const {
+  return layout_.fine_tiles.n + layout_.coarse_tiles.n > 0 ? kernels().panels->tile_rows : 4;
+}
 
 void XRows::make(int64_t t, int64_t n) const {
   for (int64_t i = t; i < t + n; ++i) make_row(i);
-  if (layout_.tiles == 0) return;
   const PanelKernels& k = *kernels().panels;
   XRow* rows = reinterpret_cast<XRow*>(memory_) + t;
-  std::byte* tile = memory_ + layout_.first_tile + t / k.tile_rows * layout_.tile;
-  const auto pack = [&](bool coarse) {
+  const auto pack = [&](const Layout::Tiles& tiles, bool coarse, std::byte* first) {
+    if (tiles.n == 0) return;
+    std::byte* tile = first + t / k.tile_rows * tiles.step;
+    for (int64_t i = 0; i < n; ++i) {
+      (coarse ? rows[i].coarse_tile : rows[i].tile) = tile;
+      (coarse ? rows[i].coarse_gap : rows[i].tile_gap) = tiles.gap;
+      rows[i].tile_fields = layout_.fields;
+    }
     k.pack_tile(rows, n, op_.x.cols, coarse, tile);
-    for (int64_t i = 0; i < n; ++i) (coarse ? rows[i].coarse_tile : rows[i].tile) = tile;
-    tile += layout_.tiles * layout_.tile;
   };
-  if (kinds_.quantized) pack(false);
-  if (kinds_.coarse) pack(true);
+  std::byte* first = memory_ + layout_.first_tile;
+  pack(layout_.fine_tiles, false, first);
+  pack(layout_.coarse_tiles, true, first + layout_.fine_tiles.bytes);
 }
 
 }  // namespace ingot::cpu

@@ -44,6 +44,8 @@ struct XKinds {
   bool quantized = false;  // int8 with a scale for each 32 values
   bool coarse = false;     //   for each 128
   bool bf16 = false;
+  int fields = 0;       // of XBlock, for the first: what all kernels read
+  int many_fields = 0;  //   and those for more than kFewRows
 };
 
 // The rows of x as the weights meet them, normed where the op says so, in memory of bytes() (linear_input.cpp).
@@ -64,8 +66,16 @@ class XRows {
     int64_t coarse = 0, quarters_at = 0;                        // where the second encoding lies
     int64_t bf16_at = 0, values_at = 0;                         //   and the floats
     int64_t row = 0;                                            // bytes of all
-    int64_t tile = 0, tiles = 0;                                // bytes of a tile of each encoding, and their number
-    int64_t first_row = 0, first_tile = 0;                      // behind the XRows
+    // Of each encoding's tiles: their number, from one to the next, from a piece of K to the next (0: all of K in one),
+    // bytes of all.
+    struct Tiles {
+      int64_t n = 0, step = 0, gap = 0, bytes = 0;
+    };
+    Tiles fine_tiles, coarse_tiles;
+    int fields = 0;                         // of XBlock
+    int64_t first_row = 0, first_tile = 0;  // behind the XRows
+
+    Tiles tiles_of(int64_t cols, int64_t rows, bool coarse_x) const;
   };
   void make_row(int64_t t) const;
   // The row as floats: in place, or normed into `room`.

@@ -19,6 +19,9 @@ struct XBlock {
 };
 static_assert(sizeof(XBlock) == 32);
 
+// How many of its fields weights of a kind ask for, in this order: a; a · Σq; that of halves; Σq, and of halves.
+constexpr int kScaleField = 1, kSumFields = 2, kHalfFields = 4, kAllFields = 7;
+
 // A row of x as int8 with a scale for each 128 values, the last block perhaps shorter: for is_coarse() weights, and for
 // is_super() ones where the set has `supers`.
 struct XCoarse {
@@ -42,6 +45,9 @@ struct XRow {
   // The tile of packed rows that this one is in, see pack_tile; only where the set wants it.
   const std::byte* tile = nullptr;
   const std::byte* coarse_tile = nullptr;
+  int tile_fields = kAllFields;  // of XBlock that `tile` holds, the first so many
+  // Bytes from a piece of K of a tile to the next, see piece_blocks; 0: all of K in one.
+  int64_t tile_gap = 0, coarse_gap = 0;
 };
 
 // Panels [first, first + n) of a weight.
@@ -93,6 +99,12 @@ struct PanelKernels {
 
   bool supers = false;  // is_super() weights read x as is_coarse() ones do
   bool coarse(PanelKind kind) const { return is_coarse(kind) || (supers && is_super(kind)); }
+
+  // Sets whose run_expanded() takes a piece of K of all rows after the other: how many blocks of 32 a piece has, and
+  // what it takes of a tile. Tiles that only run_expanded() reads may then lie piece by piece, XRow::tile_gap apart, so
+  // that what it reads is one stream. Null: the set has no pieces.
+  int64_t (*piece_blocks)(int64_t cols, bool coarse) = nullptr;
+  int64_t (*tile_piece_bytes)(int64_t cols, int fields, bool coarse) = nullptr;
 };
 
 // A panel expanded to bytes and floats: the runs of all K, K rounded up to 64 for groups of 128, then for each scale
@@ -108,5 +120,8 @@ struct ExpandedLayout {
 };
 
 int64_t expanded_bytes(const PackedWeight& weight, int64_t panels);
+
+// The fields of XBlock that run_expanded() reads for this weight, or all kernels.
+int fields_of(const PackedWeight& weight, bool only_expanded);
 
 }  // namespace ingot::cpu
