@@ -2,18 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 namespace ingot {
 namespace {
 
-// Calls f with the part's products and whether they are of 8-bit integers, for each part of the body's linears.
+// Calls f with the part's products and how it is packed (kNone: not), for each part of the body's linears.
 template <class F>
 void each_part(const Graph& graph, F&& f) {
   for (size_t n = 0; n < graph.head_begin; ++n) {
     const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
     for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
       const Linear::Part& part = linear->parts[static_cast<size_t>(p)];
-      const bool int8 = part.packed != nullptr && is_quantized(part.packed->kind);
-      f(static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols), int8);
+      f(static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols),
+        part.packed != nullptr ? part.packed->kind : PanelKind::kNone);
     }
   }
 }
@@ -31,20 +33,28 @@ BenchLimits measure_limits(Engine& engine) {
       limits.read_gbs = measured.read_gbs;
       limits.product_gflops = measured.bf16_gflops;
       if (measured.bf16_gflops <= 0) return;
-      each_part(graph, [&](double n, bool) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
+      each_part(graph, [&](double n, PanelKind) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
       return;
     }
     const Ceilings measured = measure_ceilings(local.runner().pool());
     limits.threads = local.runner().pool().threads();
     limits.read_gbs = measured.read_gbs;
     limits.int8_gops = measured.int8_gops;
-    double of_int8 = 0, all = 0;
-    each_part(graph, [&](double n, bool int8) {
-      limits.token_seconds += 2e-9 * n / (int8 ? measured.int8_gops : measured.f32_gflops);
-      of_int8 += int8 ? n : 0;
-      all += n;
+    double most = 0;
+    std::map<double, double> products;  // by the peak of their multiplier
+    each_part(graph, [&](double n, PanelKind kind) {
+      const double peak = is_quantized(kind)         ? measured.int8_gops
+                          : kind == PanelKind::kBF16 ? measured.bf16_gflops
+                                                     : measured.f32_gflops;
+      limits.token_seconds += 2e-9 * n / peak;
+      products[peak] += n;
     });
-    limits.product_gflops = of_int8 > all / 2 ? measured.int8_gops : measured.f32_gflops;
+    for (const auto& [peak, n] : products) {
+      if (n > most) {
+        most = n;
+        limits.product_gflops = peak;
+      }
+    }
   });
   return limits;
 }

@@ -40,7 +40,9 @@ double measure(const std::function<void()>& run) {
 }
 
 JsonObject result_json(const OpCase& c, double seconds, const Ceilings& limits) {
-  const double peak = c.by == Multiplies::kInt8 ? limits.int8_gops : limits.f32_gflops;
+  const double peak = c.by == Multiplies::kInt8  ? limits.int8_gops
+                      : c.by == Multiplies::kF32 ? limits.f32_gflops
+                                                 : limits.bf16_gflops;
   const double by_memory = c.bytes / 1e9 / limits.read_gbs, by_products = c.flops / 1e9 / peak;
   return {{"op", c.op},
           {"shape", c.shape},
@@ -49,7 +51,8 @@ JsonObject result_json(const OpCase& c, double seconds, const Ceilings& limits) 
           {"gops", c.flops / 1e9 / seconds},
           {"limit", by_memory >= by_products    ? "memory"
                     : c.by == Multiplies::kInt8 ? "int8"
-                                                : "f32"},
+                    : c.by == Multiplies::kF32  ? "f32"
+                                                : "bf16"},
           {"percent_of_ceiling", 100 * std::max(by_memory, by_products) / seconds}};
 }
 
@@ -73,8 +76,9 @@ int bench_ops(const std::vector<std::string>& names, const CommonOptions& common
   ThreadPool pool(common.threads ? common.threads : available_cores());
   const Ceilings limits = measure_ceilings(pool);
   if (!common.json) {
-    fmt::print("{}, {} threads, set {}: reads {:.1f} GB/s, int8 {:.0f} GOP/s, float32 {:.0f} GFLOP/s\n", cpu_name(),
-               pool.threads(), cpu::kernels().name, limits.read_gbs, limits.int8_gops, limits.f32_gflops);
+    fmt::print("{}, {} threads, set {}: reads {:.1f} GB/s, int8 {:.0f} GOP/s, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n",
+               cpu_name(), pool.threads(), cpu::kernels().name, limits.read_gbs, limits.int8_gops, limits.f32_gflops,
+               limits.bf16_gflops);
     fmt::print("{:<14} {:<28} {:>11} {:>8} {:>8} {:>6}  {}\n", "op", "shape", "us", "GB/s", "GOP/s", "%", "of");
   }
   JsonArray results;
@@ -90,7 +94,8 @@ int bench_ops(const std::vector<std::string>& names, const CommonOptions& common
                              {"set", cpu::kernels().name},
                              {"measured_read_gbs", limits.read_gbs},
                              {"measured_int8_gops", limits.int8_gops},
-                             {"measured_f32_gflops", limits.f32_gflops}};
+                             {"measured_f32_gflops", limits.f32_gflops},
+                             {"measured_bf16_gflops", limits.bf16_gflops}};
     fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
   }
   return 0;

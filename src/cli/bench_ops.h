@@ -14,7 +14,7 @@
 namespace ingot {
 
 // Which multiplier an operator needs.
-enum class Multiplies : uint8_t { kInt8, kF32 };
+enum class Multiplies : uint8_t { kInt8, kF32, kBf16 };
 
 // One operator at one size. It owns copies of its operands that together are larger than the caches.
 struct OpCase {

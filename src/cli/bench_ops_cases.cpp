@@ -160,11 +160,10 @@ OpCase row_case(const std::string& name, int rows, int64_t cols, const Make& mak
 
 OpCase linear_case(Format format, int rows) {
   const double bytes = static_cast<double>(kCols * format_row_bytes(format, kCols));
-  const bool floats = format == Format::kBF16 || format == Format::kF16;
   OpCase c{.op = "linear", .shape = fmt::format("{} {}x{}, {} rows", format_name(format), kCols, kCols, rows)};
   c.bytes = bytes + 8.0 * rows * kCols;
   c.flops = 2.0 * rows * kCols * kCols;
-  c.by = floats ? Multiplies::kF32 : Multiplies::kInt8;
+  c.by = format == Format::kBF16 ? Multiplies::kBf16 : format == Format::kF16 ? Multiplies::kF32 : Multiplies::kInt8;
   c.make = [=](ThreadPool& pool) {
     auto b = std::make_shared<Bench>(pool, std::vector<int>{rows}, 0);
     Linear op;

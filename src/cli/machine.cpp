@@ -67,7 +67,8 @@ double measure_read_gbs(ThreadPool& pool) {
 Ceilings measure_ceilings(ThreadPool& pool) {
   return {.read_gbs = measure_read_gbs(pool),
           .int8_gops = measure_products(pool, cpu::multiplier().int8),
-          .f32_gflops = measure_products(pool, cpu::multiplier().f32)};
+          .f32_gflops = measure_products(pool, cpu::multiplier().f32),
+          .bf16_gflops = measure_products(pool, cpu::multiplier().bf16)};
 }
 
 int64_t peak_resident_bytes() {

@@ -17,6 +17,7 @@ struct Ceilings {
   double read_gbs = 0;
   double int8_gops = 0;  // of the multiplier that the chosen instruction set has, two for each product
   double f32_gflops = 0;
+  double bf16_gflops = 0;
 };
 Ceilings measure_ceilings(ThreadPool& pool);
 

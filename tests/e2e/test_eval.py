@@ -106,7 +106,7 @@ class BenchTest(support.TestCase):
         for row in got["results"]:
             for key in ("seconds", "gbs", "percent_of_ceiling"):
                 self.assertGreater(row[key], 0, row["shape"])
-        for key in ("measured_read_gbs", "measured_int8_gops", "measured_f32_gflops"):
+        for key in ("measured_read_gbs", "measured_int8_gops", "measured_f32_gflops", "measured_bf16_gflops"):
             self.assertGreater(got["machine"][key], 0, key)
 
 
