@@ -33,9 +33,8 @@
 // conversion and one fma for each 128 values. kRow has acc = fma(float(…), a, acc) and out = acc · scale.
 //
 // Sets with PanelKernels::supers quantize x in blocks of 128 for is_super() weights as well and stay with integers for
-// all of such a block. With d, scale and min as above, for each 128 values:
-//   acc = fma(float(Σ over groups of scale · (Σ q·x − zero·s)), a · d, acc);
-//   then, where there are mins, for each group   acc = fma(min, a · float(s), acc)
+// all of such a block; with d and scale as above, for each 128 values:
+//   acc = fma(float(Σ over groups of scale · (Σ q·x − zero·s)), a · d, acc)
 //
 // 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / g][16 rows][g] with g = kBf16Group values of a
 // row side by side, as the architecture's matrix instructions read them; zeros where K is no multiple of g.
@@ -106,11 +105,8 @@ constexpr bool is_quantized(PanelKind kind) {
 constexpr bool is_coarse(PanelKind kind) {
   return kind == PanelKind::kInt4 || kind == PanelKind::kInt4Zero || kind == PanelKind::kInt8;
 }
-// Those that do so in sets with PanelKernels::supers alone: kSuper but for groups of 16 with mins.
-constexpr bool is_super(PanelKind kind) {
-  return kind == PanelKind::kQ4SuperMin || kind == PanelKind::kQ4Super16 || kind == PanelKind::kQ8Super ||
-         kind == PanelKind::kQ5SuperMin || kind == PanelKind::kQ6Super16;
-}
+// Those that do so in sets with PanelKernels::supers alone: groups of 16 with scales of a super-block and no mins.
+constexpr bool is_super(PanelKind kind) { return kind == PanelKind::kQ4Super16 || kind == PanelKind::kQ6Super16; }
 
 // The fields of a quantized kind, for kernels that are compiled once for each.
 template <int kBits_, int kGroup_, ScaleKind kScale_, bool kMin_>

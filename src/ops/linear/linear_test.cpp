@@ -337,7 +337,8 @@ TEST_P(LinearGlu, IsGluOfTwoLinears) {
 TEST(Linear, GluOfTwoFormats) {
   Random random(17);
   const int64_t rows = 70, n = 160, k = 1024;
-  const std::vector<Format> formats = {Format::kQ4_0, Format::kBF16, Format::kQ4_K, Format::kQ8_0, Format::kQ2_K};
+  const std::vector<Format> formats = {Format::kQ4_0, Format::kBF16, Format::kQ4_K,
+                                       Format::kQ8_0, Format::kQ2_K, Format::kQ6_K};
   for (const Format first : formats) {
     for (const Format second : formats) {
       SCOPED_TRACE(std::string(format_name(first)) + " and " + std::string(format_name(second)));
