@@ -154,5 +154,49 @@ TEST(LinearFused, HeadsAreNormsRopeAndKvWrite) {
   }
 }
 
+// q, k and v whose weights read x in different encodings on some set, with the norm before them: what each gives alone.
+TEST(LinearFused, PartsOfSeveralEncodings) {
+  Random random(21);
+  const int64_t cols = 768;
+  const TestWeight q(random, Format::kQ4_K, 70, cols), k(random, Format::kQ6_K, 33, cols),
+      v(random, Format::kINT4, 40, cols), norm(random, Format::kF32, 1, cols);
+  const TestWeight* weights[] = {&q, &k, &v};
+  for (const int64_t rows : {1, 3, 37}) {
+    const Batch batch = test::rows_batch(static_cast<int>(rows));
+    Buffer x(rows, cols), all(rows, 70 + 33 + 40);
+    x.fill_outliers(random);
+    Linear fused;
+    fused.x = x.tensor();
+    fused.input.weight = norm.weight();
+    fused.input.eps = 1e-6f;
+    fused.n_parts = 3;
+    int64_t at = 0;
+    for (size_t p = 0; p < 3; ++p) {
+      fused.parts[p].weight = weights[p]->weight();
+      fused.parts[p].out = all.columns(at, weights[p]->weight().rows);
+      at += weights[p]->weight().rows;
+    }
+    test::for_each_kernels([&] {
+      all.poison();
+      test::run_cpu(fused, batch, 2);
+      all.expect_intact();
+      int64_t first = 0;
+      for (const TestWeight* w : weights) {
+        Buffer out(rows, w->weight().rows);
+        Linear one;
+        one.x = x.tensor();
+        one.input = fused.input;
+        one.parts[0].weight = w->weight();
+        one.parts[0].out = out.tensor();
+        test::run_cpu(one, batch);
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t n = 0; n < out.cols(); ++n)
+            ASSERT_EQ(all.at(t, first + n), out.at(t, n)) << rows << " rows: " << t << ", " << n;
+        first += out.cols();
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace ingot
