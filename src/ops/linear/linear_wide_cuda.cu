@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "ops/cuda/wgmma.cuh"  // barrier_arrive_after_copies
+#include "ops/cuda/wgmma.cuh"  // barrier_arrive_after_copies, barrier_some
 #include "ops/linear/linear_wide_end.cuh"
 
 namespace ingot::cuda {
@@ -39,14 +39,24 @@ struct Walk {
   __device__ int total() const { return slabs * (end - begin); }
 };
 
-// Stages of [the slab's tiles][two chunks] and [32 rows of x][64 columns].
+// Stages of [the slab's tiles][two chunks] and [32 rows of x][64 columns]. Copies fill a stage and complete its
+// barrier; consumers hand it back at the block's barrier 1 + stage, all lanes of them: one instruction for a warp,
+// where an arrival of one lane for all is a race in the eyes of compute-sanitizer.
 struct Ring {
   std::byte* memory;
   CopyBarrier* full;
-  CopyBarrier* empty;
   int stages, bytes, x_at;
   int stage = 0;
   uint32_t parity = 0;
+  // By consumers, and by feeders; whole warps.
+  __device__ void hand_back() const {
+    __syncwarp();
+    barrier_some_arrive(1 + stage, kThreads);
+  }
+  __device__ void wait_until_handed_back() const {
+    __syncwarp();
+    barrier_some(1 + stage, kThreads);
+  }
   __device__ std::byte* at() const { return memory + stage * bytes; }
   __device__ void advance() {
     if (++stage == stages) stage = 0, parity ^= 1;
@@ -126,7 +136,7 @@ __device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* s
   int step = walk.begin;
   for (int i = 0; i < total; ++i) {
     if (i >= ring.stages) {
-      barrier_wait(ring.empty + ring.stage, ring.parity ^ 1);
+      ring.wait_until_handed_back();
       weights.fetch(args, walk, ring, warp, lane);
     }
     const bool exists = step * 2 + piece / 4 < in.chunks;
@@ -179,18 +189,18 @@ __device__ __forceinline__ void multiply_half(const std::byte* weights, const in
   }
 }
 
-// The sums of a slab's slice, of M times 16 rows of the weights at weights_at of each stage.
+// The sums of a slab's slice, of M times 16 rows of the weights at weights_at of each stage. `left`: the block's steps
+// that are still to come.
 template <int M>
-__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, const int (&weights_at)[M],
-                                         int lane, float (&sums)[M][kWideOctets][4]) {
+__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+                                         const int (&weights_at)[M], int lane, float (&sums)[M][kWideOctets][4]) {
   const int chunk_bytes = args.plan.tile_rows * kStreamCols * 2, chunks = args.stream.chunks;
   for (int step = walk.begin; step < walk.end; ++step) {
     barrier_wait(ring.full + ring.stage, ring.parity);
     const std::byte* rows = ring.at() + ring.x_at;
     multiply_half<M>(ring.at(), weights_at, rows, 0, lane, sums);
     if (step * 2 + 1 < chunks) multiply_half<M>(ring.at() + chunk_bytes, weights_at, rows, 1, lane, sums);
-    __syncwarp();
-    if (lane == 0) barrier_arrive(ring.empty + ring.stage);
+    if (--left >= ring.stages) ring.hand_back();  // else nobody waits for it any more
     ring.advance();
   }
 }
@@ -294,6 +304,7 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, const
   if constexpr (S > 1) items.find(args, walk, mine);
   wait_for_inputs();
   if constexpr (S > 1) items.read(args.stream);
+  int left = walk.total();
   for (int s = 0; s < walk.slabs; ++s) {
     if (s > 0) mine.find(args, walk.slab + int64_t{s} * gridDim.x, warp);
     uint16_t* units[M] = {};
@@ -306,7 +317,7 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, const
       }
     }
     float sums[M][kWideOctets][4] = {};
-    multiply<M>(args, walk, ring, weights_at, lane, sums);
+    multiply<M>(args, walk, ring, left, weights_at, lane, sums);
     barrier_wait(scales_there, 0);
     if constexpr (S > 1) {
       finish_slice<M, S, kPairs>(args, walk, mine, items, scales, room, sums);
@@ -329,18 +340,14 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   const WidePlan& plan = args.plan;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int stage_bytes = plan.stage_bytes();
-  Ring ring{shared_memory<std::byte>(), nullptr, nullptr, plan.stages, stage_bytes, stage_bytes - kWideRows * kXRow};
+  Ring ring{shared_memory<std::byte>(), nullptr, plan.stages, stage_bytes, stage_bytes - kWideRows * kXRow};
   float* scale = reinterpret_cast<float*>(ring.memory + ring.stages * ring.bytes);
   float* room = scale + kWideRows;
   ring.full = reinterpret_cast<CopyBarrier*>(room + kWideConsumers * kTurnedRoom);
-  ring.empty = ring.full + ring.stages;
-  CopyBarrier* scales_there = ring.empty + ring.stages;
+  CopyBarrier* scales_there = ring.full + ring.stages;
   let_next_begin();
   if (threadIdx.x == 0) {
-    for (int i = 0; i < ring.stages; ++i) {
-      barrier_init(ring.full + i, kFeeders + 32 * kFeeders);
-      barrier_init(ring.empty + i, kWideConsumers);
-    }
+    for (int i = 0; i < ring.stages; ++i) barrier_init(ring.full + i, kFeeders + 32 * kFeeders);
     barrier_init(scales_there, kFeeders);
     barrier_inits_done();
   }

@@ -21,13 +21,13 @@ struct WidePlan {
   int tiles = 0;
   int slabs = 0, slices = 1;
   int steps = 0;
-  int stages = 0;  // of the ring
+  int stages = 0;  // of the ring, at most 15: a block has 16 barriers
 
   // Times 16 rows of each consumer.
   constexpr int sixteens() const { return tiles * tile_rows <= 16 * kWideConsumers ? 1 : 2; }
   constexpr int stage_bytes() const { return (tiles * tile_rows + kWideRows) * 128; }
   constexpr int shared_bytes() const {
-    return stages * (stage_bytes() + 16) + 8 + kWideRows * 4 + kWideConsumers * kTurnedRoom * 4;
+    return stages * (stage_bytes() + 8) + 8 + kWideRows * 4 + kWideConsumers * kTurnedRoom * 4;
   }
 };
 
@@ -49,7 +49,7 @@ constexpr WidePlan wide_plan(int64_t tiles, int tile_rows, int chunks, int multi
       int64_t cost = of_block * step;
       if (slices > 1) cost += (54 << 10) + plan.sixteens() * (12 << 10);
       if (best_cost != 0 && cost >= best_cost) continue;
-      plan.stages = std::min(16, (kShared - 6144) / (plan.stage_bytes() + 16));
+      plan.stages = std::min(15, (kShared - 6144) / (plan.stage_bytes() + 8));
       best = plan;
       best_cost = cost;
     }
