@@ -144,8 +144,15 @@ double Event::seconds_since(const Event& earlier) const {
 
 RecordedGraph::RecordedGraph(StreamRef stream, const std::function<void()>& body) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "the begin of a recording");
-  body();
   cudaGraph_t graph = nullptr;
+  try {
+    body();
+  } catch (...) {
+    // Else the stream would go on recording, and the next wait for it would be an error.
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && graph != nullptr) (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+    throw;
+  }
   check(cudaStreamEndCapture(stream, &graph), "the end of a recording");
   cudaGraphExec_t ready = nullptr;
   check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");

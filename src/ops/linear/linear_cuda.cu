@@ -302,7 +302,9 @@ bool link(Linear& first, Linear& second, Prepare& p) {
   link.weight = reinterpret_cast<const float*>(second.input.weight.data);
   link.eps = second.input.eps;
   link.parts = static_cast<int>(x.cols / 16);
+  // The first leaves it only where it reads packed weights itself.
   link.rows = static_cast<int>(packed_rows(first, p.blas != nullptr));
+  if (first.streamed->from.weight != nullptr) link.rows = std::min(link.rows, first.streamed->from.rows);
   link.squares = reinterpret_cast<float*>(p.allocate(int64_t{link.parts} * link.rows * 4));
   link.x.data = p.allocate(x.cols * link.rows * 2);
   link.x.stride = x.cols;

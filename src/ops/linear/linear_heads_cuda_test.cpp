@@ -1,6 +1,7 @@
 // q, k and v of a linear on the device: norms of heads, rope and the write to the cache, in the launch of the product
 // or after it, against the reference.
 #include "ops/linear/linear_cuda_test_support.h"
+#include "ops/linear/linear_wide_plan.h"
 
 namespace ingot {
 namespace {
@@ -13,9 +14,11 @@ struct HeadsCase {
   DType kv = DType::kF32;
   Format format = Format::kBF16;
   bool q_bf16 = false, x_bf16 = false;
+  int64_t cols = 64;
+  int multiprocessors = 0;  // 0: the device's
 };
 
-constexpr int kHeads = 3, kKvHeads = 2, kCols = 64, kPageRows = 16;
+constexpr int kHeads = 3, kKvHeads = 2, kPageRows = 16;
 
 // An element of a row of the device's cache, see ops/cuda/ctx.h.
 float cached(const std::byte* row, DType dtype, int dim, int64_t slot, int i) {
@@ -55,27 +58,27 @@ class Heads {
       : case_(c),
         batch_(make_batch(seqs, kPageRows)),
         rows_(batch_.n_rows),
-        q_weight_(random, c.format, kHeads * c.head_dim, kCols),
-        k_weight_(random, c.format, kKvHeads * c.head_dim, kCols),
-        v_weight_(random, c.format, kKvHeads * c.v_dim, kCols),
+        q_weight_(random, c.format, kHeads * c.head_dim, c.cols),
+        k_weight_(random, c.format, kKvHeads * c.head_dim, c.cols),
+        v_weight_(random, c.format, kKvHeads * c.v_dim, c.cols),
         q_bias_(random, Format::kF32, 1, kHeads * c.head_dim),
         v_bias_(random, Format::kF32, 1, kKvHeads * c.v_dim),
         q_norm_(random, Format::kF32, 1, c.head_dim),
         k_norm_(random, Format::kF32, 1, kKvHeads * c.head_dim),
-        x_(rows_, kCols),
+        x_(rows_, c.cols),
         q_(rows_, kHeads * c.head_dim),
         k_(rows_, kKvHeads * c.head_dim),
         v_(rows_, kKvHeads * c.v_dim),
         table_(rows_, c.rotary),
         q16_(rows_, kHeads * c.head_dim, kTokenRows, 0, DType::kBF16),
-        x16_(rows_, kCols, kTokenRows, 0, DType::kBF16) {
+        x16_(rows_, c.cols, kTokenRows, 0, DType::kBF16) {
     x_.fill_outliers(random);
     if (c.x_bf16) round_to_bf16(x_, x16_);
     table_.fill([&] { return static_cast<float>(2 * random.uniform() - 1); });
   }
 
   void check(int more_rows) {
-    check_by({.more_rows = more_rows}, [&](DeviceRig& rig, Linear op) {
+    check_by({.more_rows = more_rows, .multiprocessors = case_.multiprocessors}, [&](DeviceRig& rig, Linear op) {
       if (case_.x_bf16) op.x = x16_.tensor();
       rig.run(op);
     });
@@ -83,8 +86,8 @@ class Heads {
 
   // Behind a linear that leaves its rows with the norm half made. Those rows, normed, are x for the reference.
   void check_linked(Random& random) {
-    const TestWeight w(random, Format::kBF16, kCols, kCols), norm(random, Format::kF32, 1, kCols);
-    Buffer middle(rows_, kCols), source(rows_, kCols);
+    const TestWeight w(random, Format::kBF16, case_.cols, case_.cols), norm(random, Format::kF32, 1, case_.cols);
+    Buffer middle(rows_, case_.cols), source(rows_, case_.cols);
     source.fill([&] { return random.normal(); });
     check_by({}, [&](DeviceRig& rig, Linear op) {
       Linear first;
@@ -97,8 +100,9 @@ class Heads {
       if (cuda::is_emulated()) {
         EXPECT_TRUE(done);
       }
-      run_ref(RmsNorm{.x = middle.tensor(), .weight = norm.weight(), .out = x_.tensor(), .width = kCols, .eps = 1e-5f},
-              batch_);
+      run_ref(
+          RmsNorm{.x = middle.tensor(), .weight = norm.weight(), .out = x_.tensor(), .width = case_.cols, .eps = 1e-5f},
+          batch_);
     });
   }
 
@@ -172,7 +176,7 @@ class Heads {
     for (int64_t n = 0; n < w.weight().rows; ++n) {
       const std::vector<float> row = w.row(n);
       double sum = 0, value = 0;
-      for (int64_t k = 0; k < kCols; ++k) {
+      for (int64_t k = 0; k < case_.cols; ++k) {
         const double product = static_cast<double>(x_.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]);
         sum += std::fabs(product);
         value += product;
@@ -245,7 +249,7 @@ TEST(CudaLinear, HeadsOfFewAndManyRows) {
   }
 }
 
-// Rows of bf16 that lie ready: by the streaming kernel up to 32, which is the 30 and the two that pad them.
+// Rows of bf16 that lie ready: packed weights are read up to 32, which is the 30 and the two that pad them.
 TEST(CudaLinear, HeadsOfReadyRows) {
   INGOT_NEEDS_DEVICE();
   Random random(4);
@@ -293,6 +297,21 @@ TEST(CudaLinear, HeadsTurnedInEveryWay) {
     Heads(random, {.head_dim = 26, .v_dim = 26, .rotary = 26}, {{rows, 9}}).check(0);
   Heads(random, {.format = Format::kQ8_0}, {{2, 5}}).check(0);
   Heads(random, {.norms = true, .bias = true, .format = Format::kF32}, {{9, 5}}).check(0);
+}
+
+// Columns in slices, whose blocks hand each other their sums.
+TEST(CudaLinear, HeadsInSlices) {
+  INGOT_NEEDS_DEVICE();
+  HeadsCase c{.bias = true, .kv = DType::kBF16, .q_bf16 = true, .x_bf16 = true, .cols = 2112, .multiprocessors = 12};
+  ASSERT_GT(cuda::wide_plan(7, 16, 66, c.multiprocessors).slices, 1);
+  Random random(6);
+  for (const int rows : {7, 15, 21, 30}) {
+    SCOPED_TRACE(rows);
+    Heads(random, c, {{rows - 1, 3}, {1, 7}}).check(2);
+  }
+  c.head_dim = c.v_dim = c.rotary = 64;
+  c.multiprocessors = 40;
+  Heads(random, c, {{25, 9}}).check(0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Nine to 32 rows on the device against the reference: slabs that lie in one block, slab after slab in a block, columns
-// cut into slices whose blocks wait for each other; everything that is fused in; each twice in a row, because tickets
-// and scratch are left for the next.
+// cut into slices whose blocks wait for each other; everything that is fused in; each twice in a row, because what is
+// handed over and scratch are left for the next.
 #include "ops/linear/linear_cuda_test_support.h"
 #include "ops/linear/linear_wide_plan.h"
 
@@ -12,7 +12,7 @@ using namespace test;
 constexpr int64_t kLong = 2112;  // columns, 33 steps
 constexpr int kBlocks = 12;
 
-// Every tile is in one slab; a block's memory and the tickets suffice.
+// Every tile is in one slab; a block's memory suffices.
 void check_plan(int64_t tiles, int tile_rows, int chunks, int multiprocessors) {
   SCOPED_TRACE(testing::Message() << tiles << " tiles of " << tile_rows << ", " << chunks << " chunks");
   const cuda::WidePlan plan = cuda::wide_plan(tiles, tile_rows, chunks, multiprocessors);
@@ -122,6 +122,9 @@ TEST(CudaLinearWide, SameBits) {
   rig.run(with_input(plain(x, w, first), norm));
   rig.run(with_input(plain(x, w, second), norm), 3);
   expect_same_bits(second.values(), first.values(), "the second run");
+  DeviceRig alone(batch, {.overlap = false, .multiprocessors = kBlocks});
+  alone.run(with_input(plain(x, w, second), norm), 2);
+  expect_same_bits(second.values(), first.values(), "kernels that wait for the one in front");
 }
 
 }  // namespace
