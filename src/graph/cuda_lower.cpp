@@ -1,5 +1,6 @@
 #include "graph/cuda_lower.h"
 
+#include <utility>
 #include <vector>
 
 namespace ingot::cuda {
@@ -24,12 +25,19 @@ class Uses : public TensorVisitor {
     } else if (auto* attention = std::get_if<Attention>(&node.op)) {
       yes_ = {attention->out.value};
       if (attention->kv.dtype == DType::kBF16) yes_.push_back(attention->q.value);
+    } else if (auto* gather = std::get_if<GatherRows>(&node.op)) {
+      yes_ = {gather->x.value, gather->out.value};
+      gathers_.emplace_back(gather->x.value, gather->out.value);
     }
     each_tensor(node.op, *this);
   }
   void in(Tensor& t) { use(t); }
   void out(Tensor& t) { use(t); }
   void inout(Tensor& t) { use(t); }
+  // What is gathered is no more exact than what it is gathered for.
+  void finish() {
+    for (const auto& [x, out] : gathers_) may_[static_cast<size_t>(x)] &= may_[static_cast<size_t>(out)];
+  }
   bool result(size_t value) const { return may_[value] && used_[value]; }
 
  private:
@@ -50,6 +58,7 @@ class Uses : public TensorVisitor {
 
   std::vector<char> may_, used_;
   std::vector<int32_t> yes_;
+  std::vector<std::pair<int32_t, int32_t>> gathers_;
 };
 
 struct Setter : TensorVisitor {
@@ -77,9 +86,10 @@ void set_all(Graph& graph) {
 LoweredTypes::LoweredTypes(Graph& graph) : graph_(graph) {
   Uses uses(graph.values.size());
   for (Node& node : graph.nodes) uses.look(node);
+  uses.finish();
   for (size_t v = 0; v < graph.values.size(); ++v) {
     Value& value = graph.values[v];
-    if (!uses.result(v) || value.keep || value.dtype != DType::kF32 || value.rows.kind != RowKind::kTokens) continue;
+    if (!uses.result(v) || value.keep || value.dtype != DType::kF32) continue;
     value.dtype = DType::kBF16;
     ++count_;
   }

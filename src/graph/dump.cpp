@@ -54,10 +54,11 @@ int regions_of(const Op& op) { return std::holds_alternative<GatherRows>(op) ? 0
 std::vector<int> layer_regions(const Graph& graph) {
   std::vector<int> regions;
   int layer = -1;
-  for (size_t n = 0; n < graph.head_begin; ++n) {
-    // A node without a number, such as rope, is of the layer that is being made.
-    if (const int own = layer_of(graph.nodes[n].label); own >= 0) layer = own;
-    if (layer < 0) continue;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    // A node without a number, such as rope, is of the layer that is being made; in the head it is of none.
+    const int own = layer_of(graph.nodes[n].label);
+    if (own >= 0) layer = own;
+    if (layer < 0 || (own < 0 && n >= graph.head_begin)) continue;
     regions.resize(std::max(regions.size(), static_cast<size_t>(layer) + 1));
     regions[static_cast<size_t>(layer)] += regions_of(graph.nodes[n].op);
   }

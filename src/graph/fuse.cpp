@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "graph/tail_rows.h"
 
 namespace ingot {
 namespace {
@@ -294,6 +295,9 @@ struct Rule {
   int (*apply)(Work&);
 };
 
+// Runs first, on the graph as the model made it.
+constexpr std::string_view kTailRows = "tail_rows";
+
 // Each looks for what those before it make.
 constexpr Rule kRules[] = {
     {"share_input", share_input},
@@ -308,7 +312,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::vector<std::string_view> fusion_rules() {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names = {kTailRows};
   for (const Rule& rule : kRules) names.push_back(rule.name);
   return names;
 }
@@ -320,12 +324,11 @@ std::map<std::string_view, int> fuse(Graph& graph, const std::set<std::string>& 
       throw Error("[fuse] there is no rule '{}'; the rules are {}", name, fmt::join(names, ", "));
     }
   }
+  const auto skip = [&](std::string_view name) { return off.contains("all") || off.contains(std::string(name)); };
   std::map<std::string_view, int> fired;
+  fired[kTailRows] = skip(kTailRows) ? 0 : tail_rows(graph);
   Work work(graph);
-  for (const Rule& rule : kRules) {
-    const bool skip = off.contains("all") || off.contains(std::string(rule.name));
-    fired[rule.name] = skip ? 0 : rule.apply(work);
-  }
+  for (const Rule& rule : kRules) fired[rule.name] = skip(rule.name) ? 0 : rule.apply(work);
   work.finish();
   return fired;
 }

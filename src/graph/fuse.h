@@ -1,4 +1,5 @@
-// Fusion: a table of named rules over the node list. Each rule replaces ops by one op that gives the same bits.
+// Fusion: a table of named rules over the node list. Each replaces ops by one op that gives the same bits; the first
+// (tail_rows.h) gives them fewer rows.
 #pragma once
 
 #include <map>
