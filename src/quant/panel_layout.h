@@ -39,6 +39,9 @@
 // 16-bit floats have panels of one region: F16 [K][16 rows]; BF16 [K / g][16 rows][g] with g = kBf16Group values of a
 // row side by side, as the architecture's matrix instructions read them; zeros where K is no multiple of g.
 //   acc = fma(w, x, acc) in order of K; the sets with bf16 products round x to bf16 and add as those do.
+// 8-bit floats become BF16, which holds each of them exactly. Scales that lie beside the data follow the values: for
+// each scale_cols columns, the last perhaps fewer, f32 scale[16]. The sum begins anew with each of them:
+//   out = fma(acc, scale, out)
 #pragma once
 
 #include <cstddef>
@@ -51,6 +54,8 @@ inline constexpr int64_t kPanelBlock = 32;
 inline constexpr int64_t kPanelSuper = 256;
 
 inline constexpr int64_t kPanelCoarse = 128;
+inline constexpr int64_t kScaleStep =
+    32;  // columns of a scale beside the data are a multiple of it, or all: AMX's tiles
 #if defined(__aarch64__)
 inline constexpr int64_t kBf16Group = 4;  // bfmmla
 inline constexpr int64_t kRun = 8;
@@ -198,6 +203,8 @@ struct PackedWeight {
   int zero = 0;
   int64_t rows = 0, cols = 0;
   int64_t panel_bytes = 0;
+  int64_t scale_cols = 0;           // of BF16 alone: columns that share a scale; 0: no scales
+  int64_t scales_at = 0;            //   and where the scales begin in a panel
   const std::byte* data = nullptr;  // 64-byte aligned
 
   explicit operator bool() const { return data != nullptr; }

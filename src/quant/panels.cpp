@@ -1,6 +1,7 @@
 #include "quant/panels.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -112,13 +113,54 @@ void pack_rows(const Weight& w, int64_t first, int64_t rows, std::byte* out) {
   }
 }
 
-// 16-bit floats, `pair` values of a row side by side.
-void pack_floats(const Weight& w, int64_t first, int64_t rows, int64_t pair, std::byte* out) {
+// 16-bit floats, `pair` values of a row side by side. get(in, k) is value k of the row at `in`.
+template <class Get>
+void pack_floats(const Weight& w, int64_t first, int64_t rows, int64_t pair, std::byte* out, Get get) {
   for (int64_t r = 0; r < rows; ++r) {
-    const std::byte* in = w.row(first + r);
-    for (int64_t k = 0; k < w.cols; ++k)
-      std::memcpy(out + 2 * ((k / pair * kPanelRows + r) * pair + k % pair), in + 2 * k, 2);
+    const auto* in = reinterpret_cast<const uint8_t*>(w.row(first + r));
+    for (int64_t k = 0; k < w.cols; ++k) {
+      const uint16_t value = get(in, k);
+      std::memcpy(out + 2 * ((k / pair * kPanelRows + r) * pair + k % pair), &value, 2);
+    }
   }
+}
+
+// An 8-bit float as bf16, exactly: that has more bits of both exponent and mantissa.
+template <class F>
+std::array<uint16_t, 256> bf16_of() {
+  std::array<uint16_t, 256> table;
+  for (size_t i = 0; i < table.size(); ++i) {
+    const auto code = static_cast<uint8_t>(i);
+    float value;
+    F::decode(&code, &value);
+    table[i] = f32_to_bf16(value);
+  }
+  return table;
+}
+
+void pack_16_bits(const Weight& w, PanelKind kind, int64_t first, int64_t rows, std::byte* out) {
+  static const std::array<uint16_t, 256> e4m3 = bf16_of<F8_E4M3>(), e5m2 = bf16_of<F8_E5M2>();
+  const auto of_8_bits = [&](const std::array<uint16_t, 256>& table) {
+    pack_floats(w, first, rows, kBf16Group, out, [&](const uint8_t* in, int64_t k) { return table[in[k]]; });
+  };
+  if (w.format == Format::kF8_E4M3) return of_8_bits(e4m3);
+  if (w.format == Format::kF8_E5M2) return of_8_bits(e5m2);
+  const auto as_it_is = [](const uint8_t* in, int64_t k) { return load_u16(in + 2 * k); };
+  pack_floats(w, first, rows, kind == PanelKind::kBF16 ? kBf16Group : 1, out, as_it_is);
+}
+
+// The scales beside the data of a panel's rows.
+void pack_scales(const Weight& w, const PackedWeight& packed, int64_t first, int64_t rows, std::byte* panel) {
+  if (packed.scale_cols == 0) return;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* scale = w.scale + (first + r) / w.scale_rows * w.scale_stride;
+    std::byte* to = panel + packed.scales_at + 4 * r;
+    for (int64_t k = 0; k < w.cols; k += packed.scale_cols, ++scale, to += 4 * kPanelRows) std::memcpy(to, scale, 4);
+  }
+}
+
+bool becomes_bf16(Format format) {
+  return format == Format::kBF16 || format == Format::kF8_E4M3 || format == Format::kF8_E5M2;
 }
 
 int64_t float_panel_bytes(int64_t cols) { return (cols + kBf16Group - 1) / kBf16Group * kBf16Group * kPanelRows * 2; }
@@ -127,9 +169,25 @@ int64_t float_panel_bytes(int64_t cols) { return (cols + kBf16Group - 1) / kBf16
 
 PackedWeight panels_of(const Weight& weight) {
   PackedWeight packed{.rows = weight.rows, .cols = weight.cols};
-  if (weight.scale != nullptr || weight.cols <= 0) return packed;
-  if (weight.format == Format::kF16 || weight.format == Format::kBF16) {
-    packed.kind = weight.format == Format::kF16 ? PanelKind::kF16 : PanelKind::kBF16;
+  if (weight.cols <= 0) return packed;
+  if (becomes_bf16(weight.format)) {
+    const int64_t values = float_panel_bytes(weight.cols);
+    packed.panel_bytes = values;
+    if (weight.scale != nullptr) {
+      CHECK(weight.scale_rows > 0 && weight.scale_cols > 0, "scales of {} x {} in '{}'", weight.scale_rows,
+            weight.scale_cols, weight.name);
+      const int64_t cols = std::min(weight.scale_cols, weight.cols);
+      if (cols < weight.cols && cols % kScaleStep != 0) return packed;
+      packed.scale_cols = cols;
+      packed.scales_at = values;
+      packed.panel_bytes += (weight.cols + cols - 1) / cols * kPanelRows * 4;
+    }
+    packed.kind = PanelKind::kBF16;
+    return packed;
+  }
+  if (weight.scale != nullptr) return packed;
+  if (weight.format == Format::kF16) {
+    packed.kind = PanelKind::kF16;
     packed.panel_bytes = float_panel_bytes(weight.cols);
     return packed;
   }
@@ -151,7 +209,8 @@ void pack_panel(const Weight& weight, const PackedWeight& packed, int64_t i, std
   // Only what no row writes has to be cleared.
   if (rows < kPanelRows || weight.cols % kBf16Group != 0) std::memset(out, 0, static_cast<size_t>(packed.panel_bytes));
   if (!is_quantized(packed.kind)) {
-    pack_floats(weight, first, rows, packed.kind == PanelKind::kBF16 ? kBf16Group : 1, out);
+    pack_16_bits(weight, packed.kind, first, rows, out);
+    pack_scales(weight, packed, first, rows, out);
     return;
   }
   panel_block::visit(

@@ -130,14 +130,75 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
       }
     }
   }
-  EXPECT_EQ(with_panels, 18);
+  EXPECT_EQ(with_panels, 20);
 }
 
-TEST(Panels, NoneForScalesBesideTheData) {
-  Stored stored(Format::kQ8_0, 16, 64);
+// Every 8-bit float is exactly a bf16, its sign and what is not finite too.
+TEST(Panels, EveryEightBitFloat) {
+  for (const Format format : {Format::kF8_E4M3, Format::kF8_E5M2}) {
+    Stored stored(format, 1, 256);
+    for (size_t i = 0; i < 256; ++i) stored.bytes[i] = static_cast<std::byte>(i);
+    const PackedWeight packed = panels_of(stored.weight);
+    ASSERT_EQ(packed.kind, PanelKind::kBF16);
+    std::vector<std::byte> panel(static_cast<size_t>(packed.panel_bytes), std::byte{0xee});
+    pack_panel(stored.weight, packed, 0, panel.data());
+    std::vector<float> want(256);
+    stored.weight.decode_row(0, want.data());
+    for (int64_t k = 0; k < 256; ++k) {
+      const float got = float_at(panel.data(), packed.kind, 0, k), value = want[static_cast<size_t>(k)];
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(got)) << k;
+      } else {
+        EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(value)) << k;
+      }
+    }
+  }
+}
+
+// Behind the values, which stay as they are: the scale of each row for each 64 columns, of which the last are 22.
+TEST(Panels, ScalesBesideTheData) {
+  constexpr int64_t kRows = 21, kCols = 150, kScaleRows = 8, kScaleCols = 64, kAcross = 3;
+  Stored stored(Format::kF8_E4M3, kRows, kCols);
+  std::vector<float> scales(3 * kAcross);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.5f + static_cast<float>(i);
+  Weight weight = stored.weight;
+  weight.scale = scales.data();
+  weight.scale_rows = kScaleRows;
+  weight.scale_cols = kScaleCols;
+  weight.scale_stride = kAcross;
+  const PackedWeight packed = panels_of(weight);
+  ASSERT_EQ(packed.kind, PanelKind::kBF16);
+  EXPECT_EQ(packed.scale_cols, kScaleCols);
+  EXPECT_EQ(packed.panel_bytes % 64, 0);
+  EXPECT_EQ(packed.panel_bytes, packed.scales_at + kAcross * kPanelRows * 4);
+  for (int64_t i = 0; i < packed.panels(); ++i) {
+    std::vector<std::byte> panel(static_cast<size_t>(packed.panel_bytes), std::byte{0xee});
+    pack_panel(weight, packed, i, panel.data());
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      const int64_t n = i * kPanelRows + r;
+      std::vector<float> want(kCols, 0.0f);
+      if (n < kRows) stored.weight.decode_row(n, want.data());
+      for (int64_t k = 0; k < kCols; ++k)
+        ASSERT_EQ(float_at(panel.data(), packed.kind, r, k), want[static_cast<size_t>(k)]) << n << " " << k;
+      for (int64_t g = 0; g < kAcross; ++g) {
+        const float scale = n < kRows ? scales[static_cast<size_t>(n / kScaleRows * kAcross + g)] : 0;
+        EXPECT_EQ(whole(panel.data() + packed.scales_at + 4 * (g * kPanelRows + r)), scale) << n << " " << g;
+      }
+    }
+  }
+}
+
+// Formats of integers, halves, and scales for fewer columns than kernels take at once.
+TEST(Panels, NoneForOtherScalesBesideTheData) {
   const float scale = 1;
-  stored.weight.scale = &scale;
-  EXPECT_EQ(panels_of(stored.weight).kind, PanelKind::kNone);
+  for (const Format format : {Format::kQ8_0, Format::kF16, Format::kF32, Format::kF8_E4M3}) {
+    Stored stored(format, 16, 64);
+    stored.weight.scale = &scale;
+    stored.weight.scale_rows = 16;
+    stored.weight.scale_cols = 16;
+    stored.weight.scale_stride = 4;
+    EXPECT_EQ(panels_of(stored.weight).kind, PanelKind::kNone) << format_name(format);
+  }
 }
 
 // Columns that are odd in number leave the second half of the last pair empty.

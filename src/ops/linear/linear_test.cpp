@@ -133,7 +133,7 @@ TEST(Linear, ScalesBesideTheData) {
   Random random(4);
   TestWeight w(random, Format::kF8_E4M3, 150, 300);
   w.add_scales(random, 128, 128);
-  check(random, w, 5);
+  test::for_each_kernels([&] { check(random, w, 5); });
 }
 
 TEST(Linear, VocabularyOf151936) {
@@ -186,8 +186,8 @@ void check_rows_alone(Random& random, Format format, int64_t outputs, int64_t co
 
 TEST(Linear, RowsAloneAreRowsTogether) {
   Random random(8);
-  for (Format format : {Format::kF32, Format::kF16, Format::kBF16, Format::kQ4_1, Format::kQ8_0, Format::kINT4,
-                        Format::kINT4_ASYM, Format::kINT8})
+  for (Format format : {Format::kF32, Format::kF16, Format::kBF16, Format::kF8_E5M2, Format::kQ4_1, Format::kQ8_0,
+                        Format::kINT4, Format::kINT4_ASYM, Format::kINT8})
     check_rows_alone(random, format, 101, 160, 29);
 }
 
