@@ -28,6 +28,7 @@ struct Seq {
 struct Bucket {
   int more_rows = 0, more_seqs = 0, q_rows = 0, arch = 0;
   bool invariant = false;
+  int first_page = 0;  // of the cache's, that the step uses
 };
 
 inline float from_bits(uint16_t bits, DType dtype) {
@@ -74,14 +75,16 @@ class Step {
   }
   std::vector<float> run_device(const Bucket& bucket = {}) {
     KvLayer kv = kv_;
-    DeviceRig writer(all_, {.more_rows = 3, .page_rows = c_.page_rows});
-    writer.place_kv(kv, static_cast<int64_t>(batch_.groups[1].page_table.size()));
+    const Batch all = with_pages_from(all_, bucket.first_page, c_.page_rows);
+    const Batch batch = with_pages_from(batch_, bucket.first_page, c_.page_rows);
+    DeviceRig writer(all, {.more_rows = 3, .page_rows = c_.page_rows});
+    writer.place_kv(kv, bucket.first_page + pages());
     writer.run(KvWrite{k_.tensor(), v_.tensor(), kv});
     Buffer q(q_.rows(), q_.cols(), kTokenRows, q_.cols() + c_.more_stride, c_.q_dtype);
     Buffer out(out_.rows(), out_.cols(), kTokenRows, out_.cols() + c_.more_stride, c_.out_dtype);
     for (int64_t r = 0; r < q.rows(); ++r)
       for (int64_t i = 0; i < q.cols(); ++i) put(q.tensor(), r, i, q_.at(r, i));
-    DeviceRig rig(batch_, options(bucket));
+    DeviceRig rig(batch, options(bucket));
     rig.run(op(kv, q.tensor(), out.tensor()), 2);  // the second run finds what the first has left in tickets
     out.expect_intact();
     std::vector<float> result;
@@ -93,10 +96,9 @@ class Step {
   std::vector<float> run_early(const Bucket& bucket = {}) {
     KvLayer kv = kv_;
     DeviceRig writer(all_, {.page_rows = c_.page_rows});
-    const auto pages = static_cast<int64_t>(batch_.groups[1].page_table.size());
-    writer.place_kv(kv, pages);
+    writer.place_kv(kv, pages());
     writer.run(KvWrite{k_.tensor(), v_.tensor(), kv});
-    const int64_t bytes = pages * c_.page_rows * c_.kv_heads * kv.k_bytes();
+    const int64_t bytes = pages() * c_.page_rows * c_.kv_heads * kv.k_bytes();
     std::vector<std::byte> k(static_cast<size_t>(bytes)), v(k);
     writer.download(k.data(), kv.k, bytes);
     writer.download(v.data(), kv.v, bytes);
@@ -104,7 +106,7 @@ class Step {
     hide_new(v);
     DeviceRig rig(batch_, options(bucket));
     KvLayer late = kv_;
-    rig.place_kv(late, pages);
+    rig.place_kv(late, pages());
     std::vector<float> nan(static_cast<size_t>(q_.rows() * (q_.cols() + c_.more_stride)), NAN);
     rig.run(op(late, q_.tensor(), out_.tensor()), 1, [&](const cuda::Ctx& ctx, const Attention& placed) {
       const int64_t q_bytes = batch_.n_rows * (q_.cols() + c_.more_stride) * 4;
@@ -133,6 +135,7 @@ class Step {
     return [=](int64_t, int64_t, double want) { return absolute + output * std::fabs(want); };
   }
   int64_t cols() const { return out_.cols(); }
+  int64_t pages() const { return std::ssize(batch_.groups[1].page_table); }
   int rows() const { return batch_.n_rows; }
 
  private:

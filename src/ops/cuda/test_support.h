@@ -13,6 +13,17 @@
 
 namespace ingot::test {
 
+// The batch with the pages of every group `first` further into the cache.
+inline Batch with_pages_from(Batch batch, int first, int page_rows = 16) {
+  for (Batch::Group& group : batch.groups) {
+    for (int32_t& page : group.page_table)
+      if (page >= 0) page += first;
+    for (int32_t& slot : group.slot)
+      if (slot >= 0) slot += first * page_rows;
+  }
+  return batch;
+}
+
 // A device with a batch on it. Rows and seqs are padded to a bucket that may be larger than the batch.
 class DeviceRig {
  public:

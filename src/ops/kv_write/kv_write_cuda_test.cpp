@@ -1,5 +1,5 @@
 // Keys and values in the device's cache, plain and rotated.
-#include "ops/cuda/test_support.h"
+#include "ops/cuda/large_test_support.h"
 
 namespace ingot {
 namespace {
@@ -146,6 +146,45 @@ TEST(CudaRopeKvWrite, IsRopeAndKvWrite) {
         // Two products of up to 200 · 1 each are rounded once or twice.
         expect_near(got, q.values(), q.cols(), relative(4, 400 * kEps), "q against the reference");
       }
+}
+
+// What is written to pages far into a cache are the bytes that are written to its first.
+void check_far(DType dtype, int dim, int first) {
+  SCOPED_TRACE(dtype_name(dtype));
+  const Batch near = make_batch({{37, 0}, {20, 0}}), far = with_pages_from(near, first);
+  Buffer q(near.n_rows, 2 * dim), k(near.n_rows, dim), v(near.n_rows, dim), table(near.n_rows, dim);
+  Random random(9);
+  for (Buffer* b : {&q, &k, &v}) b->fill_outliers(random);
+  table.fill([&] { return static_cast<float>(random.uniform() * 2 - 1); });
+  DeviceRig near_rig(near), far_rig(far);
+  KvLayer here = layer_of(dtype, 1, dim), there = here;
+  near_rig.place_kv(here, std::ssize(near.groups[0].page_table));
+  far_rig.place_kv(there, first + std::ssize(near.groups[0].page_table));
+  const size_t bytes = pages_of(near) * 16 * static_cast<size_t>(here.k_bytes());
+  std::vector<std::byte> a(bytes), b(bytes);
+  const auto expect_equal = [&](const char* op) {
+    for (const bool values : {false, true}) {
+      near_rig.download(a.data(), values ? here.v : here.k, std::ssize(a));
+      far_rig.download(b.data(), values ? there.v_page(first, 0) : there.k_page(first, 0), std::ssize(b));
+      EXPECT_EQ(a, b) << op << (values ? ", values" : ", keys");
+    }
+  };
+  near_rig.run(KvWrite{k.tensor(), v.tensor(), here});
+  far_rig.run(KvWrite{k.tensor(), v.tensor(), there});
+  expect_equal("KvWrite");
+  near_rig.run(RopeKvWrite{q.tensor(), v.tensor(), k.tensor(), table.tensor(), here, dim, false});
+  far_rig.run(RopeKvWrite{q.tensor(), v.tensor(), k.tensor(), table.tensor(), there, dim, false});
+  expect_equal("RopeKvWrite");
+}
+TEST(CudaKvWrite, FarPagesInSmall) {
+  INGOT_NEEDS_DEVICE();
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0}) check_far(dtype, 64, 3);
+}
+// On both sides of the element 2^31.
+TEST(CudaKvWrite, FarPages) {
+  INGOT_NEEDS_ROOM(18 * kGib);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0})
+    check_far(dtype, 128, static_cast<int>(kTooMany / (16 * 128)) - 3);
 }
 
 }  // namespace

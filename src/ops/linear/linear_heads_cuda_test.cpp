@@ -1,5 +1,6 @@
 // q, k and v of a linear on the device: norms of heads, rope and the write to the cache, in the launch of the product
 // or after it, against the reference.
+#include "ops/cuda/large_test_support.h"
 #include "ops/linear/linear_cuda_test_support.h"
 #include "ops/linear/linear_wide_plan.h"
 
@@ -16,6 +17,7 @@ struct HeadsCase {
   bool q_bf16 = false, x_bf16 = false;
   int64_t cols = 64;
   int multiprocessors = 0;  // 0: the device's
+  int first_page = 0;       // of the cache's, that the step uses
 };
 
 constexpr int kHeads = 3, kKvHeads = 2, kPageRows = 16;
@@ -114,8 +116,9 @@ class Heads {
     const int64_t pages = static_cast<int64_t>(batch_.groups[0].page_table.size());
     KvLayer& kv = op.heads.rope.kv;
     kv.dtype = case_.kv;
-    DeviceRig rig(batch_, options);
-    rig.place_kv(kv, pages);
+    const Batch far = with_pages_from(batch_, case_.first_page, kPageRows);
+    DeviceRig rig(far, options);
+    rig.place_kv(kv, case_.first_page + pages);
     Linear on_device = op;
     if (case_.q_bf16) on_device.parts[0].out = on_device.heads.rope.q = q16_.tensor();
     run(rig, on_device);
@@ -197,8 +200,8 @@ class Heads {
   void compare_cache(DeviceRig& rig, const KvLayer& kv, const KvLayer& want_kv, int64_t pages) {
     const int64_t slots = pages * kPageRows * kKvHeads;
     std::vector<std::byte> k(static_cast<size_t>(slots * kv.k_bytes())), v(static_cast<size_t>(slots * kv.v_bytes()));
-    rig.download(k.data(), kv.k, static_cast<int64_t>(k.size()));
-    rig.download(v.data(), kv.v, static_cast<int64_t>(v.size()));
+    rig.download(k.data(), kv.k_page(case_.first_page, 0), std::ssize(k));
+    rig.download(v.data(), kv.v_page(case_.first_page, 0), std::ssize(v));
     KvLayer got = kv;
     got.k = k.data();
     got.v = v.data();
@@ -312,6 +315,33 @@ TEST(CudaLinear, HeadsInSlices) {
   c.head_dim = c.v_dim = c.rotary = 64;
   c.multiprocessors = 40;
   Heads(random, c, {{25, 9}}).check(0);
+}
+
+// Pages on both sides of the cache's element 2^31, by every way that heads go: the streaming kernel, the one of taller
+// tiles, and a launch of its own.
+void check_far(int head_dim, int first_page) {
+  Random random(7);
+  HeadsCase c{.head_dim = head_dim,
+              .v_dim = head_dim,
+              .rotary = head_dim,
+              .kv = DType::kBF16,
+              .q_bf16 = true,
+              .x_bf16 = true,
+              .first_page = first_page};
+  for (const int rows : {3, 20, 70}) {
+    SCOPED_TRACE(rows);
+    Heads(random, c, {{rows, 23}}).check(0);
+  }
+  c.norms = true;
+  Heads(random, c, {{20, 23}}).check(0);
+}
+TEST(CudaLinear, HeadsOfFarPagesInSmall) {
+  INGOT_NEEDS_DEVICE();
+  check_far(64, 5);
+}
+TEST(CudaLinear, HeadsOfFarPages) {
+  INGOT_NEEDS_ROOM(10 * kGib);
+  check_far(128, static_cast<int>(kTooMany / (kPageRows * kKvHeads * 128)) - 2);
 }
 
 }  // namespace

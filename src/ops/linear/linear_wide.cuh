@@ -1,4 +1,6 @@
-// The kernel of nine to 32 rows.
+// The kernel of nine to 32 rows, for weights of bf16 alone: its ring and plan (linear_wide_plan.h) count two bytes for
+// a weight, and a chunk as it lies is the matrix instruction's operand, so that consumers do nothing but multiply.
+// Other formats: the streaming kernel is a template over them (StreamBF16), and run_any() takes every one.
 #pragma once
 
 #include "ops/linear/linear_stream.cuh"
