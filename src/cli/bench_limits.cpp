@@ -66,10 +66,12 @@ std::string limits_line(const BenchLimits& limits, int64_t weight_bytes) {
                        limits.threads, limits.read_gbs, limits.int8_gops, megabytes);
   }
   const double gib = 1.0 / (1 << 30);
-  return fmt::format("{}, reads {:.0f} GB/s, bf16 {:.0f} TFLOP/s; weights {:.1f} MB; {:.1f} of {:.1f} GiB free",
-                     limits.device.name, limits.read_gbs, limits.product_gflops / 1e3, megabytes,
-                     static_cast<double>(limits.device.free_bytes) * gib,
-                     static_cast<double>(limits.device.total_bytes) * gib);
+  return fmt::format(
+      "{}, reads {:.0f} GB/s, bf16 {:.0f} TFLOP/s; weights {:.1f} MB; {:.1f} of {:.1f} GiB free; {} graphs recorded in "
+      "{:.2f} s",
+      limits.device.name, limits.read_gbs, limits.product_gflops / 1e3, megabytes,
+      static_cast<double>(limits.device.free_bytes) * gib, static_cast<double>(limits.device.total_bytes) * gib,
+      limits.device.graphs, limits.device.graph_seconds);
 }
 
 JsonObject machine_json(const BenchLimits& limits) {
@@ -84,6 +86,8 @@ JsonObject machine_json(const BenchLimits& limits) {
   machine["gpu_free_bytes"] = limits.device.free_bytes;
   machine["gpu_weight_bytes"] = limits.device.weight_bytes;
   machine["gpu_step_bytes"] = limits.device.step_bytes;
+  machine["gpu_graphs"] = limits.device.graphs;
+  machine["gpu_graph_seconds"] = limits.device.graph_seconds;
   machine["measured_bf16_gflops"] = limits.product_gflops;
   return machine;
 }

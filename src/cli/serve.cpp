@@ -61,10 +61,15 @@ int run(Options options) {
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
   const DeviceUse device = model.served().engine->device();
-  server.log().info("ready", {{"address", server.address()},
-                              {"model", model.served().name},
-                              {"device", device.name.empty() ? "cpu" : device.name},
-                              {"load_ms", static_cast<int64_t>(model.load_seconds() * 1e3)}});
+  JsonObject facts{{"address", server.address()},
+                   {"model", model.served().name},
+                   {"device", device.name.empty() ? "cpu" : device.name},
+                   {"load_ms", static_cast<int64_t>(model.load_seconds() * 1e3)}};
+  if (!device.name.empty()) {
+    facts["graphs"] = device.graphs;
+    facts["graphs_ms"] = static_cast<int64_t>(device.graph_seconds * 1e3);
+  }
+  server.log().info("ready", std::move(facts));
   server.run();
   signals.end();
   server.log().info("stopped");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -67,7 +68,11 @@ void bench_cuda_ops(int device, const std::vector<std::string>& names, const Dev
 CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
     : options_(options), runner_(model.graph, runner_options(options)) {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
-  if (!cuda::is_emulated()) runner_.record_all();
+  if (cuda::is_emulated()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  runner_.record_all();
+  graph_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  graphs_ = runner_.recorded();
 }
 
 // CUDA keeps the device in use for each thread, and asking for it takes longer than some kernels.
@@ -83,7 +88,9 @@ DeviceUse CudaModel::use() const {
           .total_bytes = now.total_bytes,
           .free_bytes = now.free_bytes,
           .weight_bytes = runner_.weight_bytes(),
-          .step_bytes = runner_.step_bytes()};
+          .step_bytes = runner_.step_bytes(),
+          .graphs = graphs_,
+          .graph_seconds = graph_seconds_};
 }
 
 DeviceCeilings CudaModel::ceilings() {

@@ -49,6 +49,8 @@ class CudaModel final : public DeviceModel {
   Running running_[2];
   size_t oldest_ = 0;
   std::vector<float> rows_;
+  int graphs_ = 0;  // of the start, and their seconds
+  double graph_seconds_ = 0;
 };
 
 }  // namespace ingot

@@ -12,13 +12,15 @@
 
 namespace ingot {
 
-// Memory of a device that is not the host's; all zero on the CPU.
+// Memory of a device that is not the host's, and what was made ready on it; all zero on the CPU.
 struct DeviceUse {
   std::string name;  // "cuda:0 NVIDIA H200"; empty on the CPU
   int64_t total_bytes = 0;
   int64_t free_bytes = 0;    // when it was asked
   int64_t weight_bytes = 0;  // in all their layouts
   int64_t step_bytes = 0;    // activations and scratch
+  int graphs = 0;            // of steps, recorded before the first
+  double graph_seconds = 0;  // that took
 };
 
 // What a device can do at most, measured on it; all zero on the CPU, which cli/machine.h measures.
