@@ -34,8 +34,8 @@ TEST(CudaBuckets, HoldEveryStep) {
   }
 }
 
-// A step of at most kMostRecordedRows rows finds its graphs, whatever it is made of: drafts too, and the head that
-// comes after a body.
+// A step of at most kMostRecordedRows rows finds its graphs, whatever it is made of: drafts too, the head that comes
+// after a body, and seqs of one row of which not all want logits.
 TEST(CudaBuckets, EveryStepIsRecordedBefore) {
   const StepLimits limits{.rows = 700, .seqs = 37, .logits = 37, .context = 1024, .page_rows = 16};
   const cuda::Buckets buckets(limits);
@@ -45,18 +45,23 @@ TEST(CudaBuckets, EveryStepIsRecordedBefore) {
   Batch batch(limits, 1);
   for (int seqs = 1; seqs <= limits.seqs; ++seqs) {
     for (int rows = seqs; rows <= cuda::Buckets::kMostRecordedRows; ++rows) {
-      batch.n_seqs = batch.n_logits = seqs;
+      batch.n_seqs = seqs;
       batch.n_rows = rows;
       // All that there is in the first seq, or dealt evenly as drafts are.
       for (const bool even : {false, true}) {
         for (int s = 0; s <= seqs; ++s)
           batch.q_start[static_cast<size_t>(s)] = even ? rows * s / seqs : s == 0 ? 0 : rows - seqs + s;
-        cuda::Bucket bucket = buckets.of(batch);
-        if (bucket.q_rows > 1) {
-          EXPECT_TRUE(all.contains({.logits = bucket.logits}));
-          bucket.logits = 0;
+        for (const int logits : {0, 1, seqs}) {
+          batch.n_logits = logits;
+          cuda::Bucket bucket = buckets.of(batch);
+          EXPECT_GE(bucket.logits, logits);
+          if (bucket.q_rows > 1 && bucket.logits > 0) {
+            EXPECT_TRUE(all.contains({.logits = bucket.logits}));
+            bucket.logits = 0;
+          }
+          ASSERT_TRUE(all.contains(bucket))
+              << rows << " rows of " << seqs << " seqs, " << bucket.q_rows << " of one, " << logits << " with logits";
         }
-        ASSERT_TRUE(all.contains(bucket)) << rows << " rows of " << seqs << " seqs, " << bucket.q_rows << " of one";
       }
     }
   }

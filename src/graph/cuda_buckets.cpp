@@ -43,13 +43,14 @@ int Buckets::seqs_of(int n) const {
 }
 
 int Buckets::logits_of(int n) const { return decode_rows(n); }
+int Buckets::decode_logits(int rows) const { return logits_of(std::min(rows, limits_.logits)); }
 
 Bucket Buckets::of(const Batch& batch) const {
   const int q_rows = longest(batch);
   const int logits = batch.n_logits > 0 ? logits_of(batch.n_logits) : 0;
-  if (q_rows == 1) {
+  if (q_rows == 1 && logits > 0) {
     const int rows = decode_rows(batch.n_seqs);
-    return {.rows = rows, .seqs = rows, .q_rows = 1, .logits = logits};
+    return {.rows = rows, .seqs = rows, .q_rows = 1, .logits = std::max(logits, decode_logits(rows))};
   }
   const int rows = mixed_rows(batch.n_rows);
   if (rows > kMostRecordedRows) {
@@ -65,7 +66,7 @@ std::vector<Bucket> Buckets::recorded() const {
   std::vector<Bucket> all;
   for (int n = 1; n <= limits_.seqs;) {
     const int rows = decode_rows(n);
-    all.push_back({.rows = rows, .seqs = rows, .q_rows = 1, .logits = logits_of(std::min(rows, limits_.logits))});
+    all.push_back({.rows = rows, .seqs = rows, .q_rows = 1, .logits = decode_logits(rows)});
     n = rows + 1;
   }
   for (int n = 2; n <= std::min(limits_.rows, kMostRecordedRows);) {

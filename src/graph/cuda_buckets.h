@@ -1,6 +1,7 @@
 // Steps are padded to buckets, so that one recorded graph serves many: the launches of a step depend on its bucket
-// alone. A step whose seqs have one row each is padded to the next of 1, 2, 4, 8, 16, 24, 32, 48, 64, 96 … 256, 320 …
-// seqs; any other to 16, 32 or a multiple of 64 rows, and to 1, 4, 16, 64 … seqs.
+// alone. A step whose seqs have one row each, and of which some want logits, is padded to the next of 1, 2, 4, 8, 16,
+// 24, 32, 48, 64, 96 … 256, 320 … seqs, all with logits; any other to 16, 32 or a multiple of 64 rows, and to 1, 4, 16,
+// 64 … seqs.
 #pragma once
 
 #include <compare>
@@ -38,6 +39,7 @@ class Buckets {
 
  private:
   int seqs_of(int n) const;
+  int decode_logits(int rows) const;  // of a step with one row for each seq
 
   const StepLimits limits_;
   StepLimits padded_;

@@ -181,7 +181,7 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
   // In front of the step: a copy between two kernels would let the second wait for the host's memory.
   if (!samples.empty()) sampler_->upload(samples, c);
   // Where each seq has one row the head belongs to the same graph.
-  if (bucket_.q_rows == 1 && bucket_.logits == bucket_.rows) {
+  if (bucket_.q_rows == 1 && bucket_.logits > 0) {
     give(Part::kStep, bucket_);
   } else {
     give(Part::kBody, bucket_);
