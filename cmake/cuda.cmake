@@ -10,7 +10,8 @@ set(INGOT_CUDA_ARCHS "" CACHE STRING "Compute capabilities that get machine code
 file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
   ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
 list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$")
-file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp)
+file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp
+  ${PROJECT_SOURCE_DIR}/tests/golden/*_cuda_test.cpp)
 set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/ops/cuda/[a-z_]*\\.cpp$")
 set(INGOT_CUDA_REAL_ONLY "/cuda_runtime\\.cpp$")
 

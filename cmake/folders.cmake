@@ -132,6 +132,7 @@ if(INGOT_TESTS)
   # tests/sim has the engine's simulation beside its tests.
   foreach(group golden issues sim)
     file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${group}/*.cpp)
+    list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$")  # cuda.cmake
     if(tests)
       add_executable(${group}_tests ${tests})
       target_link_libraries(${group}_tests PRIVATE ingot_cli)
