@@ -37,16 +37,17 @@ int64_t bytes_of_page(const Model& model, int page_rows) {
 }
 
 int page_count(const Model& model, const EngineOptions& options) {
-  const int per_seq = step_limits(model, options).pages_per_seq();
-  int pages = options.pages ? options.pages : per_seq * options.max_seqs;
-  if (!options.pages && options.kv_bytes > 0) {
+  if (options.pages) return options.pages;
+  const int64_t per_seq = step_limits(model, options).pages_per_seq();
+  const int64_t most = std::numeric_limits<int32_t>::max() / options.page_rows;  // a slot is an int32
+  int64_t pages = per_seq * options.max_seqs;
+  if (options.kv_bytes > 0) {
     const int64_t one = bytes_of_page(model, options.page_rows);
-    // More than max_seqs contexts need is of use too: the prefix cache keeps what was read. A slot is an int32.
-    const int64_t most = std::numeric_limits<int32_t>::max() / options.page_rows;
-    pages = static_cast<int>(std::min(most, options.kv_bytes / std::max<int64_t>(one, 1)));
+    // More than max_seqs contexts need is of use too: the prefix cache keeps what was read.
+    pages = options.kv_bytes / std::max<int64_t>(one, 1);
     if (pages < 1) throw Error("[kv] {} bytes hold no page of the KV cache: one needs {}", options.kv_bytes, one);
   }
-  return pages;
+  return static_cast<int>(std::min(most, pages));
 }
 
 // Of a GPU. Memory that was asked for in bytes is there as a whole or the model is refused; else one context is.

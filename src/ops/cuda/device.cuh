@@ -17,6 +17,8 @@ struct Launch {
   dim3 threads;
   int64_t shared = 0;  // dynamic bytes
   // Blocks wait for each other: the grid is no larger than what the device runs at a time, one for a multiprocessor.
+  // Kernels of other streams hold it up and no more, as long as their blocks do not wait so: a process has one engine,
+  // which gives all its steps to one stream, and the next kernel of a stream begins when all blocks of this one have.
   bool together = false;
 };
 
