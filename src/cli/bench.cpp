@@ -189,16 +189,17 @@ int replay(const Options& options) {
   });
 }
 
-JsonObject result_json(const Result& r, const Options& options, int64_t weight_bytes, const BenchLimits& limits) {
-  // A step of decoding reads every weight once, whatever the batch.
-  const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weight_bytes) / 1e9;
+JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
+  // A step of decoding reads every weight but an embedding's table once, whatever the batch.
+  const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
           {"prompt", options.prompt},
           {"gen", options.gen},
           {"prefill_tps", r.prefill_tps(options)},
           {"decode_tps", r.decode_tps(options)},
           {"ttft_ms", r.times.first * 1e3},
-          {"weight_bytes", weight_bytes},
+          {"weight_bytes", weights.all},
+          {"step_weight_bytes", weights.step},
           {"percent_of_bandwidth", limits.read_gbs > 0 ? 100 * weights_gbs / limits.read_gbs : 0},
           {"percent_of_multiplier", 100 * r.prefill_tps(options) * limits.token_seconds}};
 }
@@ -216,11 +217,14 @@ int run(Options& options) {
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
   if (!options.trace.html.empty()) page.emplace(options.trace.html);
   const BenchLimits limits = measure_limits(*opened.engine);
-  const int64_t weight_bytes = opened.model->weights->taken_bytes();
+  const WeightBytes weights = weight_bytes(*opened.model);
   const InterruptGuard guard;
   JsonArray results, pages;
   if (!options.common.json) {
-    fmt::print("{}\n", limits_line(limits, weight_bytes));
+    fmt::print("{}\n", limits_line(limits, weights));
+    if (!options.profile && limits.device.name.empty())
+      fmt::print("% bandwidth: these {:.1f} MB once for each step of decoding, of {:.1f} GB/s\n",
+                 static_cast<double>(weights.step) / 1e6, limits.read_gbs);
     if (!options.profile)
       fmt::print("{:>6} {:>7} {:>5} {:>14} {:>13} {:>10} {:>12} {:>13}\n", "batch", "prompt", "gen", "prefill tok/s",
                  "decode tok/s", "first ms", "% bandwidth", "% multiplier");
@@ -230,7 +234,7 @@ int run(Options& options) {
       results.push_back(profile(*opened.engine, batch, options, limits, pages));
       continue;
     }
-    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weight_bytes, limits);
+    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weights, limits);
     if (!options.common.json) {
       fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, options.prompt, options.gen,
                  json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
@@ -281,7 +285,7 @@ CommandBody setup(CLI::App& app) {
 
 const Command kBenchCommand = {"bench", "Measure the engine's speed",
                                "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
-                               "  ingot bench ops linear\n  ingot bench ops linear --device cuda\n"
+                               "  ingot bench ops linear q4_0\n  ingot bench ops linear --device cuda\n"
                                "  ingot bench serve http://127.0.0.1:8080 --concurrency 16\n"
                                "  ingot bench --trace trace.csv --limit 200 --html trace.html",
                                setup};

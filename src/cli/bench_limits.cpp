@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 namespace ingot {
 namespace {
@@ -38,7 +39,8 @@ BenchLimits measure_limits(Engine& engine) {
     }
     const Ceilings measured = measure_ceilings(local.runner().pool());
     limits.threads = local.runner().pool().threads();
-    limits.read_gbs = measured.read_gbs;
+    limits.reads = measured.reads;
+    limits.read_gbs = measured.reads.most_gbs();
     limits.int8_gops = measured.int8_gops;
     double most = 0;
     std::map<double, double> products;  // by the peak of their multiplier
@@ -59,11 +61,27 @@ BenchLimits measure_limits(Engine& engine) {
   return limits;
 }
 
-std::string limits_line(const BenchLimits& limits, int64_t weight_bytes) {
-  const double megabytes = static_cast<double>(weight_bytes) / 1e6;
+WeightBytes weight_bytes(const Model& model) {
+  WeightBytes bytes{.all = model.weights->taken_bytes(), .step = model.weights->taken_bytes()};
+  std::set<std::string> whole;  // those that linears read: a tied table among them
+  for (const Node& node : model.graph.nodes) {
+    const Linear* linear = std::get_if<Linear>(&node.op);
+    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p)
+      whole.insert(linear->parts[static_cast<size_t>(p)].weight.name);
+  }
+  for (const Node& node : model.graph.nodes) {
+    const Embedding* embedding = std::get_if<Embedding>(&node.op);
+    if (embedding != nullptr && !whole.contains(embedding->table.name)) bytes.step -= embedding->table.bytes();
+  }
+  return bytes;
+}
+
+std::string limits_line(const BenchLimits& limits, const WeightBytes& weights) {
+  const double megabytes = static_cast<double>(weights.all) / 1e6;
   if (limits.device.name.empty()) {
-    return fmt::format("{}, {} threads, reads {:.1f} GB/s, int8 {:.0f} GOP/s; weights {:.1f} MB", cpu_name(),
-                       limits.threads, limits.read_gbs, limits.int8_gops, megabytes);
+    return fmt::format("{}, {} threads, {}, int8 {:.0f} GOP/s; weights {:.1f} MB, of which a step reads {:.1f}",
+                       cpu_name(), limits.threads, reads_text(limits.reads), limits.int8_gops, megabytes,
+                       static_cast<double>(weights.step) / 1e6);
   }
   const double gib = 1.0 / (1 << 30);
   return fmt::format(
@@ -80,7 +98,11 @@ JsonObject machine_json(const BenchLimits& limits) {
                      {"threads", limits.threads},
                      {"measured_read_gbs", limits.read_gbs},
                      {"measured_int8_gops", limits.int8_gops}};
-  if (limits.device.name.empty()) return machine;
+  if (limits.device.name.empty()) {
+    machine["measured_read_ahead_gbs"] = limits.reads.ahead_gbs;
+    machine["measured_read_plain_gbs"] = limits.reads.plain_gbs;
+    return machine;
+  }
   machine["gpu"] = limits.device.name;
   machine["gpu_total_bytes"] = limits.device.total_bytes;
   machine["gpu_free_bytes"] = limits.device.free_bytes;

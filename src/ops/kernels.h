@@ -31,8 +31,10 @@ struct Kernels {
   // out[i] = f(gate[i]) · up[i]; out may be gate.
   void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);
 
-  // Reads `bytes` (a multiple of 512) as fast as this set can; the result depends on all of them.
-  uint64_t (*read)(const std::byte* from, int64_t bytes);
+  // Read `bytes` (a multiple of 512), with lines asked for far ahead and by plain loads: the result depends on all of
+  // them and is the same.
+  uint64_t (*read_ahead)(const std::byte* from, int64_t bytes);
+  uint64_t (*read_plain)(const std::byte* from, int64_t bytes);
 
   const DecodeFn* decoders;  // one for each Format, in its order
 

@@ -84,11 +84,18 @@ class BenchTest(support.TestCase):
         for row in got["results"]:
             for key in ("prefill_tps", "decode_tps", "ttft_ms", "weight_bytes", "percent_of_bandwidth"):
                 self.assertGreater(row[key], 0, key)
-        self.assertGreater(got["machine"]["measured_read_gbs"], 0)
+            # The shape's head is a matrix of its own: of the table of 256 tokens a step reads a row.
+            self.assertEqual(row["weight_bytes"] - row["step_weight_bytes"], 256 * 64 // 32 * 18)
+        self.check_reads(got["machine"])
         # The file is a model like any other, and gives finite numbers.
         result = support.run("eval", "logits", path, "--ids", "1,5,9", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(all(math.isfinite(v) for v in json.loads(result.stdout)["logits_last"]))
+
+    def check_reads(self, machine):
+        both = [machine["measured_read_ahead_gbs"], machine["measured_read_plain_gbs"]]
+        self.assertGreater(min(both), 0)
+        self.assertEqual(machine["measured_read_gbs"], max(both))
 
     def test_wrong_usage(self):
         self.assert_fails(support.run("bench", "--shape", "nonsense"), 1, "nonsense")
@@ -99,14 +106,18 @@ class BenchTest(support.TestCase):
         self.assert_fails(support.run("bench", "serve"), 2, "URL")
 
     def test_ops(self):
-        result = support.run("bench", "ops", "rope", "sample", "--threads", "2", "--json")
+        result = support.run("bench", "ops", "rope", "sample", "linear", "attention", "q8_0", "f8_e5m2", "--threads", "2",
+                             "--json", timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
         got = json.loads(result.stdout)
-        self.assertEqual({r["op"] for r in got["results"]}, {"rope", "sample"})
+        self.assertEqual({(r["op"], r["format"]) for r in got["results"]},
+                         {("rope", None), ("sample", None), ("linear", "q8_0"), ("linear", "f8_e5m2"),
+                          ("attention", "q8_0")})
         for row in got["results"]:
             for key in ("seconds", "gbs", "percent_of_ceiling"):
                 self.assertGreater(row[key], 0, row["shape"])
-        for key in ("measured_read_gbs", "measured_int8_gops", "measured_f32_gflops", "measured_bf16_gflops"):
+        self.check_reads(got["machine"])
+        for key in ("measured_int8_gops", "measured_f32_gflops", "measured_bf16_gflops"):
             self.assertGreater(got["machine"][key], 0, key)
 
 
