@@ -134,7 +134,8 @@ void check_sampling(const Size& s, bool biased) {
   cases[1].params.n_logprobs = 3;
   cases[2].params.top_k = 40;
   cases[3].params.top_p = 0.9f;
-  const std::vector<SampleResult> want = sample(cases, 0);
+  // By the CPU's own version: the reference takes two seconds for a plain draw from 2^20 tokens.
+  const std::vector<SampleResult> want = sample(cases, 1);
 
   std::vector<float> logits;
   for (const Case& c : cases) logits.insert(logits.end(), c.logits.begin(), c.logits.end());
