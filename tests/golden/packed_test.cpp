@@ -89,8 +89,8 @@ TEST_P(Packed, Rows58And59ChunksThreadsAndCompanyChangeNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Packed,
-                         testing::Values("q4_0", "q4_1", "q5_0", "q8_0", "q4_k_m", "q5_k", "bf16", "f16", "int4",
-                                         "int8", "mxfp4"),
+                         testing::Values("q4_0", "q4_1", "q5_0", "q8_0", "q4_k_m", "q5_k", "bf16", "f16", "f8_e4m3",
+                                         "int4", "int8", "mxfp4"),
                          [](const testing::TestParamInfo<std::string>& format) { return format.param; });
 
 }  // namespace
