@@ -61,7 +61,9 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& opt
   const int pages = page_count(model, options);
   if (options.device.cuda < 0) {
     return std::make_unique<GraphModel>(
-        model, RunOptions{.limits = limits, .threads = options.threads, .kernels = options.kernels},
+        model,
+        RunOptions{
+            .limits = limits, .threads = options.threads, .kernels = options.kernels, .short_cols = options.short_cols},
         std::vector<int>(model.graph.kv_groups.size(), pages));
   }
   if (options.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");

@@ -38,6 +38,8 @@ struct EngineOptions {
   int max_draft = 0;
   bool prefix_cache = true;
   Kernels kernels = Kernels::kFast;
+  // Weights of up to so many columns stay in float on the CPU. Tests of small models set 0: the kernels of long rows.
+  int64_t short_cols = kShortCols;
   EngineDevice device = {};
   // Of Engine: called after each step by its thread; must not wait. What it throws is lost.
   std::function<void(const StepFacts&)> on_step = {};

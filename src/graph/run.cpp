@@ -15,7 +15,8 @@ constexpr int kTableRows = 1024;
 
 }  // namespace
 
-Runner::Runner(Graph& graph, const RunOptions& options) : graph_(graph), options_(options), pool_(options.threads) {
+Runner::Runner(Graph& graph, const RunOptions& options)
+    : graph_(graph), options_(options), pool_(options.threads), packed_(options.short_cols) {
   plan(graph_, options_.limits);
   arena_ = Memory(graph_.arena_bytes);
   bind_arena(graph_, arena_.data());

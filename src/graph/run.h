@@ -23,6 +23,7 @@ struct RunOptions {
   StepLimits limits;
   int threads = 1;
   Kernels kernels = Kernels::kFast;
+  int64_t short_cols = kShortCols;  // as PackedStore's
 };
 
 // Single-threaded: the engine's thread alone calls it.

@@ -19,11 +19,11 @@ class MemoryTest(support.TestCase):
         self.assertEqual(process.returncode, 0)
         return usage.ru_maxrss * 1024
 
-    def check_format(self, name):
+    def check_format(self, name, shape="smollm2-135m"):
         model = self.temp_dir() / f"{name}.gguf"
         if shutil.disk_usage(model.parent).free < 4 << 30:
             raise unittest.SkipTest("less than 4 GB free for a model")
-        made = support.run("bench", "--shape", "smollm2-135m", "--format", name, "--save", model, "--prompt", "1", "--gen", "1",
+        made = support.run("bench", "--shape", shape, "--format", name, "--save", model, "--prompt", "1", "--gen", "1",
                            "--repeat", "1", "--device", "cpu", timeout=600)
         self.assertEqual(made.returncode, 0, made.stderr)
         weights = model.stat().st_size
@@ -40,6 +40,10 @@ class MemoryTest(support.TestCase):
 
     def test_8_bit_blocks_are_packed_piece_by_piece(self):
         self.check_format("q8_0")
+
+    def test_4_bit_blocks_with_mins_are_packed_piece_by_piece(self):
+        # The default model's format. Its own shape is no larger than two slacks in it.
+        self.check_format("q4_1", "smollm2-360m")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 // model is also found in the cache.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -151,32 +152,55 @@ inline void expect_real_greedy(const RealModel& model, const RunSetup& setup) {
   }
 }
 
+// The first chunks of 512 tokens of a text, and what the reference gives for the second half of each.
+struct ScoredText {
+  static constexpr int kScored = 255;  // tokens of each chunk
+  std::vector<std::vector<int32_t>> chunks;
+  std::vector<float> nll;
+
+  static std::string path() { return test_data("text/wiki.test.raw"); }
+  // `model` is the file, `golden` the reference's.
+  static ScoredText read(const std::string& model, const std::string& golden) {
+    const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(model);
+    const JsonObject all = as_object(read_json_file(golden), "golden");
+    const JsonObject& expected = *find_object(all, "perplexity");
+    const std::string text = read_text_file(path()).substr(0, 150000);  // 40 chunks are about 90,000
+    const std::vector<int32_t> ids = tokenizer->encode(text, {.add_special = true});
+    const std::vector<int32_t> first_ids = int_list(expected, "first_ids");
+    EXPECT_TRUE(std::equal(first_ids.begin(), first_ids.end(), ids.begin()));
+    ScoredText result;
+    result.nll = float_list(*find_array(expected, "chunk_nll"));
+    EXPECT_GE(ids.size(), result.nll.size() * 512);
+    for (size_t c = 0; c < result.nll.size(); ++c) {
+      const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(c * 512);
+      result.chunks.emplace_back(begin, begin + 512);
+      if (tokenizer->adds_bos()) result.chunks.back()[0] = *tokenizer->bos();
+    }
+    return result;
+  }
+
+  // The engine's, of chunk c.
+  double score(Engine& engine, size_t c) const { return negative_log_likelihood(engine, chunks[c], 257, 512); }
+  // The first n chunks: each log-likelihood within `near` of the reference's, and the perplexity of all within `off`.
+  void expect_near(Engine& engine, size_t n, double near, double off) const {
+    double sum = 0;
+    for (size_t c = 0; c < n; ++c) {
+      const double difference = score(engine, c) - nll[c];
+      EXPECT_NEAR(difference / nll[c], 0, near) << "chunk " << c;
+      sum += difference;
+    }
+    EXPECT_NEAR(std::exp(sum / (static_cast<double>(n) * kScored)), 1, off) << n << " chunks";
+  }
+};
+
 // `chunks` of 512 tokens; each within `near` of the reference's log-likelihood.
 inline void expect_real_perplexity(const RealModel& model, const RunSetup& setup, size_t chunks, double near) {
   SKIP_WITHOUT_MODEL(model);
-  const std::string text_path = test_data("text/wiki.test.raw");
-  SKIP_WITHOUT(text_path);
-  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(*path);
-  const JsonObject golden = as_object(read_json_file(model.golden_path()), "golden");
-  const JsonObject& expected = *find_object(golden, "perplexity");
-  const std::vector<float> chunk_nll = float_list(*find_array(expected, "chunk_nll"));
-  // Enough and more for eight chunks.
-  const std::vector<int32_t> ids = tokenizer->encode(read_text_file(text_path).substr(0, 30000), {.add_special = true});
-  const std::vector<int32_t> first_ids = int_list(expected, "first_ids");
-  EXPECT_TRUE(std::equal(first_ids.begin(), first_ids.end(), ids.begin()));
+  SKIP_WITHOUT(ScoredText::path());
+  const ScoredText text = ScoredText::read(*path, model.golden_path());
   Model loaded = Model::load(*path, {.context = setup.context, .kv = setup.kv});
   Engine engine(loaded, {.threads = setup.threads, .kernels = setup.kernels, .device = setup.device});
-  double got = 0, want = 0;
-  for (size_t c = 0; c < chunks; ++c) {
-    std::vector<int32_t> chunk(ids.begin() + static_cast<std::ptrdiff_t>(c * 512),
-                               ids.begin() + static_cast<std::ptrdiff_t>((c + 1) * 512));
-    if (tokenizer->adds_bos()) chunk[0] = *tokenizer->bos();
-    const double nll = negative_log_likelihood(engine, chunk, 257, 512);
-    EXPECT_NEAR(nll / chunk_nll[c], 1, near) << "chunk " << c;
-    got += nll;
-    want += chunk_nll[c];
-  }
-  EXPECT_NEAR(std::exp((got - want) / (static_cast<double>(chunks) * 255)), 1, 7e-3);
+  text.expect_near(engine, chunks, near, 7e-3);
 }
 
 }  // namespace ingot

@@ -45,6 +45,7 @@ struct RunSetup {
   bool keep_hidden = false;
   int context = 0;
   DType kv = DType::kF32;
+  int64_t short_cols = kShortCols;  // 0: every weight in panels, however short its rows
   EngineDevice device = {};
 };
 
@@ -60,6 +61,7 @@ struct TestEngine {
                                                                    .step_rows = s.step_rows,
                                                                    .chunk_rows = s.chunk_rows,
                                                                    .kernels = s.kernels,
+                                                                   .short_cols = s.short_cols,
                                                                    .device = s.device})) {}
 };
 
