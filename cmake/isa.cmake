@@ -7,7 +7,7 @@ set(INGOT_AVX512_FLAGS
 set(INGOT_AVX512VNNI_FLAGS "${INGOT_AVX512_FLAGS};-mavx512vnni")
 set(INGOT_AMX_FLAGS "${INGOT_AVX512VNNI_FLAGS};-mamx-tile;-mamx-int8;-mamx-bf16")
 set(INGOT_DOTPROD_FLAGS "-march=armv8.2-a+dotprod")
-set(INGOT_I8MM_FLAGS "-march=armv8.2-a+dotprod+i8mm+bf16")
+set(INGOT_I8MM_FLAGS "-march=armv8.2-a+dotprod+i8mm+bf16+fp16fml")
 
 # The formats' inner loops have 16 turns: g++ would unroll them whole before it vectorizes, and decoding is
 # 1.3 to 4 times slower then.

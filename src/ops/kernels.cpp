@@ -71,7 +71,9 @@ std::vector<Kernels> find_sets() {
   found.push_back(make("baseline", kBaselineKernels, kBaselineAttentionKernels, kBaselinePanelKernels));
 #elif defined(__aarch64__)
   const unsigned long caps = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
-  if ((caps & HWCAP_ASIMDDP) != 0 && (more & HWCAP2_I8MM) != 0 && (more & HWCAP2_BF16) != 0)
+  constexpr unsigned long kHalves = HWCAP_FPHP | HWCAP_ASIMDHP | HWCAP_ASIMDFHM;
+  if ((caps & HWCAP_ASIMDDP) != 0 && (caps & kHalves) == kHalves && (more & HWCAP2_I8MM) != 0 &&
+      (more & HWCAP2_BF16) != 0)
     found.push_back(make("i8mm", kNeonKernels, kI8mmAttentionKernels, kI8mmPanelKernels));
   if ((caps & HWCAP_ASIMDDP) != 0)
     found.push_back(make("dotprod", kNeonKernels, kNeonAttentionKernels, kDotprodPanelKernels));

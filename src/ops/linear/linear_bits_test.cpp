@@ -71,6 +71,8 @@ TEST(LinearBits, LongRowsAloneAreRowsTogether) {
   }
   check_rows_alone(random, TestWeight(random, Format::kQ4_0, 37, 1376), 97);
   check_rows_alone(random, TestWeight(random, Format::kINT4, 37, 1376), 97);  // a last group that is short
+  for (Format format : {Format::kF16, Format::kBF16})
+    check_rows_alone(random, TestWeight(random, format, 37, 1031), 15);
 }
 
 // The sets of kernels with fma agree bit for bit, but for weights of 16 bits, which each multiplies as its instructions

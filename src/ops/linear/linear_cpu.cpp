@@ -33,6 +33,7 @@ XKinds kinds_of(const Linear& op) {
     if (op.parts[p].packed == nullptr) continue;
     const PanelKind kind = op.parts[p].packed->kind;
     kinds.bf16 = kinds.bf16 || kind == PanelKind::kBF16;
+    kinds.f16 = kinds.f16 || kind == PanelKind::kF16;
     kinds.coarse = kinds.coarse || k.coarse(kind);
     if (!is_quantized(kind) || k.coarse(kind)) continue;
     kinds.quantized = true;

@@ -1,4 +1,4 @@
-// Rows of x on their way into a linear: the norm before it, then int8 or bf16 where the weights' panels read that.
+// Rows of x on their way into a linear: the norm before it, then int8, bf16 or f16 where the weights' panels read that.
 #include "ops/kernels.h"
 #include "ops/linear/linear_parts.h"
 #include "ops/rms_norm/rms_norm_cpu.h"
@@ -12,7 +12,7 @@ const float* floats(const Weight& w) { return reinterpret_cast<const float*>(w.d
 
 }  // namespace
 
-XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t rows) {
+XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t n) : rows(n) {
   const PanelKernels& k = *kernels().panels;
   const int64_t cols = op.x.cols;
   const bool bytes = kinds.quantized || kinds.coarse;
@@ -22,26 +22,30 @@ XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t rows) {
     // Sets with runs of 8 want it for a row alone.
     if (k.wide && (kRun == 4 || rows == 1)) wide = round_up(2 * cols);
   }
-  if (kinds.bf16 && k.to_bf16 != nullptr) bf16 = round_up(2 * cols);
+  if (kinds.bf16 && k.to_bf16 != nullptr) (k.bf16_pairs ? pair : bf16) = round_up((k.bf16_pairs ? 4 : 2) * cols);
+  if (kinds.f16 && k.to_f16 != nullptr) f16 = round_up(2 * cols);
   if (op.input) values = round_up(4 * cols);
   coarse = kinds.quantized ? blocks + q + wide : 0;
   quarters_at = coarse + blocks + q + wide;
   bf16_at = blocks + q + wide + (kinds.coarse ? coarse : 0);
   if (kinds.coarse && k.supers) bf16_at = quarters_at + blocks;
-  values_at = bf16_at + bf16;
+  f16_at = bf16_at + bf16;
+  values_at = f16_at + f16;
   row = values_at + values;
   // An odd number of cache lines: at a multiple of 4096 bytes the rows of a tile would share one set of the cache.
   if (row / 64 % 2 == 0) row += 64;
+  if (pair > 0 && pair / 64 % 2 == 0) pair += 64;
   fields = rows > kFewRows ? kinds.many_fields : kinds.fields;
   if (bytes && k.pack_tile != nullptr && rows > k.tiles_above) {
-    if (kinds.quantized) fine_tiles = tiles_of(cols, rows, false);
-    if (kinds.coarse) coarse_tiles = tiles_of(cols, rows, true);
+    if (kinds.quantized) fine_tiles = tiles_of(cols, false);
+    if (kinds.coarse) coarse_tiles = tiles_of(cols, true);
   }
   first_row = round_up(rows * static_cast<int64_t>(sizeof(XRow)));
-  first_tile = first_row + rows * row;
+  first_pair = first_row + rows * row;
+  first_tile = first_pair + (rows + 1) / 2 * pair;
 }
 
-XRows::Layout::Tiles XRows::Layout::tiles_of(int64_t cols, int64_t rows, bool coarse_x) const {
+XRows::Layout::Tiles XRows::Layout::tiles_of(int64_t cols, bool coarse_x) const {
   const PanelKernels& k = *kernels().panels;
   Tiles t{.n = (rows + k.tile_rows - 1) / k.tile_rows};
   t.step = round_up(k.tile_bytes(cols));
@@ -100,6 +104,17 @@ void XRows::make_row(int64_t t) const {
     auto* bf16 = reinterpret_cast<uint16_t*>(memory + layout_.bf16_at);
     k.to_bf16(values, op_.x.cols, bf16);
     row.bf16 = bf16;
+  }
+  if (layout_.pair > 0) {
+    auto* both = reinterpret_cast<uint16_t*>(memory_ + layout_.first_pair + t / 2 * layout_.pair);
+    k.to_bf16(values, op_.x.cols, both + 4 * (t % 2));
+    if (t % 2 == 0 && t + 1 == layout_.rows) k.to_bf16(values, op_.x.cols, both + 4);
+    row.bf16 = both;
+  }
+  if (layout_.f16 > 0) {
+    auto* f16 = reinterpret_cast<uint16_t*>(memory + layout_.f16_at);
+    row.f16_scale = k.to_f16(values, op_.x.cols, f16);
+    row.f16 = f16;
   }
   if (kinds_.quantized) {
     const XCoarse fine = quantize(k.quantize, memory);

@@ -31,7 +31,8 @@ TEST(Linear, PartsThatAskForDifferentFields) {
   constexpr int64_t kCols = 1280;
   for (const auto& formats : {std::vector{Format::kQ4_0, Format::kQ4_1, Format::kQ6_K},
                               std::vector{Format::kQ5_0, Format::kQ2_K, Format::kINT4},
-                              std::vector{Format::kQ8_0, Format::kINT8, Format::kQ4_K}}) {
+                              std::vector{Format::kQ8_0, Format::kINT8, Format::kQ4_K},
+                              std::vector{Format::kBF16, Format::kF16, Format::kQ4_0}}) {
     for (int64_t rows : {5, 20, 31}) {
       SCOPED_TRACE(rows);
       Buffer x(rows, kCols), all(rows, 3 * 40);

@@ -43,7 +43,7 @@ void fetch_panels(const Linear& op, const LinearBlock& block);
 struct XKinds {
   bool quantized = false;  // int8 with a scale for each 32 values
   bool coarse = false;     //   for each 128
-  bool bf16 = false;
+  bool bf16 = false, f16 = false;
   int fields = 0;       // of XBlock, for the first: what all kernels read
   int many_fields = 0;  //   and those for more than kFewRows
 };
@@ -62,10 +62,11 @@ class XRows {
  private:
   struct Layout {
     Layout(const Linear& op, XKinds kinds, int64_t rows);
-    int64_t blocks = 0, q = 0, wide = 0, bf16 = 0, values = 0;  // bytes of each of a row
-    int64_t coarse = 0, quarters_at = 0;                        // where the second encoding lies
-    int64_t bf16_at = 0, values_at = 0;                         //   and the floats
-    int64_t row = 0;                                            // bytes of all
+    int64_t blocks = 0, q = 0, wide = 0, bf16 = 0, f16 = 0, values = 0;  // bytes of each of a row
+    int64_t coarse = 0, quarters_at = 0;                                 // where the second encoding lies
+    int64_t bf16_at = 0, f16_at = 0, values_at = 0;                      //   and the floats
+    int64_t rows, pair = 0, first_pair = 0;                              // of bf16, where rows lie in pairs
+    int64_t row = 0;                                                     // bytes of all
     // Of each encoding's tiles: their number, from one to the next, from a piece of K to the next (0: all of K in one),
     // bytes of all.
     struct Tiles {
@@ -75,7 +76,7 @@ class XRows {
     int fields = 0;                         // of XBlock
     int64_t first_row = 0, first_tile = 0;  // behind the XRows
 
-    Tiles tiles_of(int64_t cols, int64_t rows, bool coarse_x) const;
+    Tiles tiles_of(int64_t cols, bool coarse_x) const;
   };
   void make_row(int64_t t) const;
   // The row as floats: in place, or normed into `room`.

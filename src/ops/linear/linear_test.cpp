@@ -22,18 +22,23 @@ class SumError {
     const PanelKind kind = panels_of(w.weight()).kind;
     const bool quantized = is_quantized(kind);
     const int64_t block = cpu::kernels().panels->coarse(kind) ? kPanelCoarse : kPanelBlock;
-    const bool rounded = kind == PanelKind::kBF16 && cpu::kernels().panels->to_bf16 != nullptr;
+    // One step of bf16 or f16 relative to x, where the set rounds it.
+    double ulp = 0;
+    if (kind == PanelKind::kBF16 && cpu::kernels().panels->to_bf16 != nullptr) ulp = 0x1p-7;
+    if (kind == PanelKind::kF16 && cpu::kernels().panels->to_f16 != nullptr) ulp = 0x1p-10;
     const double terms = kind == PanelKind::kNone ? static_cast<double>(x.cols()) / 16 : static_cast<double>(x.cols());
     const double roundings = 2 * (terms + 8) * kEps;
     for (int64_t n = 0; n < cols_; ++n) {
       const std::vector<float> row = w.row(n);
       for (int64_t t = 0; t < x.rows(); ++t) {
         double sum = 0, steps = 0;
+        const double least =
+            kind == PanelKind::kF16 ? 0x1p-38 * 127 * step(x, t, 0, x.cols()) : 0;  // a subnormal's step
         for (int64_t k = 0; k < x.cols(); ++k) {
           sum += std::fabs(static_cast<double>(x.at(t, k)) * static_cast<double>(row[static_cast<size_t>(k)]));
-          if (rounded)
-            steps +=
-                0x1p-7 * std::fabs(static_cast<double>(row[static_cast<size_t>(k)]) * static_cast<double>(x.at(t, k)));
+          if (ulp > 0)
+            steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) *
+                     (ulp * std::fabs(static_cast<double>(x.at(t, k))) + least);
           if (quantized) steps += std::fabs(static_cast<double>(row[static_cast<size_t>(k)])) * step(x, t, k, block);
         }
         errors_[static_cast<size_t>(t * cols_ + n)] = sum * roundings + 0.505 * steps;
@@ -125,6 +130,13 @@ TEST(Linear, LongRows) {
     const TestWeight w(random, format, 24, format_whole_rows(format) ? 2336 : 2304);
     test::for_each_kernels([&] {
       for (int64_t rows : {1, 7}) check(random, w, rows);
+    });
+  }
+  for (Format format : {Format::kF16, Format::kBF16}) {
+    SCOPED_TRACE(format_name(format));
+    const TestWeight w(random, format, 24, 1031);
+    test::for_each_kernels([&] {
+      for (int64_t rows : {1, 2, 5, 13}) check(random, w, rows);
     });
   }
 }
@@ -282,7 +294,7 @@ TEST_P(LinearGlu, IsGluOfTwoLinears) {
 TEST(Linear, GluOfTwoFormats) {
   Random random(17);
   const int64_t rows = 70, n = 160, k = 1024;
-  const std::vector<Format> formats = {Format::kQ4_0, Format::kBF16, Format::kQ4_K,
+  const std::vector<Format> formats = {Format::kQ4_0, Format::kBF16, Format::kF16, Format::kQ4_K,
                                        Format::kQ8_0, Format::kQ2_K, Format::kQ6_K};
   for (const Format first : formats) {
     for (const Format second : formats) {

@@ -39,13 +39,15 @@ struct XRow {
   // 8 bytes twice, for a row alone; may be null.
   const int16_t* wide;
   const XBlock* blocks;  // [K / 32]
-  const uint16_t* bf16;  // [K] only where the set wants it
+  const uint16_t* bf16;  // [K] only where the set wants it, see bf16_pairs
+  const uint16_t* f16;   // [K] the same, to be multiplied with f16_scale
   const float* values;   // [K]
   XCoarse coarse = {};
   // The tile of packed rows that this one is in, see pack_tile; only where the set wants it.
   const std::byte* tile = nullptr;
   const std::byte* coarse_tile = nullptr;
   int tile_fields = kAllFields;  // of XBlock that `tile` holds, the first so many
+  float f16_scale = 1;
   // Bytes from a piece of K of a tile to the next, see piece_blocks; 0: all of K in one.
   int64_t tile_gap = 0, coarse_gap = 0;
 };
@@ -69,6 +71,9 @@ struct PanelKernels {
 
   // x as bf16, for weights of bf16; null: the set reads XRow::values.
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
+
+  // x divided by a power of two, which it gives, as f16, for weights of f16; null: the set reads XRow::values.
+  float (*to_f16)(const float* x, int64_t n, uint16_t* out);
 
   // out[r · stride + i] = row r of x · row i of the span, for the 16 · span.n outputs of its panels, rows past the
   // weight's last included.
@@ -105,6 +110,10 @@ struct PanelKernels {
   // that what it reads is one stream. Null: the set has no pieces.
   int64_t (*piece_blocks)(int64_t cols, bool coarse) = nullptr;
   int64_t (*tile_piece_bytes)(int64_t cols, int fields, bool coarse) = nullptr;
+
+  // Rows 2i and 2i + 1 of x as bf16 lie in one array, 4 values of the one and 4 of the other in turn, which XRow::bf16
+  // of both names; a last row without a neighbour is its own. to_bf16() leaves out 4 values behind each 4.
+  bool bf16_pairs = false;
 };
 
 // A panel expanded to bytes and floats: the runs of all K, K rounded up to 64 for groups of 128, then for each scale
