@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "base/cgroup.h"
 #include "base/check.h"
+#include "base/numa.h"
 
 namespace ingot {
 namespace {
@@ -59,17 +61,18 @@ std::vector<int> mask_cores() {
   return cores;
 }
 
-bool wants_pinning(Pinning pinning) {
-  if (pinning != Pinning::kAuto) return pinning == Pinning::kOn;
+Pinning by_environment(Pinning pinning) {
   const char* text = std::getenv("INGOT_PIN");
-  return text != nullptr && std::string_view(text) == "on";
+  if (pinning != Pinning::kAuto || text == nullptr) return pinning;
+  if (std::string_view(text) == "on") return Pinning::kOn;
+  return std::string_view(text) == "off" ? Pinning::kOff : Pinning::kAuto;
 }
 
 void pin_to(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<size_t>(core), &set);
-  (void)sched_setaffinity(0, sizeof(set), &set);  // refused: the worker goes where the system puts it
+  (void)sched_setaffinity(0, sizeof(set), &set);  // refused: the thread goes where the system puts it
 }
 
 constexpr uint64_t kLeft = 0xffffffffu;  // the part of a ticket that counts
@@ -83,22 +86,33 @@ int available_cores() {
   return std::max(cores, 1);
 }
 
+bool pins(Pinning pinning, const PinningFacts& facts) {
+  if (facts.threads != facts.mask_cores || facts.threads != facts.available_cores) return false;
+  return pinning == Pinning::kOn || (pinning == Pinning::kAuto && facts.nodes > 1);
+}
+
 ThreadPool::ThreadPool(int threads, Pinning pinning)
     : shares_(std::make_unique<Share[]>(static_cast<size_t>(threads))) {
   CHECK(threads >= 1, "{} threads", threads);
   // More threads than cores: whoever spins keeps another from its work.
   spin_ns_ = threads > available_cores() ? 0 : kSpinNs;
-  const std::vector<int> cores = mask_cores();
-  // With fewer threads than cores, two processes would choose the same ones and leave others idle. The caller is not
-  // pinned: the threads that it starts later would be held to its core.
-  pinned_ = wants_pinning(pinning) && threads == static_cast<int>(cores.size()) && threads == available_cores();
+  std::vector<int> cores = mask_cores();
+  const PinningFacts facts{.threads = threads,
+                           .mask_cores = static_cast<int>(cores.size()),
+                           .available_cores = available_cores(),
+                           .nodes = numa_nodes(cores)};
+  if (pins(by_environment(pinning), facts)) cores_ = std::move(cores);
   for (int i = 1; i < threads; ++i) {
-    const int core = pinned_ ? cores[static_cast<size_t>(i)] : -1;
+    const int core = pinned() ? cores_[static_cast<size_t>(i)] : -1;
     workers_.emplace_back([this, i, core] {
       if (core >= 0) pin_to(core);
       work(i);
     });
   }
+}
+
+void ThreadPool::pin_caller() const {
+  if (pinned()) pin_to(cores_[0]);
 }
 
 ThreadPool::~ThreadPool() {
@@ -151,8 +165,9 @@ void ThreadPool::open(const Loop& next) {
   done_.store(0, std::memory_order_relaxed);
   const uint32_t number = number_.load(std::memory_order_relaxed) + 1;
   for (int64_t t = 0; t < threads; ++t) {
-    const auto share = static_cast<uint64_t>(n * (t + 1) / threads - n * t / threads);
-    shares_[static_cast<size_t>(t)].ticket.store(uint64_t{number} << 32 | share, std::memory_order_release);
+    const Range own = share(n, t, threads);
+    const auto left = static_cast<uint64_t>(own.end - own.begin);
+    shares_[static_cast<size_t>(t)].ticket.store(uint64_t{number} << 32 | left, std::memory_order_release);
   }
   // Sequentially consistent, as is the sleepers' own pair: either a worker sees the loop or we see that it sleeps.
   number_.store(number);
@@ -168,14 +183,14 @@ bool ThreadPool::take_part(int thread) {
   int64_t taken = 0;
   for (int v = 0; v < threads; ++v) {
     const int64_t owner = (thread + v) % threads;
-    std::atomic<uint64_t>& share = shares_[static_cast<size_t>(owner)].ticket;
-    uint64_t ticket = share.load(std::memory_order_acquire);
+    std::atomic<uint64_t>& left = shares_[static_cast<size_t>(owner)].ticket;
+    uint64_t ticket = left.load(std::memory_order_acquire);
     while ((ticket & kLeft) != 0) {
-      if (!share.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
-      const int64_t end = now_.n * (owner + 1) / threads;
+      if (!left.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
+      const int64_t end = share(now_.n, owner, threads).end;
       now_.call(now_.object, end - static_cast<int64_t>(ticket & kLeft), thread);
       ++taken;
-      ticket = share.load(std::memory_order_acquire);
+      ticket = left.load(std::memory_order_acquire);
     }
   }
   if (taken == 0) return false;

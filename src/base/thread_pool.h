@@ -14,12 +14,22 @@ namespace ingot {
 // The cores this process may use: the affinity mask, lowered by the cgroup's CPU quota. At least 1.
 int available_cores();
 
-// Whether workers stay on one core each.
+// Whether thread i of a pool stays on core i of the affinity mask.
 enum class Pinning : uint8_t {
-  kAuto,  // INGOT_PIN=on or off; without it, as kOff
-  kOn,    // worker i on core i of the affinity mask, where the pool has exactly as many threads as the mask has cores
+  kAuto,  // INGOT_PIN=on or off; without it, where the cores lie on more than one memory node
+  kOn,
   kOff,
 };
+
+// What pinning is decided by. Never where the pool has fewer or more threads than the mask has cores (two processes
+// would choose the same ones and leave others idle), or where the control group grants fewer.
+struct PinningFacts {
+  int threads = 1;
+  int mask_cores = 1;
+  int available_cores = 1;
+  int nodes = 1;
+};
+bool pins(Pinning pinning, const PinningFacts& facts);
 
 // A loop of a region: call(object, i, thread) for every i in [0, n). Refers to a body that outlives the region.
 struct Loop {
@@ -48,9 +58,18 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  bool pinned() const { return pinned_; }
+  bool pinned() const { return !cores_.empty(); }
+  // Where workers are pinned, so is the thread that calls this: it is the one that runs the regions from now on, and
+  // starts no others, which would be held to its core.
+  void pin_caller() const;
   // Regions that workers were asked to take part in, so far.
   int64_t regions() const { return regions_; }
+
+  // The indices of a loop of n that thread t of `threads` has for its own.
+  struct Range {
+    int64_t begin, end;
+  };
+  static Range share(int64_t n, int64_t t, int64_t threads) { return {n * t / threads, n * (t + 1) / threads}; }
 
   // Calls body(i, thread) for every i in [0, n), each exactly once, and returns when all are done.
   // `thread` is in [0, threads()). Which thread takes which i is not fixed: a body's result must
@@ -84,7 +103,7 @@ class ThreadPool {
 
   std::vector<std::thread> workers_;
   std::unique_ptr<Share[]> shares_;
-  bool pinned_ = false;
+  std::vector<int> cores_;  // of the threads; empty: not pinned
   int64_t spin_ns_ = 0;
   int64_t regions_ = 0;
 

@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -132,6 +133,107 @@ TEST(ThreadPool, PinnedOnlyToTheWholeMask) {
   std::atomic<int> calls{0};
   all.run(100, [&](int64_t, int) { ++calls; });
   EXPECT_EQ(calls, 100);
+}
+
+TEST(ThreadPool, PinsOnSeveralNodesByItself) {
+  const PinningFacts one{.threads = 8, .mask_cores = 8, .available_cores = 8, .nodes = 1};
+  PinningFacts two = one;
+  two.nodes = 2;
+  EXPECT_FALSE(pins(Pinning::kAuto, one));
+  EXPECT_TRUE(pins(Pinning::kAuto, two));
+  EXPECT_TRUE(pins(Pinning::kOn, one));
+  EXPECT_FALSE(pins(Pinning::kOff, two));
+  for (const int threads : {4, 9}) {
+    PinningFacts other = two;
+    other.threads = threads;
+    EXPECT_FALSE(pins(Pinning::kOn, other));
+    EXPECT_FALSE(pins(Pinning::kAuto, other));
+  }
+  // A quota of 4 cores, and as many threads: not the first four of the mask.
+  PinningFacts quota = two;
+  quota.available_cores = 4;
+  EXPECT_FALSE(pins(Pinning::kOn, quota));
+  quota.threads = 4;
+  EXPECT_FALSE(pins(Pinning::kOn, quota));
+}
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (size_t i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) cores.push_back(static_cast<int>(i));
+  }
+  return cores;
+}
+
+// The cores that each thread of the pool may use.
+std::vector<std::vector<int>> cores_of_threads(ThreadPool& pool) {
+  std::vector<std::vector<int>> cores(static_cast<size_t>(pool.threads()));
+  std::atomic<int> arrived{0};
+  // Each waits for all others, so that each has one index.
+  pool.run(pool.threads(), [&](int64_t, int thread) {
+    cores[static_cast<size_t>(thread)] = allowed_cores();
+    ++arrived;
+    while (arrived < pool.threads()) std::this_thread::yield();
+  });
+  return cores;
+}
+
+TEST(ThreadPool, PinnedThreadsMayUseTheirOwnCore) {
+  // In a thread of its own, which the pool may pin.
+  std::thread([] {
+    const std::vector<int> mask = allowed_cores();
+    const int threads = static_cast<int>(mask.size());
+    cpu_set_t set;
+    if (threads == 0 || sched_getaffinity(0, sizeof(set), &set) != 0 || sched_setaffinity(0, sizeof(set), &set) != 0) {
+      GTEST_SKIP() << "the system does not let a thread choose its cores";
+    }
+    const std::vector<std::vector<int>> anywhere(mask.size(), mask);
+    ThreadPool loose(threads, Pinning::kOff);
+    loose.pin_caller();
+    EXPECT_EQ(cores_of_threads(loose), anywhere);
+    if (available_cores() != threads) GTEST_SKIP() << "a quota below the cores: nothing is pinned";
+    ThreadPool pool(threads, Pinning::kOn);
+    std::vector<std::vector<int>> want = anywhere;
+    for (size_t t = 1; t < mask.size(); ++t) want[t] = {mask[t]};
+    EXPECT_EQ(cores_of_threads(pool), want);
+    pool.pin_caller();
+    want[0] = {mask[0]};
+    EXPECT_EQ(cores_of_threads(pool), want);
+  }).join();
+}
+
+TEST(ThreadPool, SharesCoverALoop) {
+  for (const int64_t n : {1, 2, 7, 64, 1000}) {
+    for (const int64_t threads : {1, 2, 3, 16}) {
+      int64_t next = 0;
+      for (int64_t t = 0; t < threads; ++t) {
+        const ThreadPool::Range share = ThreadPool::share(n, t, threads);
+        EXPECT_EQ(share.begin, next);
+        next = share.end;
+      }
+      EXPECT_EQ(next, n);
+    }
+  }
+}
+
+// Nobody takes from another's share before every thread has an index: each waits for that with its first.
+TEST(ThreadPool, AThreadBeginsWithItsShare) {
+  constexpr int64_t kN = 30;
+  for (int round = 0; round < 10; ++round) {
+    ThreadPool pool(3);  // a new one: a worker that still looks for more of the last loop may begin anywhere
+    std::vector<int64_t> first(3, -1);
+    std::atomic<int> arrived{0};
+    pool.run(kN, [&](int64_t i, int thread) {
+      if (first[static_cast<size_t>(thread)] >= 0) return;
+      first[static_cast<size_t>(thread)] = i;
+      ++arrived;
+      while (arrived < 3) std::this_thread::yield();
+    });
+    for (int64_t t = 0; t < 3; ++t) EXPECT_EQ(first[static_cast<size_t>(t)], ThreadPool::share(kN, t, 3).begin);
+  }
 }
 
 double cpu_seconds() {

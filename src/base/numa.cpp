@@ -1,0 +1,48 @@
+#include "base/numa.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+namespace ingot {
+namespace {
+
+// Whether "0-3,8" names one of the cores. What is no such list names none.
+bool names_one_of(std::string_view list, const std::vector<int>& cores) {
+  const char *at = list.data(), *end = at + list.size();
+  while (at != end) {
+    int first = 0;
+    auto [next, error] = std::from_chars(at, end, first);
+    if (error != std::errc{}) return false;
+    int last = first;
+    if (next != end && *next == '-') {
+      const auto range = std::from_chars(next + 1, end, last);
+      if (range.ec != std::errc{}) return false;
+      next = range.ptr;
+    }
+    if (std::ranges::any_of(cores, [&](int core) { return core >= first && core <= last; })) return true;
+    if (next == end || *next != ',') return false;
+    at = next + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+int numa_nodes(const std::string& root, const std::vector<int>& cores) {
+  int nodes = 0;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it(root, failed), end; !failed && it != end; it.increment(failed)) {
+    if (!it->path().filename().string().starts_with("node")) continue;
+    std::ifstream file(it->path() / "cpulist");
+    std::string list;
+    if (std::getline(file, list) && names_one_of(list, cores)) ++nodes;
+  }
+  return std::max(nodes, 1);
+}
+
+int numa_nodes(const std::vector<int>& cores) { return numa_nodes("/sys/devices/system/node", cores); }
+
+}  // namespace ingot
