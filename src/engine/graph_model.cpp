@@ -1,18 +1,44 @@
 #include "engine/graph_model.h"
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "base/check.h"
 
 namespace ingot {
 
 GraphModel::GraphModel(Model& model, const RunOptions& options, const std::vector<int>& pages)
-    : options_(options),
-      pages_(pages),
-      kv_(model.graph, pages, options.limits.page_rows),
-      runner_(model.graph, options) {
+    : options_(options), pages_(pages), kv_(model.graph, pages, options.limits.page_rows) {
+  std::exception_ptr threw;
+  thread_ = std::thread([&, this] {
+    try {
+      start(model);
+    } catch (...) {
+      threw = std::current_exception();
+    }
+    const bool failed = threw != nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      started_ = true;
+    }
+    wake_.notify_all();
+    if (!failed) loop();
+  });
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return started_; });
+  }
+  if (!threw) return;
+  thread_.join();
+  std::rethrow_exception(threw);
+}
+
+void GraphModel::start(Model& model) {
+  RunOptions options = options_;
+  options.own_thread = true;
+  runner_ = std::make_unique<Runner>(model.graph, options);
   kv_.bind(model.graph);
-  thread_ = std::thread([this] { loop(); });
 }
 
 GraphModel::~GraphModel() {
@@ -61,8 +87,8 @@ void GraphModel::loop() {
 void GraphModel::run(StepWork& work) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
   for (const PageCopy& copy : work.copies) kv_.copy_page(copy.group, copy.from, copy.to);
-  runner_.run_body(work.batch);
-  if (on_body) on_body(work.batch, runner_);
+  runner_->run_body(work.batch);
+  if (on_body) on_body(work.batch, *runner_);
   report_hidden(work);
   const auto most = static_cast<size_t>(options_.limits.logits);
   for (size_t i = 0; i < work.logits.size(); i += most) run_head(work, i, std::min(most, work.logits.size() - i));
@@ -70,7 +96,7 @@ void GraphModel::run(StepWork& work) {
 
 void GraphModel::report_hidden(StepWork& work) {
   if (work.hidden.empty()) return;
-  const Tensor& hidden = runner_.output(kLastHidden);
+  const Tensor& hidden = runner_->output(kLastHidden);
   for (HiddenRow& row : work.hidden) {
     try {
       (*row.on_hidden)(row.position, std::span(hidden.f32(row.row), static_cast<size_t>(hidden.cols)));
@@ -83,8 +109,8 @@ void GraphModel::report_hidden(StepWork& work) {
 void GraphModel::run_head(StepWork& work, size_t first, size_t count) {
   work.batch.n_logits = static_cast<int>(count);
   for (size_t i = 0; i < count; ++i) work.batch.logit_row[i] = work.logits[first + i].row;
-  runner_.run_head(work.batch);
-  const Tensor& logits = runner_.output("logits");
+  runner_->run_head(work.batch);
+  const Tensor& logits = runner_->output("logits");
   for (size_t i = 0; i < count; ++i) {
     const LogitRow& row = work.logits[first + i];
     if (!row.on_logits) continue;
@@ -99,10 +125,10 @@ void GraphModel::run_head(StepWork& work, size_t first, size_t count) {
 
 // The first `count` rows of this run of the head.
 void GraphModel::sample(StepWork& work, size_t first, size_t count) {
-  const Sample op{.logits = runner_.output("logits"),
+  const Sample op{.logits = runner_->output("logits"),
                   .rows = std::span(work.samples).subspan(first, count),
                   .results = std::span(work.results).subspan(first, count)};
-  Ctx ctx = runner_.ctx(work.batch);
+  Ctx ctx = runner_->ctx(work.batch);
   ctx.shape.logits = static_cast<int64_t>(count);
   if (options_.kernels == Kernels::kRef) {
     ref::run(op, ctx);

@@ -24,6 +24,8 @@ struct RunOptions {
   int threads = 1;
   Kernels kernels = Kernels::kFast;
   int64_t short_cols = kShortCols;  // as PackedStore's
+  // The thread that makes the runner runs all its steps and starts no others: it is pinned where the pool is.
+  bool own_thread = false;
 };
 
 // Single-threaded: the engine's thread alone calls it.
