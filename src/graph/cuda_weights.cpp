@@ -71,6 +71,8 @@ struct Piece {
   const std::byte* from;
   std::byte* to;
   int64_t bytes;
+  const Weight* permuted = nullptr;  // its rows from `first` on, in order; null: as the bytes lie
+  int64_t first = 0;
 };
 
 // Pages that are not there yet are mapped in one call: a fault for each would cost more than the copy.
@@ -83,6 +85,33 @@ void populate(const std::byte* from, int64_t bytes) {
 #else
   (void)from, (void)bytes;
 #endif
+}
+
+void read_piece(const Piece& piece, std::byte* out) {
+  if (piece.permuted == nullptr) {
+    std::memcpy(out, piece.from, static_cast<size_t>(piece.bytes));
+    return;
+  }
+  const auto row_bytes = static_cast<size_t>(piece.permuted->row_bytes);
+  int64_t row = piece.first;
+  for (std::byte* end = out + piece.bytes; out != end; out += row_bytes)
+    std::memcpy(out, piece.permuted->row(row++), row_bytes);
+}
+
+// Pieces of at most kPiece, of whole rows where their order changes.
+void cut(const Source& source, std::byte* to, std::vector<Piece>& pieces) {
+  const bool permuted = source.weight != nullptr && source.weight->head_rows != 0;
+  const int64_t row = permuted ? source.weight->row_bytes : 1;
+  if (row > kPiece)
+    throw Error("[weights] '{}': rows of {} bytes, at most {} on a device", source.weight->name, row, kPiece);
+  const int64_t step = kPiece / row * row;
+  for (int64_t at = 0; at < source.bytes; at += step) {
+    pieces.push_back({.from = source.data + at,
+                      .to = to + at,
+                      .bytes = std::min(step, source.bytes - at),
+                      .permuted = permuted ? source.weight : nullptr,
+                      .first = at / row});
+  }
 }
 
 // Takes pieces until there are none: one is copied to the device while the next is read.
@@ -100,7 +129,7 @@ void copy_pieces(const std::vector<Piece>& pieces, std::atomic<size_t>& next, in
     Staging& staging = stagings[turn];
     if (staging.used) staging.free.synchronize();
     populate(pieces[i].from, pieces[i].bytes);
-    std::memcpy(staging.memory.data(), pieces[i].from, static_cast<size_t>(pieces[i].bytes));
+    read_piece(pieces[i], staging.memory.data());
     copy_to_device(pieces[i].to, staging.memory.data(), pieces[i].bytes, stream.ref());
     staging.free.record(stream.ref());
     staging.used = true;
@@ -132,12 +161,14 @@ void copy_all(const std::vector<Piece>& pieces, int device, int threads) {
 }
 
 struct Move : TensorVisitor {
-  const std::map<const std::byte*, const std::byte*>& places;
-  explicit Move(const std::map<const std::byte*, const std::byte*>& p) : places(p) {}
+  const std::map<const std::byte*, WeightPlace>& places;
+  explicit Move(const std::map<const std::byte*, WeightPlace>& p) : places(p) {}
   void weight(Weight& w) {
-    w.data = places.at(w.data);
+    const WeightPlace& place = places.at(w.data);
+    w.data = place.data;
+    w.head_rows = place.head_rows;
     if (w.scale == nullptr) return;
-    w.scale = reinterpret_cast<const float*>(places.at(reinterpret_cast<const std::byte*>(w.scale)));
+    w.scale = reinterpret_cast<const float*>(places.at(reinterpret_cast<const std::byte*>(w.scale)).data);
   }
 };
 
@@ -148,20 +179,18 @@ int64_t device_weight_bytes(Graph& graph) { return Sources(graph).bytes(); }
 DeviceWeights::DeviceWeights(Graph& graph, int device, int threads) : graph_(graph) {
   const Sources sources(graph);
   memory_ = DeviceMemory(sources.bytes());
-  std::map<const std::byte*, const std::byte*> places;
+  std::map<const std::byte*, WeightPlace> places;
   std::vector<Piece> pieces;
   const Stream stream;
   for (const Source& source : sources.all()) {
     std::byte* to = memory_.data() + source.offset;
-    places[source.data] = to;
-    host_[to] = source.data;
+    places[source.data] = {.data = to};
+    host_[to] = {.data = source.data, .head_rows = source.weight != nullptr ? source.weight->head_rows : 0};
     if (source.weight != nullptr && source.weight->random) {
       fill_random(*source.weight, to, stream.ref());
       continue;
     }
-    for (int64_t at = 0; at < source.bytes; at += kPiece) {
-      pieces.push_back({source.data + at, to + at, std::min(kPiece, source.bytes - at)});
-    }
+    cut(source, to, pieces);
   }
   std::ranges::sort(pieces, {}, &Piece::from);  // files are read from front to back
   copy_all(pieces, device, threads);

@@ -16,6 +16,12 @@ namespace ingot::cuda {
 // Bytes of the device that the graph's weights need.
 int64_t device_weight_bytes(Graph& graph);
 
+// Where a weight, or its scales, lies, and whether its rows are heads in another order there (Weight::head_rows).
+struct WeightPlace {
+  const std::byte* data = nullptr;
+  int64_t head_rows = 0;
+};
+
 class DeviceWeights {
  public:
   // Points every weight of every node to the device. `device` is the one in use. Throws Error where a file was cut
@@ -32,7 +38,7 @@ class DeviceWeights {
  private:
   Graph& graph_;
   DeviceMemory memory_;
-  std::map<const std::byte*, const std::byte*> host_;  // by place on the device
+  std::map<const std::byte*, WeightPlace> host_;  // by place on the device
 };
 
 }  // namespace ingot::cuda

@@ -25,6 +25,9 @@ struct Weight {
   int64_t cols = 0;                 // K, the inputs
   const std::byte* data = nullptr;  // [rows] rows of row_bytes each
   int64_t row_bytes = 0;
+  // Rows are heads of so many, which the file keeps in the order of interleaved rotation (q and k in GGUF files of some
+  // architectures); 0: in their own order. A device has them in order.
+  int64_t head_rows = 0;
   bool mapped = false;  // the memory is a mapped file: pages may be given back, and come again when they are read
   // Scales beside the data (8-bit floats of Hugging Face): value (n, k) is multiplied by
   // scale[n / scale_rows * scale_stride + k / scale_cols]. Null where the format carries its own.
@@ -34,7 +37,13 @@ struct Weight {
 
   explicit operator bool() const { return data != nullptr; }
   int64_t bytes() const { return rows * row_bytes; }  // of the published format
-  const std::byte* row(int64_t n) const { return data + n * row_bytes; }
+  const std::byte* row(int64_t n) const { return data + stored_row(n) * row_bytes; }
+  // Stored row 2i + j of a head is its row j · half + i.
+  int64_t stored_row(int64_t n) const {
+    if (head_rows == 0) return n;
+    const int64_t half = head_rows / 2, in_head = n % head_rows;
+    return n - in_head + in_head % half * 2 + in_head / half;
+  }
 
   // Row n as `cols` floats.
   void decode_row(int64_t n, float* out) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -21,6 +22,27 @@ int64_t product(const std::vector<int64_t>& shape) {
 }
 
 bool plain(Format format) { return format_block(format) == 1; }
+
+int64_t head_rows(const std::string& name, int64_t rows, int heads) {
+  if (rows % (2 * heads)) throw Error("[weights] '{}': {} rows are not {} heads", name, rows, heads);
+  return rows / heads;
+}
+
+// [cols, rows] values of kBytes to [rows, cols], in tiles: a column of single values would take a line of the cache for
+// each, and a page of addresses.
+template <size_t kBytes>
+void turn_around(const std::byte* from, int64_t rows, int64_t cols, std::byte* out) {
+  constexpr int64_t kTile = 32, kSize = kBytes;
+  for (int64_t c0 = 0; c0 < cols; c0 += kTile) {
+    for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+      const int64_t c1 = std::min(cols, c0 + kTile), r1 = std::min(rows, r0 + kTile);
+      for (int64_t r = r0; r < r1; ++r) {
+        for (int64_t c = c0; c < c1; ++c)
+          std::memcpy(out + (r * cols + c) * kSize, from + (c * rows + r) * kSize, kBytes);
+      }
+    }
+  }
+}
 
 // The weight was copied: its pages of the file would be in memory beside the copy until all is loaded, 28 MB of a model
 // of 270 MB in 16-bit floats.
@@ -84,7 +106,10 @@ Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const 
   attach_scales(weight, name, options.row_begin, stored_rows);
   weight.data += options.row_begin * weight.row_bytes;
   weight.rows = rows;
-  if (options.heads && source_->permuted_qk()) unpermute(weight, options.heads);
+  if (options.heads && source_->permuted_qk()) {
+    CHECK(!weight.scale && !options.transposed, "{}: permuted rows with scales, or transposed", name);
+    weight.head_rows = head_rows(name, rows, options.heads);
+  }
   align(weight);
   return weight;
 }
@@ -99,18 +124,19 @@ Weight Weights::vector(const std::string& name, int64_t n, float offset, const T
   weight.cols = n;
   weight.row_bytes = n * static_cast<int64_t>(sizeof(float));
   auto* values = reinterpret_cast<float*>(allocate(weight.row_bytes));
-  format_decode(stored.format, stored.data + options.row_begin * format_block_bytes(stored.format), values, n);
+  const std::byte* from = stored.data + options.row_begin * format_block_bytes(stored.format);
+  if (options.heads && source_->permuted_qk()) {
+    // A bias has one value where the matrix has a row.
+    std::vector<float> kept(static_cast<size_t>(n));
+    format_decode(stored.format, from, kept.data(), n);
+    Weight order;
+    order.head_rows = head_rows(name, n, options.heads);
+    for (int64_t i = 0; i < n; ++i) values[i] = kept[static_cast<size_t>(order.stored_row(i))];
+  } else {
+    format_decode(stored.format, from, values, n);
+  }
   for (int64_t i = 0; i < n; ++i) values[i] += offset;
   weight.data = reinterpret_cast<const std::byte*>(values);
-  if (options.heads && source_->permuted_qk()) {
-    weight.rows = n;  // a bias has one value where the matrix has a row
-    weight.cols = 1;
-    weight.row_bytes = sizeof(float);
-    unpermute(weight, options.heads);
-    weight.rows = 1;
-    weight.cols = n;
-    weight.row_bytes = n * static_cast<int64_t>(sizeof(float));
-  }
   return weight;
 }
 
@@ -156,34 +182,17 @@ void Weights::attach_scales(Weight& weight, const std::string& name, int64_t row
   }
 }
 
-// Stored row 2i + j of a head is row j · half + i of the published model.
-void Weights::unpermute(Weight& weight, int heads) {
-  if (weight.rows % (2 * heads))
-    throw Error("[weights] '{}': {} rows are not {} heads", weight.name, weight.rows, heads);
-  CHECK(!weight.scale, "{}: scales of permuted rows", weight.name);
-  const int64_t head_rows = weight.rows / heads;
-  const int64_t half = head_rows / 2;
-  std::byte* out = allocate(weight.bytes());
-  for (int64_t r = 0; r < weight.rows; ++r) {
-    const int64_t head = r / head_rows, in_head = r % head_rows;
-    const int64_t from = head * head_rows + in_head % half * 2 + in_head / half;
-    std::memcpy(out + r * weight.row_bytes, weight.row(from), static_cast<size_t>(weight.row_bytes));
-  }
-  leave_file(weight);
-  weight.data = out;
-}
-
 void Weights::transpose(Weight& weight, const StoredWeight& stored) {
   if (!plain(stored.format)) {
     throw Error("[weights] '{}' is stored transposed in {}: not supported", weight.name, format_name(stored.format));
   }
   const int64_t rows = weight.rows, cols = weight.cols, size = format_block_bytes(stored.format);
   std::byte* out = allocate(rows * cols * size);
-  for (int64_t c = 0; c < cols; ++c) {
-    for (int64_t r = 0; r < rows; ++r) {
-      std::memcpy(out + (r * cols + c) * size, stored.data + (c * rows + r) * size, static_cast<size_t>(size));
-    }
-  }
+  const auto turn = [&](auto bytes) { turn_around<decltype(bytes)::value>(stored.data, rows, cols, out); };
+  if (size == 1) turn(std::integral_constant<size_t, 1>{});
+  if (size == 2) turn(std::integral_constant<size_t, 2>{});
+  if (size == 4) turn(std::integral_constant<size_t, 4>{});
+  CHECK(size == 1 || size == 2 || size == 4, "values of {} bytes", size);
   weight.row_bytes = cols * size;
   leave_file(weight);
   weight.data = out;

@@ -22,7 +22,8 @@ struct TakeOptions {
   int64_t row_begin = 0, stored_rows = 0;
   // Stored [cols, rows]: turned around, which costs a copy in F32 unless the format is plain.
   bool transposed = false;
-  // Rows are heads of q or k: undone where the file keeps them in the order of interleaved rotation. 0: not heads.
+  // Rows are heads of q or k: read in order where the file keeps them in the order of interleaved rotation. 0: not
+  // heads.
   int heads = 0;
 };
 
@@ -56,7 +57,6 @@ class Weights {
   const StoredWeight& find(const std::string& name, const std::vector<int64_t>& wanted);
   std::byte* allocate(int64_t bytes);
   void attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows);
-  void unpermute(Weight& weight, int heads);
   void transpose(Weight& weight, const StoredWeight& stored);
   void align(Weight& weight);
 

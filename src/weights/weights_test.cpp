@@ -89,6 +89,17 @@ TEST(Weights, TurnsTransposedMatrices) {
   EXPECT_EQ(values(weights.take("w.weight", 3, 2, {.transposed = true})), (std::vector<float>{0, 3, 1, 4, 2, 5}));
 }
 
+TEST(Weights, TurnsMatricesOfManyTiles) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("w.weight", Format::kF32, {45, 70}, iota(45 * 70));
+  Weights weights(std::move(source));
+  std::vector<float> expected;
+  for (int n = 0; n < 70; ++n) {
+    for (int k = 0; k < 45; ++k) expected.push_back(static_cast<float>(k * 70 + n));
+  }
+  EXPECT_EQ(values(weights.take("w.weight", 70, 45, {.transposed = true})), expected);
+}
+
 // Stored pairs (i, j) of each head become halves (j, i).
 TEST(Weights, UndoesTheOrderOfInterleavedRotation) {
   auto source = std::make_unique<MemorySource>(true);
