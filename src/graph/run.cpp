@@ -13,17 +13,28 @@ namespace {
 // against 3 to 6 MB where they are given back after so many. Reading the same 1024 rows again costs 1 to 2 ms.
 constexpr int kTableRows = 1024;
 
+// What the node's linear reads of a file, so that it is there when its turn comes.
+void want_weights(const Node& node) {
+  const auto* linear = std::get_if<Linear>(&node.op);
+  for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
+    const Weight& weight = linear->parts[static_cast<size_t>(p)].weight;
+    if (weight.mapped) want_pages(weight.data, weight.bytes());
+  }
+}
+
 }  // namespace
 
 Runner::Runner(Graph& graph, const RunOptions& options)
     : graph_(graph), options_(options), pool_(options.threads), packed_(options.short_cols) {
+  if (options_.own_thread) pool_.pin_caller();
   plan(graph_, options_.limits);
   arena_ = Memory(graph_.arena_bytes);
   bind_arena(graph_, arena_.data());
   Prepare prepare{.limits = options_.limits, .threads = options_.threads, .pool = &pool_};
   if (options_.kernels == Kernels::kFast) prepare.packed = &packed_;
-  for (Node& node : graph_.nodes) {
-    std::visit([&](auto& op) { cpu::prepare(op, prepare); }, node.op);
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (n + 1 < graph_.nodes.size()) want_weights(graph_.nodes[n + 1]);
+    std::visit([&](auto& op) { cpu::prepare(op, prepare); }, graph_.nodes[n].op);
   }
   for (const Node& node : graph_.nodes) {
     if (const auto* embedding = std::get_if<Embedding>(&node.op)) tables_.push_back(embedding->table);

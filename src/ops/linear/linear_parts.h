@@ -21,6 +21,16 @@ struct LinearCut {
   int64_t expanded = 0;  // of them for a piece of K; 0: not in pieces
 };
 
+// The tasks of a run over so many rows of x: of all parts, one behind the other. A pool's threads have equal shares.
+struct LinearTasks {
+  LinearTasks(const Linear& op, int64_t rows, int threads);
+  LinearBlock block(const Linear& op, int64_t task) const;
+
+  LinearCut cuts[3] = {};
+  int64_t tasks[3] = {};
+  int64_t total = 0;
+};
+
 // What follows the sums of row t of x: bias, glu with the sums of `up`, residual; then out.
 void finish_row(const Linear& op, const LinearBlock& block, int64_t t, float* sums, float* up);
 
