@@ -13,13 +13,19 @@ namespace {
 // against 3 to 6 MB where they are given back after so many. Reading the same 1024 rows again costs 1 to 2 ms.
 constexpr int kTableRows = 1024;
 
-// What the node's linear reads of a file, so that it is there when its turn comes.
-void want_weights(const Node& node) {
-  const auto* linear = std::get_if<Linear>(&node.op);
-  for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
-    const Weight& weight = linear->parts[static_cast<size_t>(p)].weight;
-    if (weight.mapped) want_pages(weight.data, weight.bytes());
+// Asks for what the first linear from node n on reads of a file, so that it is there when its turn comes. Returns the
+// linear's number.
+size_t want_weights(const std::vector<Node>& nodes, size_t n) {
+  for (; n < nodes.size(); ++n) {
+    const auto* linear = std::get_if<Linear>(&nodes[n].op);
+    if (linear == nullptr) continue;
+    for (size_t p = 0; p < static_cast<size_t>(linear->n_parts); ++p) {
+      const Weight& weight = linear->parts[p].weight;
+      if (weight.mapped) want_pages(weight.data, weight.bytes());
+    }
+    break;
   }
+  return n;
 }
 
 }  // namespace
@@ -32,8 +38,9 @@ Runner::Runner(Graph& graph, const RunOptions& options)
   bind_arena(graph_, arena_.data());
   Prepare prepare{.limits = options_.limits, .threads = options_.threads, .pool = &pool_};
   if (options_.kernels == Kernels::kFast) prepare.packed = &packed_;
+  size_t wanted = 0;
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (n + 1 < graph_.nodes.size()) want_weights(graph_.nodes[n + 1]);
+    if (prepare.packed != nullptr && wanted <= n) wanted = want_weights(graph_.nodes, n + 1);
     std::visit([&](auto& op) { cpu::prepare(op, prepare); }, graph_.nodes[n].op);
   }
   for (const Node& node : graph_.nodes) {

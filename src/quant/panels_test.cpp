@@ -203,7 +203,7 @@ TEST(Panels, NoneForOtherScalesBesideTheData) {
 
 // Lines of the cache and what is left of a row, in a panel with all rows and in one with 5, in both orders of rows.
 TEST(Panels, FloatsOfAnyWidth) {
-  for (const Format format : {Format::kF16, Format::kBF16}) {
+  for (const Format format : {Format::kF16, Format::kBF16, Format::kF8_E4M3}) {
     for (const int64_t cols : {1, 8, 31, 32, 45, 64, 77, 128}) {
       Stored stored(format, 21, cols);
       for (const int64_t head_rows : {0, 6}) {
