@@ -7,7 +7,8 @@ import serving
 
 
 class Idle(serving.ToyCase):
-    ARGS = ("--threads", "4", "--device", "cpu")
+    # As many threads as cores: these spin before they sleep.
+    ARGS = ("--threads", str(len(os.sched_getaffinity(0))), "--device", "cpu")
 
     def cpu_seconds(self):
         """Of all threads, so far."""
