@@ -1,5 +1,7 @@
 #include "base/numa.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -30,6 +32,17 @@ bool names_one_of(std::string_view list, const std::vector<int>& cores) {
 }
 
 }  // namespace
+
+std::vector<int> mask_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<size_t>(i), &set)) cores.push_back(i);
+  }
+  return cores;
+}
 
 int numa_nodes(const std::string& root, const std::vector<int>& cores) {
   int nodes = 0;

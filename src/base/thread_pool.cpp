@@ -49,18 +49,6 @@ bool spin(int64_t ns, const F& done) {
   return false;
 }
 
-// The cores of the affinity mask; empty where the system does not tell.
-std::vector<int> mask_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(static_cast<size_t>(i), &set)) cores.push_back(i);
-  }
-  return cores;
-}
-
 Pinning by_environment(Pinning pinning) {
   const char* text = std::getenv("INGOT_PIN");
   if (pinning != Pinning::kAuto || text == nullptr) return pinning;

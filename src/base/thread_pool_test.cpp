@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/numa.h"
+
 namespace ingot {
 namespace {
 
@@ -157,24 +159,13 @@ TEST(ThreadPool, PinsOnSeveralNodesByItself) {
   EXPECT_FALSE(pins(Pinning::kOn, quota));
 }
 
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (size_t i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &set)) cores.push_back(static_cast<int>(i));
-  }
-  return cores;
-}
-
 // The cores that each thread of the pool may use.
 std::vector<std::vector<int>> cores_of_threads(ThreadPool& pool) {
   std::vector<std::vector<int>> cores(static_cast<size_t>(pool.threads()));
   std::atomic<int> arrived{0};
   // Each waits for all others, so that each has one index.
   pool.run(pool.threads(), [&](int64_t, int thread) {
-    cores[static_cast<size_t>(thread)] = allowed_cores();
+    cores[static_cast<size_t>(thread)] = mask_cores();
     ++arrived;
     while (arrived < pool.threads()) std::this_thread::yield();
   });
@@ -184,7 +175,7 @@ std::vector<std::vector<int>> cores_of_threads(ThreadPool& pool) {
 TEST(ThreadPool, PinnedThreadsMayUseTheirOwnCore) {
   // In a thread of its own, which the pool may pin.
   std::thread([] {
-    const std::vector<int> mask = allowed_cores();
+    const std::vector<int> mask = mask_cores();
     const int threads = static_cast<int>(mask.size());
     cpu_set_t set;
     if (threads == 0 || sched_getaffinity(0, sizeof(set), &set) != 0 || sched_setaffinity(0, sizeof(set), &set) != 0) {

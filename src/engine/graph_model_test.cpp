@@ -6,21 +6,11 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/numa.h"
 #include "engine/local_engine.h"
 
 namespace ingot {
 namespace {
-
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (size_t i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &set)) cores.push_back(static_cast<int>(i));
-  }
-  return cores;
-}
 
 // The cores of the thread that runs a step, which has packed the weights before.
 std::vector<int> cores_of_a_step(const char* pin, int threads) {
@@ -31,7 +21,7 @@ std::vector<int> cores_of_a_step(const char* pin, int threads) {
   std::vector<int> cores;
   engine.graph().on_body = [&, caller = std::this_thread::get_id()](const Batch&, const StepOutputs&) {
     EXPECT_NE(std::this_thread::get_id(), caller);
-    cores = allowed_cores();
+    cores = mask_cores();
   };
   Request request;
   request.prompt = {1, 2, 3};
@@ -42,7 +32,7 @@ std::vector<int> cores_of_a_step(const char* pin, int threads) {
 }
 
 TEST(GraphModel, ItsOwnThreadIsPinnedAndTheCallersIsNot) {
-  const std::vector<int> mask = allowed_cores();
+  const std::vector<int> mask = mask_cores();
   const int threads = static_cast<int>(mask.size());
   cpu_set_t set;
   if (threads == 0 || sched_getaffinity(0, sizeof(set), &set) != 0 || sched_setaffinity(0, sizeof(set), &set) != 0) {
@@ -51,7 +41,7 @@ TEST(GraphModel, ItsOwnThreadIsPinnedAndTheCallersIsNot) {
   EXPECT_EQ(cores_of_a_step("off", threads), mask);
   if (available_cores() != threads) GTEST_SKIP() << "a quota below the cores: nothing is pinned";
   EXPECT_EQ(cores_of_a_step("on", threads), std::vector<int>{mask[0]});
-  EXPECT_EQ(allowed_cores(), mask);
+  EXPECT_EQ(mask_cores(), mask);
 }
 
 }  // namespace

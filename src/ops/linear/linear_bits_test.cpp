@@ -4,8 +4,8 @@
 #include <map>
 
 #include "ops/linear/linear.h"
+#include "ops/linear/linear_test_support.h"
 #include "ops/linear/panel_kernels.h"
-#include "ops/test_support.h"
 
 namespace ingot {
 namespace {
@@ -19,13 +19,7 @@ std::vector<float> values(Buffer& x, const TestWeight& w, int64_t first, int64_t
   Buffer some(rows, x.cols()), out(rows, w.weight().rows);
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t c = 0; c < x.cols(); ++c) some.at(t, c) = x.at(first + t, c);
-  Linear op;
-  op.x = some.tensor();
-  op.parts[0].weight = w.weight();
-  op.parts[0].out = out.tensor();
-  test::run_cpu(op, test::rows_batch(static_cast<int>(rows)), threads);
-  out.expect_intact();
-  return out.values();
+  return test::cpu_values(test::linear(some, w.weight(), out), out, threads);
 }
 
 // All rows of x at once, and then one, two, three … of them at a time.

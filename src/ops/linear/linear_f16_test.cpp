@@ -9,8 +9,8 @@
 
 #include "ops/kernels.h"
 #include "ops/linear/linear.h"
+#include "ops/linear/linear_test_support.h"
 #include "ops/linear/panel_kernels.h"
-#include "ops/test_support.h"
 #include "tensor/dtype.h"
 
 namespace ingot {
@@ -27,13 +27,7 @@ constexpr int64_t kOutputs = 37;  // three panels, the last short
 // Of the first `rows` rows of x.
 std::vector<float> values_of(Buffer& x, const TestWeight& w, int64_t rows, int threads) {
   Buffer out(rows, w.weight().rows);
-  Linear op;
-  op.x = x.tensor();
-  op.parts[0].weight = w.weight();
-  op.parts[0].out = out.tensor();
-  test::run_cpu(op, test::rows_batch(static_cast<int>(rows)), threads);
-  out.expect_intact();
-  return out.values();
+  return test::cpu_values(test::linear(x, w.weight(), out), out, threads);
 }
 
 // Row t of x as the chosen set multiplies it, and what its sums are multiplied with.

@@ -9,14 +9,16 @@
 
 #include "ops/kernels.h"
 #include "ops/linear/linear.h"
+#include "ops/linear/linear_test_support.h"
 #include "ops/linear/panel_kernels.h"
-#include "ops/test_support.h"
 
 namespace ingot {
 namespace {
 
 using test::Buffer;
+using test::cpu_values;
 using test::kEps;
+using test::linear;
 using test::Random;
 
 // One scale for `rows` × `cols` values.
@@ -72,21 +74,6 @@ class ScaledWeight {
   std::vector<float> scales_;
 };
 
-Linear linear(Buffer& x, const ScaledWeight& w, Buffer& out) {
-  Linear op;
-  op.x = x.tensor();
-  op.parts[0].weight = w.weight();
-  op.parts[0].out = out.tensor();
-  return op;
-}
-
-std::vector<float> cpu_values(const Linear& op, Buffer& out, int threads = 1) {
-  out.poison();
-  test::run_cpu(op, test::rows_batch(static_cast<int>(out.rows())), threads);
-  out.expect_intact();
-  return out.values();
-}
-
 // Every output is within `relative` of the sum of its absolute products.
 void expect_sums(const std::vector<float>& got, Buffer& x, const ScaledWeight& w, double relative) {
   const int64_t outputs = w.weight().rows;
@@ -125,7 +112,7 @@ TEST(LinearScales, ExactWhereNothingIsRounded) {
         for (int64_t rows : {1, 3, 7, 34}) {
           Buffer x(rows, shape.cols, kTokenRows, shape.cols + 3), out(rows, shape.outputs);
           x.fill([&] { return static_cast<float>(random.below(7) - 3); });
-          test::for_each_kernels([&] { expect_sums(cpu_values(linear(x, w, out), out, 2), x, w, 0); });
+          test::for_each_kernels([&] { expect_sums(cpu_values(linear(x, w.weight(), out), out, 2), x, w, 0); });
         }
       }
     }
@@ -147,7 +134,7 @@ TEST(LinearScales, OfAnySize) {
         x.fill_outliers(random);
         test::for_each_kernels([&] {
           const bool rounded = cpu::kernels().panels->to_bf16 != nullptr;
-          expect_sums(cpu_values(linear(x, w, out), out), x, w, 2 * 424 * kEps + (rounded ? 0x1p-8 : 0));
+          expect_sums(cpu_values(linear(x, w.weight(), out), out), x, w, 2 * 424 * kEps + (rounded ? 0x1p-8 : 0));
         });
       }
     }
@@ -167,14 +154,14 @@ TEST(LinearScales, RowsAloneAreRowsTogether) {
       Buffer x(kTogether, shape.cols), out(kTogether, shape.outputs);
       x.fill_outliers(random);
       test::for_each_kernels([&] {
-        const std::vector<float> together = cpu_values(linear(x, w, out), out, 3);
+        const std::vector<float> together = cpu_values(linear(x, w.weight(), out), out, 3);
         for (int64_t first = 0, n = 0; first < kTogether; first += n) {
           n = std::min<int64_t>(kTogether - first, 1 + first % 8);
           Buffer some_x(n, shape.cols), some_out(n, shape.outputs);
           for (int64_t t = 0; t < n; ++t)
             for (int64_t c = 0; c < shape.cols; ++c) some_x.at(t, c) = x.at(first + t, c);
           test::expect_same_bits(
-              cpu_values(linear(some_x, w, some_out), some_out),
+              cpu_values(linear(some_x, w.weight(), some_out), some_out),
               {together.begin() + first * shape.outputs, together.begin() + (first + n) * shape.outputs}, "rows");
         }
       });
@@ -193,7 +180,7 @@ TEST(LinearScales, GluOfTwoFormats) {
   for (int64_t rows : {1, 40}) {
     Buffer x(rows, kCols), g(rows, kOutputs), u(rows, kOutputs), out(rows, kOutputs), unfused(rows, kOutputs);
     x.fill_outliers(random);
-    Linear up_op = linear(x, up, u), gate_op = up_op, op = up_op;
+    Linear up_op = linear(x, up.weight(), u), gate_op = up_op, op = up_op;
     up_op.parts[0].bias = bias.weight();
     gate_op.parts[0].weight = gate.weight();
     gate_op.parts[0].out = g.tensor();

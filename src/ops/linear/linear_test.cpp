@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "ops/linear/linear_test_support.h"
 #include "ops/linear/panel_kernels.h"
-#include "ops/test_support.h"
 
 namespace ingot {
 namespace {
 
 using test::Buffer;
+using test::cpu_values;
 using test::kEps;
+using test::linear;
 using test::Random;
 using test::TestWeight;
 
@@ -62,27 +64,13 @@ class SumError {
   std::vector<double> errors_;
 };
 
-Linear linear(Buffer& x, const TestWeight& w, Buffer& out) {
-  Linear op;
-  op.x = x.tensor();
-  op.parts[0].weight = w.weight();
-  op.parts[0].out = out.tensor();
-  return op;
-}
-
-std::vector<float> cpu_values(const Linear& op, Buffer& out, int threads = 1) {
-  out.poison();
-  test::run_cpu(op, test::rows_batch(static_cast<int>(out.rows())), threads);
-  out.expect_intact();
-  return out.values();
-}
-
 void check(Random& random, const TestWeight& w, int64_t rows) {
   Buffer x(rows, w.weight().cols, kTokenRows, w.weight().cols + 5),
       out(rows, w.weight().rows, kTokenRows, w.weight().rows + 3);
   x.fill_outliers(random);
   const SumError error(x, w);
-  test::expect_cpu_matches_ref(linear(x, w, out), test::rows_batch(static_cast<int>(rows)), {&out}, error.tolerance());
+  test::expect_cpu_matches_ref(linear(x, w.weight(), out), test::rows_batch(static_cast<int>(rows)), {&out},
+                               error.tolerance());
 }
 
 TEST(Linear, OddSizes) {
@@ -163,7 +151,7 @@ TEST(Linear, F32OfAnyAlignment) {
   std::copy(w.weight().data, w.weight().data + w.weight().bytes(), moved.begin() + 1);
   Buffer x(4, 33), out(4, 9);
   x.fill_outliers(random);
-  Linear op = linear(x, w, out);
+  Linear op = linear(x, w.weight(), out);
   const std::vector<float> want = cpu_values(op, out);
   op.parts[0].weight.data = moved.data() + 1;
   test::expect_same_bits(cpu_values(op, out), want, "one byte further");
@@ -173,7 +161,7 @@ TEST(Linear, NoRows) {
   Random random(7);
   const TestWeight w(random, Format::kF32, 4, 8);
   Buffer x(0, 8), out(0, 4);
-  test::run_cpu(linear(x, w, out), test::make_batch({}));
+  test::run_cpu(linear(x, w.weight(), out), test::make_batch({}));
   out.expect_intact();
 }
 
@@ -203,7 +191,7 @@ TEST(Linear, PartsAreSeparateLinears) {
       int64_t first = 0;
       for (size_t p = 0; p < 3; ++p) {
         Buffer out(rows, weights[p]->weight().rows);
-        Linear one = linear(x, *weights[p], out);
+        Linear one = linear(x, weights[p]->weight(), out);
         one.parts[0].bias = fused.parts[p].bias;
         cpu_values(one, out);
         for (int64_t t = 0; t < rows; ++t)
@@ -234,7 +222,7 @@ TEST(Linear, ResidualIsAdd) {
   Buffer x(rows, 96), residual(rows, 70), sum(rows, 70), out(rows, 70);
   x.fill_outliers(random);
   residual.fill_outliers(random);
-  Linear op = linear(x, w, out);
+  Linear op = linear(x, w.weight(), out);
   op.parts[0].bias = bias.weight();
   test::for_each_kernels([&] {
     cpu_values(op, out);
@@ -267,12 +255,12 @@ TEST_P(LinearGlu, IsGluOfTwoLinears) {
   const TestWeight bias(random, Format::kF32, 1, n);
   Buffer x(rows, k), g(rows, n), u(rows, n), out(rows, n), unfused(rows, n);
   x.fill_outliers(random);
-  Linear op = linear(x, gate, out);
+  Linear op = linear(x, gate.weight(), out);
   op.n_parts = 2;
   op.glu = GetParam();
   op.parts[1].weight = up.weight();
   op.parts[1].bias = bias.weight();
-  Linear gate_op = linear(x, gate, g), up_op = linear(x, up, u);
+  Linear gate_op = linear(x, gate.weight(), g), up_op = linear(x, up.weight(), u);
   up_op.parts[0].bias = bias.weight();
   test::for_each_kernels([&] {
     cpu_values(gate_op, g);
@@ -302,11 +290,11 @@ TEST(Linear, GluOfTwoFormats) {
       const TestWeight gate(random, first, n, k, 0.05f), up(random, second, n, k, 0.05f);
       Buffer x(rows, k), g(rows, n), u(rows, n), out(rows, n), unfused(rows, n);
       x.fill_outliers(random);
-      Linear op = linear(x, gate, out);
+      Linear op = linear(x, gate.weight(), out);
       op.n_parts = 2;
       op.glu = ActivationKind::kSilu;
       op.parts[1].weight = up.weight();
-      Linear gate_op = linear(x, gate, g), up_op = linear(x, up, u);
+      Linear gate_op = linear(x, gate.weight(), g), up_op = linear(x, up.weight(), u);
       const Batch batch = test::rows_batch(static_cast<int>(rows));
       test::for_each_kernels([&] {
         cpu_values(gate_op, g);
