@@ -1,4 +1,4 @@
-# The CUDA backend: every src/**/*.cu, src/**/cuda_*.cpp and linear_blas.cpp. It is linked behind engine/cuda.h in one of
+# The CUDA backend: every src/**/*.cu, src/**/cuda_*.cpp and linear_blas.cpp. It is linked behind engine/model/cuda.h in one of
 # three forms, each a set of objects that the programs link directly:
 #   ingot_cuda_none      a stub, where there is no CUDA
 #   ingot_cuda_real      compiled by nvcc
@@ -8,11 +8,11 @@ set(INGOT_CUDA AUTO CACHE STRING "The CUDA backend: AUTO, ON or OFF")
 set(INGOT_CUDA_ARCHS "" CACHE STRING "Compute capabilities that get machine code; empty: all that we have kernels for")
 
 file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
-  ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/ops/cuda/*.cpp)
+  ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/emulator/*.cpp)
 list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$")
 file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/golden/*_cuda_test.cpp)
-set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/ops/cuda/[a-z_]*\\.cpp$")
+set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/emulator/[a-z_]*\\.cpp$")
 set(INGOT_CUDA_REAL_ONLY "/cuda_runtime\\.cpp$")
 
 set(INGOT_CUDA_BUILT OFF)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/jinja/unicode_tables.h from Python's own Unicode data, so that the template engine's strip, upper,
+"""Writes src/text/jinja/value/unicode_tables.h from Python's own Unicode data, so that the template engine's strip, upper,
 title and repr agree with Python's. Run from the repository root; the Unicode version used is written into the file."""
 
 import sys
@@ -97,7 +97,7 @@ def main():
                          ("kTitleSpecials", specials(str.title, lambda c: chr(c).upper()))):
         out += [f"inline constexpr CaseSpecial {name}[] = {{", wrap("{%d,{%d,%d,%d}}" % v for v in values), "};"]
     out += ["// clang-format on", "", "}  // namespace ingot::jinja", ""]
-    with open("src/text/jinja/unicode_tables.h", "w") as f:
+    with open("src/text/jinja/value/unicode_tables.h", "w") as f:
         f.write("\n".join(out))
 
 

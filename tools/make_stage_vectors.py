@@ -47,8 +47,8 @@ def text(rng):
 
 
 def scanner_patterns():
-    """The patterns of the table in src/text/scanner_patterns.cpp."""
-    source = (ROOT / "src/text/scanner_patterns.cpp").read_text()
+    """The patterns of the table in src/text/split/scanner_patterns.cpp."""
+    source = (ROOT / "src/text/split/scanner_patterns.cpp").read_text()
     table = source[source.index("kKnown[] = {") : source.index("for (const Known")]
     pattern = ""
     for raw, plain, scanner in re.findall(r'R"\((.*?)\)"|"((?:[^"\\]|\\.)*)"|(scan_\w+)', table):

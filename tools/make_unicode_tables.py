@@ -2,8 +2,8 @@
 """Writes the Unicode tables that tokenizers ask for.
 
     pip install unicodedataplus==16.0.0.post1
-    tools/make_unicode_tables.py properties > src/text/unicode_tables.cpp
-    tools/make_unicode_tables.py library > src/text/unicode_library_tables.cpp
+    tools/make_unicode_tables.py properties > src/text/unicode/unicode_tables.cpp
+    tools/make_unicode_tables.py library > src/text/unicode/unicode_library_tables.cpp
 
 `properties`: general categories and White_Space of Unicode 16.0, as the regular expressions of the `tokenizers` library
 have them, and normalization of Unicode 9.0, as that library has it: characters assigned later neither compose nor
@@ -108,7 +108,7 @@ def properties():
     index = {c: i for i, c in enumerate(keys)}
     print(f"// Written by tools/make_unicode_tables.py: categories of Unicode {VERSION}, normalization of Unicode 9.0.0.")
     print("// clang-format off")
-    print('#include "text/unicode_tables.h"\n')
+    print('#include "text/unicode/unicode_tables.h"\n')
     print("namespace ingot::unicode {\n")
     emit("const uint16_t kStage1[]", stage1)
     emit("const uint8_t kStage2[]", [x for block in blocks for x in block])
@@ -155,7 +155,7 @@ def break_class(c):
 def library():
     print("// Written by tools/make_unicode_tables.py: the version of Unicode stands beside each table.")
     print("// clang-format off")
-    print('#include "text/unicode_tables.h"\n')
+    print('#include "text/unicode/unicode_tables.h"\n')
     print("namespace ingot::unicode {\n")
     print("// Unicode 9.0.")
     emit_ranges("kMarks9", {c for c in ALL if category_in(c, 9, CHANGED_9)[0] == "M"})

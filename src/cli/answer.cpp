@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "cli/progress.h"
-#include "text/stop_strings.h"
-#include "text/stream_decoder.h"
+#include "cli/hub/progress.h"
+#include "text/decode/stop_strings.h"
+#include "text/decode/stream_decoder.h"
 
 namespace ingot {
 

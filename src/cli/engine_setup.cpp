@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "engine/cuda.h"
+#include "engine/model/cuda.h"
 #include "files/manifest.h"
 #include "graph/kv_store.h"
 #include "weights/model_files.h"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "cli/cache.h"
+#include "cli/hub/cache.h"
 #include "cli/strings.h"
 #include "graph/kv_store.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "cli/cache.h"
+#include "cli/hub/cache.h"
 #include "cli/interrupt.h"
 #include "cli/sampling_options.h"
 #include "cli/strings.h"

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "engine/kv_pages.h"
+#include "engine/model/step_model.h"
 #include "engine/pace.h"
 #include "engine/prefix_cache.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/state_slots.h"
-#include "engine/step_model.h"
 
 namespace ingot {
 

@@ -1,8 +1,8 @@
 // From a plan to the flat arrays of a step.
 #pragma once
 
+#include "engine/model/step_model.h"
 #include "engine/scheduler.h"
-#include "engine/step_model.h"
 
 namespace ingot {
 

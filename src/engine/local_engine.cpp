@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mapping_guard.h"
-#include "engine/cuda.h"
-#include "engine/graph_model.h"
+#include "engine/model/cuda.h"
+#include "engine/model/graph_model.h"
 #include "graph/kv_store.h"
 
 namespace ingot {

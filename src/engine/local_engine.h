@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "engine/core.h"
-#include "engine/device_model.h"
+#include "engine/model/device_model.h"
 #include "models/model.h"
 
 namespace ingot {

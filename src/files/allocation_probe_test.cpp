@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "files/test_files.h"
+#include "files/files_test_support.h"
 
 namespace {
 thread_local size_t allocated = 0;

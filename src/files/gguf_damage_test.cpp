@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "files/test_files.h"
+#include "files/files_test_support.h"
 
 namespace ingot {
 namespace {

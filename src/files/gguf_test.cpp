@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "files/files_test_support.h"
 #include "files/gguf_writer.h"
-#include "files/test_files.h"
 
 namespace ingot {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/sha256.h"
 #include "files/atomic_file.h"
+#include "files/files_test_support.h"
 #include "files/gguf_writer.h"
 #include "files/json.h"
-#include "files/test_files.h"
 
 namespace ingot {
 namespace {

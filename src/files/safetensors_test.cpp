@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "files/files_test_support.h"
 #include "files/json.h"
-#include "files/test_files.h"
 
 namespace ingot {
 namespace {

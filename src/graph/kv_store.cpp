@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "ops/attention/attention_kernels.h"
+#include "ops/attention/cpu/attention_kernels.h"
 #include "ops/kernels.h"
 
 namespace ingot {

@@ -50,7 +50,7 @@ int64_t kv_store_bytes(const Graph& graph, const std::vector<int>& pages, int pa
 void set_kv_dtype(Graph& graph, DType dtype);
 // BF16 or F32 where all weights of the linears in the body are; else `otherwise`.
 DType kv_of_weights(const Graph& graph, DType otherwise);
-// bf16 where this CPU multiplies it in attention (ops/attention/attention_kernels.h), for all heads of the graph.
+// bf16 where this CPU multiplies it in attention (ops/attention/cpu/attention_kernels.h), for all heads of the graph.
 DType kv_of_cpu(const Graph& graph, DType otherwise);
 
 // Bytes of one page in all layers of a group.

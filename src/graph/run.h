@@ -6,9 +6,9 @@
 #include "base/thread_pool.h"
 #include "graph/graph.h"
 #include "graph/outputs.h"
+#include "matmul/cpu/packed_store.h"
 #include "ops/batch.h"
 #include "ops/ctx.h"
-#include "ops/linear/packed_store.h"
 #include "tensor/memory.h"
 
 namespace ingot {

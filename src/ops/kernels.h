@@ -38,9 +38,9 @@ struct Kernels {
 
   const DecodeFn* decoders;  // one for each Format, in its order
 
-  const AttentionKernels* attention;  // see ops/attention/attention_kernels.h
+  const AttentionKernels* attention;  // see ops/attention/cpu/attention_kernels.h
 
-  const PanelKernels* panels;  // of packed weights, see ops/linear/panel_kernels.h
+  const PanelKernels* panels;  // of packed weights, see matmul/cpu/panel_kernels.h
 };
 
 // The chosen set. Throws Error at the first call when INGOT_ISA names one that this CPU does not run.

@@ -2,7 +2,7 @@
 // infinity and no NaN where float32 gives numbers.
 #include <algorithm>
 
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/api_error.h"
-#include "serve/http.h"
+#include "serve/api/api_error.h"
+#include "serve/http/http.h"
 
 namespace ingot {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/core.h"
-#include "engine/device_model.h"
-#include "serve/http.h"
+#include "engine/model/device_model.h"
+#include "serve/http/http.h"
 
 namespace ingot {
 

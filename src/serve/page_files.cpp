@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "serve/api_error.h"
+#include "serve/api/api_error.h"
 #include "serve/ui_files.h"
 
 namespace ingot {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "serve/http.h"
+#include "serve/http/http.h"
 
 namespace ingot {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "files/json.h"
-#include "serve/fields.h"
-#include "serve/openapi.h"
+#include "serve/api/fields.h"
+#include "serve/api/openapi.h"
 #include "serve/process_facts.h"
 #include "serve/server.h"
 

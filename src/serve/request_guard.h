@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "serve/api_error.h"
+#include "serve/api/api_error.h"
 
 namespace ingot {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "serve/answering.h"
+#include "serve/answer/answering.h"
 #include "serve/page_files.h"
 #include "serve/probes.h"
 #include "serve/server.h"

@@ -6,13 +6,13 @@
 #include <atomic>
 #include <string_view>
 
-#include "serve/api_error.h"
-#include "serve/http.h"
+#include "serve/api/api_error.h"
+#include "serve/http/http.h"
+#include "serve/http/workers.h"
 #include "serve/keys.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/served_model.h"
-#include "serve/workers.h"
 
 namespace ingot {
 

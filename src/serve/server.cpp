@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/mapping_guard.h"
-#include "serve/host_check.h"
+#include "serve/http/host_check.h"
 #include "serve/routes.h"
 
 namespace ingot {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "serve/http.h"
+#include "serve/answer/tracked_responder.h"
+#include "serve/http/http.h"
 #include "serve/serve_context.h"
-#include "serve/tracked_responder.h"
 
 namespace ingot {
 

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "serve/host_check.h"
+#include "serve/http/host_check.h"
+#include "serve/http/http_test_support.h"
 #include "serve/routes.h"
-#include "serve/test_http.h"
 
 namespace ingot {
 namespace {

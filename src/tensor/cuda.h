@@ -1,6 +1,6 @@
 // A CUDA device's memory, streams and graphs, without a header of CUDA's. One of three files is linked behind it:
 // cuda_runtime.cpp (the runtime library), cuda_emulated.cpp (the host plays the device, for tests where there is none),
-// or nothing at all in a build without CUDA, where only engine/cuda.h has a stub.
+// or nothing at all in a build without CUDA, where only engine/model/cuda.h has a stub.
 //
 // Every call works on the device that use_device() named last in this thread; device 0 before it.
 #pragma once

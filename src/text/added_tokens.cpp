@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/chars.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace ingot {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/normalizer.h"
-#include "text/vocab.h"
+#include "text/model/vocab.h"
+#include "text/split/normalizer.h"
 
 namespace ingot {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "text/jinja/interp.h"
-#include "text/jinja/parser.h"
+#include "text/jinja/parse/parser.h"
+#include "text/jinja/run/interp.h"
 
 namespace ingot {
 namespace {

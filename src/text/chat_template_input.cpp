@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "text/jinja/unicode.h"
+#include "text/jinja/value/unicode.h"
 
 namespace ingot {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "text/chat_template.h"
 #include "text/chat_template_input.h"
-#include "text/test_tokenizers.h"
+#include "text/tokenizers_test_support.h"
 
 namespace ingot {
 namespace {

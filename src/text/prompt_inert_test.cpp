@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "text/chat_template_input.h"
 #include "text/prompt.h"
-#include "text/test_tokenizers.h"
+#include "text/tokenizers_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,8 +1,9 @@
 // Text to tokens and back, exactly as the model's own tokenizer does it.
 //
-// A text passes: added tokens are cut out (text/added_tokens.h), the rest is normalized (text/normalizer.h), cut into
-// pieces (text/pretokenizer.h), each piece becomes tokens (text/token_model.h), and the whole is framed by BOS and EOS.
-// The way back: text/decoder.h. The loaders (tokenizer_gguf.cpp, tokenizer_json.cpp, …) only fill these parts.
+// A text passes: added tokens are cut out (text/added_tokens.h), the rest is normalized (text/split/normalizer.h), cut
+// into pieces (text/split/pretokenizer.h), each piece becomes tokens (text/model/token_model.h), and the whole is
+// framed by BOS and EOS. The way back: text/decode/decoder.h. The loaders (tokenizer_gguf.cpp, tokenizer_json.cpp, …)
+// only fill these parts.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/decoder.h"
-#include "text/normalizer.h"
-#include "text/pretokenizer.h"
-#include "text/token_model.h"
-#include "text/vocab.h"
+#include "text/decode/decoder.h"
+#include "text/model/token_model.h"
+#include "text/model/vocab.h"
+#include "text/split/normalizer.h"
+#include "text/split/pretokenizer.h"
 
 namespace ingot {
 

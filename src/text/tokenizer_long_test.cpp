@@ -2,9 +2,9 @@
 // with the text and not with its square, on a thread with 256 KiB of stack.
 #include <gtest/gtest.h>
 
-#include "text/test_long_texts.h"
-#include "text/test_tokenizers.h"
+#include "text/long_texts_test_support.h"
 #include "text/tokenizer.h"
+#include "text/tokenizers_test_support.h"
 
 namespace ingot {
 namespace {

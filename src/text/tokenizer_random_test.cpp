@@ -6,10 +6,10 @@
 #include <random>
 
 #include "base/utf8.h"
-#include "text/cuts.h"
-#include "text/test_tokenizers.h"
-#include "text/tokenizer_load.h"
-#include "text/unicode.h"
+#include "text/load/tokenizer_load.h"
+#include "text/split/cuts.h"
+#include "text/tokenizers_test_support.h"
+#include "text/unicode/unicode.h"
 
 namespace ingot {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "base/utf8.h"
-#include "text/test_tokenizers.h"
-#include "text/tokenizer_load.h"
+#include "text/load/tokenizer_load.h"
+#include "text/tokenizers_test_support.h"
 
 namespace ingot {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "files/gguf.h"
 #include "files/json.h"
-#include "text/test_tokenizers.h"
+#include "text/load/tokenizer_load.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_load.h"
+#include "text/tokenizers_test_support.h"
 
 namespace ingot {
 namespace {

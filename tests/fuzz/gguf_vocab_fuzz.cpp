@@ -1,5 +1,5 @@
 // Fuzz target: vocabularies inside GGUF files.
-// coverage: src/text/tokenizer_gguf.cpp src/text/pre_names.cpp
+// coverage: src/text/load/tokenizer_gguf.cpp src/text/load/pre_names.cpp
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,13 +1,13 @@
 // Fuzz target: the requests of one connection. The first byte says how the bytes are cut; however they are, the same
 // requests come out, and nothing is larger than the limits.
-// coverage: src/serve/http_parse.cpp src/serve/http_parse_body.cpp
+// coverage: src/serve/http/http_parse.cpp src/serve/http/http_parse_body.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "serve/http_parse.h"
+#include "serve/http/http_parse.h"
 
 namespace {
 

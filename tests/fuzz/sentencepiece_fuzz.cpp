@@ -1,11 +1,11 @@
 // Fuzz target: SentencePiece's tokenizer.model.
-// coverage: src/text/sentencepiece_file.cpp src/text/sentencepiece_model.cpp src/text/charsmap.cpp
+// coverage: src/text/load/sentencepiece_file.cpp src/text/model/sentencepiece_model.cpp src/text/split/charsmap.cpp
 // src/files/protobuf.cpp
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "text/tokenizer_load.h"
+#include "text/load/tokenizer_load.h"
 #include "tokenizer_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,7 +1,7 @@
 // Fuzz target: *.tiktoken, whose kind a configuration beside it names, and tekken.json. An input that begins with '{'
 // is one of the latter, in which "BYTES" stands for the first 256 entries of vocab. Before a tiktoken input's first
-// line every byte has a token too. So few bytes make a vocabulary. coverage: src/text/tiktoken_file.cpp
-// src/text/tekken_file.cpp src/text/ranked_vocab.cpp
+// line every byte has a token too. So few bytes make a vocabulary. coverage: src/text/load/tiktoken_file.cpp
+// src/text/load/tekken_file.cpp src/text/load/ranked_vocab.cpp
 #include <unistd.h>
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/tokenizer_load.h"
+#include "text/load/tokenizer_load.h"
 #include "tokenizer_fuzz.h"
 
 namespace {

@@ -1,12 +1,13 @@
 // Fuzz target: tokenizer.json, and what a loaded one makes of texts.
-// coverage: src/text/tokenizer_json.cpp src/text/tokenizer_json_models.cpp src/text/tokenizer_json_normalizer.cpp
-// src/text/tokenizer_json_pre_tokenizer.cpp src/text/tokenizer_json_decoder.cpp
-// src/text/tokenizer_json_post_processor.cpp src/text/tokenizer_json_stages.cpp src/text/tokenizer_json_lists.cpp
+// coverage: src/text/load/tokenizer_json.cpp src/text/load/tokenizer_json_models.cpp
+// src/text/load/tokenizer_json_normalizer.cpp src/text/load/tokenizer_json_pre_tokenizer.cpp
+// src/text/load/tokenizer_json_decoder.cpp src/text/load/tokenizer_json_post_processor.cpp
+// src/text/load/tokenizer_json_stages.cpp src/text/load/tokenizer_json_lists.cpp
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "text/tokenizer_load.h"
+#include "text/load/tokenizer_load.h"
 #include "tokenizer_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // Real models on a CUDA device: what they answer on the CPU, to the same tolerances. Where the host plays the device
 // little of the small ones runs.
-#include "engine/cuda_test_support.h"
+#include "engine/model/cuda_test_support.h"
 #include "golden/models_support.h"
 #include "tensor/cuda.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "cli/cache.h"
+#include "cli/hub/cache.h"
 #include "engine/engine.h"
 #include "golden/support.h"
 #include "text/tokenizer.h"

@@ -2,7 +2,7 @@
 // the small checkpoints are not. Row 58 of the catalogue asks it of a seq alone and in company, row 59 of threads.
 #include <cstring>
 
-#include "cli/shapes.h"
+#include "cli/bench/shapes.h"
 #include "golden/support.h"
 
 namespace ingot {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scoring.h"
+#include "cli/eval/scoring.h"
 #include "engine/local_engine.h"
 #include "files/json.h"
 #include "models/model.h"

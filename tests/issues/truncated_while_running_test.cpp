@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/mapping_guard.h"
-#include "cli/save_random.h"
-#include "cli/shapes.h"
+#include "cli/bench/save_random.h"
+#include "cli/bench/shapes.h"
 #include "engine/local_engine.h"
 
 namespace ingot {

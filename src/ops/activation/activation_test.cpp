@@ -1,6 +1,6 @@
 #include "ops/activation/activation.h"
 
-#include "ops/row_op_support.h"
+#include "ops/row_op_test_support.h"
 
 namespace ingot {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "ops/add/add.h"
 #include "ops/rms_norm/rms_norm.h"
-#include "ops/row_op_support.h"
+#include "ops/row_op_test_support.h"
 
 namespace ingot {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 
-#include "ops/attention/attention_plan.h"
-#include "ops/attention/attention_step.h"
+#include "ops/attention/attention_test_support.h"
+#include "ops/attention/cpu/attention_plan.h"
 
 namespace ingot {
 namespace {

@@ -13,7 +13,7 @@
 #include "ops/cuda/ctx.h"
 
 #ifdef INGOT_CUDA_EMULATED
-#include "ops/cuda/emulator.h"
+#include "emulator/emulator.h"
 #else
 #include "ops/cuda/device.cuh"
 #endif

@@ -1,5 +1,5 @@
 // The small ops on the device against the reference: odd sizes, views of columns, buckets with padding, both types.
-#include "ops/cuda/test_support.h"
+#include "ops/cuda/cuda_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,6 +1,6 @@
 #include "ops/gather_rows/gather_rows.h"
 
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,7 +1,7 @@
 #include "ops/glu/glu.h"
 
 #include "ops/activation/activation.h"
-#include "ops/row_op_support.h"
+#include "ops/row_op_test_support.h"
 
 namespace ingot {
 namespace {

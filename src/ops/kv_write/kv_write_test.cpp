@@ -1,7 +1,7 @@
 #include "ops/kv_write/kv_write.h"
 
-#include "ops/attention/attention_kernels.h"
-#include "ops/test_support.h"
+#include "ops/attention/cpu/attention_kernels.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

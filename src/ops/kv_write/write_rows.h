@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/attention/attention_kernels.h"
+#include "ops/attention/cpu/attention_kernels.h"
 #include "ops/ctx.h"
 
 namespace ingot::cpu {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "matmul/cpu/panel_kernels.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_test_support.h"
-#include "ops/linear/panel_kernels.h"
 
 namespace ingot {
 namespace {

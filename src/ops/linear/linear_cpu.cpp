@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "matmul/cpu/packed_store.h"
 #include "ops/kernels.h"
 #include "ops/linear/linear_parts.h"
-#include "ops/linear/packed_store.h"
 #include "ops/rms_norm/rms_norm_cpu.h"
 
 namespace ingot::cpu {

@@ -1,7 +1,7 @@
 // What the tests of Linear on the device share: how exact a product must be, and the plainest op.
 #pragma once
 
-#include "ops/cuda/test_support.h"
+#include "ops/cuda/cuda_test_support.h"
 
 namespace ingot::test {
 

@@ -1,6 +1,6 @@
 // What a linear takes in of the ops before and after it: bit for bit what those ops give, by either version.
 #include "ops/linear/linear.h"
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

@@ -9,7 +9,7 @@
 #include "ops/cpu_math.h"
 #include "ops/kernels.h"
 #include "ops/linear/linear.h"
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

@@ -2,8 +2,8 @@
 // only.
 #pragma once
 
+#include "matmul/cpu/panel_kernels.h"
 #include "ops/linear/linear.h"
-#include "ops/linear/panel_kernels.h"
 
 namespace ingot::cpu {
 

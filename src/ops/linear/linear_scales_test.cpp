@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "matmul/cpu/panel_kernels.h"
 #include "ops/kernels.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_test_support.h"
-#include "ops/linear/panel_kernels.h"
 
 namespace ingot {
 namespace {

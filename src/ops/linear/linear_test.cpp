@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "matmul/cpu/panel_kernels.h"
 #include "ops/linear/linear_test_support.h"
-#include "ops/linear/panel_kernels.h"
 
 namespace ingot {
 namespace {

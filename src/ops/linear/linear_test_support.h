@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/linear/linear.h"
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot::test {
 

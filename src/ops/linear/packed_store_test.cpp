@@ -1,4 +1,4 @@
-#include "ops/linear/packed_store.h"
+#include "matmul/cpu/packed_store.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 #include "base/mmap.h"
 #include "ops/linear/linear_parts.h"
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/linear/panel_kernels.h"
-#include "ops/test_support.h"
+#include "matmul/cpu/panel_kernels.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

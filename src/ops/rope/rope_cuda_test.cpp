@@ -1,5 +1,5 @@
 // Rope and its table on the device against the reference.
-#include "ops/cuda/test_support.h"
+#include "ops/cuda/cuda_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,6 +1,6 @@
 #include "ops/rope_kv_write/rope_kv_write.h"
 
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,7 +1,7 @@
 // Sample on the device against the reference: the same tokens for the same seeds, whatever the parameters.
 #include "ops/sample/sample_cuda.h"
 
-#include "ops/cuda/test_support.h"
+#include "ops/cuda/cuda_test_support.h"
 #include "ops/sample/sample_cases.h"
 
 namespace ingot {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot::test {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/linear/panel_kernels.h"
+#include "matmul/cpu/panel_kernels.h"
 #include "quant/weight.h"
 #include "tensor/memory.h"
 

@@ -1,6 +1,6 @@
 #include "ops/linear/ladder/ladder.h"
 
-#include "ops/test_support.h"
+#include "ops/ops_test_support.h"
 
 namespace ingot {
 namespace {

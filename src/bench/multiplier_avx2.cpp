@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kAvx2Multiplier
+#include "bench/multiplier.inc"

@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kAvx512Multiplier
+#include "bench/multiplier.inc"

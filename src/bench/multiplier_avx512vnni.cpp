@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kAvx512VnniMultiplier
+#include "bench/multiplier.inc"

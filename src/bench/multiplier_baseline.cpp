@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kBaselineMultiplier
+#include "bench/multiplier.inc"

@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kDotprodMultiplier
+#include "bench/multiplier.inc"

@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kI8mmMultiplier
+#include "bench/multiplier.inc"

@@ -1,0 +1,2 @@
+#define INGOT_MULTIPLIER kNeonMultiplier
+#include "bench/multiplier.inc"

@@ -1,0 +1,117 @@
+#include "cli/bench/bench_limits.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+namespace ingot {
+namespace {
+
+// Calls f with the part's products and how it is packed (kNone: not), for each part of the body's linears.
+template <class F>
+void each_part(const Graph& graph, F&& f) {
+  for (size_t n = 0; n < graph.head_begin; ++n) {
+    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
+    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
+      const Linear::Part& part = linear->parts[static_cast<size_t>(p)];
+      f(static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols),
+        part.packed != nullptr ? part.packed->kind : PanelKind::kNone);
+    }
+  }
+}
+
+}  // namespace
+
+BenchLimits measure_limits(Engine& engine) {
+  BenchLimits limits;
+  limits.threads = engine.options().threads;
+  limits.device = engine.device();
+  const Graph& graph = engine.model().graph;
+  engine.call([&](LocalEngine& local) {
+    if (!limits.device.name.empty()) {
+      const DeviceCeilings measured = local.graph().ceilings();
+      limits.read_gbs = measured.read_gbs;
+      limits.product_gflops = measured.bf16_gflops;
+      if (measured.bf16_gflops <= 0) return;
+      each_part(graph, [&](double n, PanelKind) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
+      return;
+    }
+    const Ceilings measured = measure_ceilings(local.runner().pool());
+    limits.threads = local.runner().pool().threads();
+    limits.reads = measured.reads;
+    limits.read_gbs = measured.reads.most_gbs();
+    limits.int8_gops = measured.int8_gops;
+    double most = 0;
+    std::map<double, double> products;  // by the peak of their multiplier
+    each_part(graph, [&](double n, PanelKind kind) {
+      const double peak = is_quantized(kind)         ? measured.int8_gops
+                          : kind == PanelKind::kBF16 ? measured.bf16_gflops
+                                                     : measured.f32_gflops;
+      limits.token_seconds += 2e-9 * n / peak;
+      products[peak] += n;
+    });
+    for (const auto& [peak, n] : products) {
+      if (n > most) {
+        most = n;
+        limits.product_gflops = peak;
+      }
+    }
+  });
+  return limits;
+}
+
+WeightBytes weight_bytes(const Model& model) {
+  WeightBytes bytes{.all = model.weights->taken_bytes(), .step = model.weights->taken_bytes()};
+  std::set<std::string> whole;  // those that linears read: a tied table among them
+  for (const Node& node : model.graph.nodes) {
+    const Linear* linear = std::get_if<Linear>(&node.op);
+    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p)
+      whole.insert(linear->parts[static_cast<size_t>(p)].weight.name);
+  }
+  for (const Node& node : model.graph.nodes) {
+    const Embedding* embedding = std::get_if<Embedding>(&node.op);
+    if (embedding != nullptr && !whole.contains(embedding->table.name)) bytes.step -= embedding->table.bytes();
+  }
+  return bytes;
+}
+
+std::string limits_line(const BenchLimits& limits, const WeightBytes& weights) {
+  const double megabytes = static_cast<double>(weights.all) / 1e6;
+  if (limits.device.name.empty()) {
+    return fmt::format("{}, {} threads, {}, int8 {:.0f} GOP/s; weights {:.1f} MB, of which a step reads {:.1f}",
+                       cpu_name(), limits.threads, reads_text(limits.reads), limits.int8_gops, megabytes,
+                       static_cast<double>(weights.step) / 1e6);
+  }
+  const double gib = 1.0 / (1 << 30);
+  return fmt::format(
+      "{}, reads {:.0f} GB/s, bf16 {:.0f} TFLOP/s; weights {:.1f} MB; {:.1f} of {:.1f} GiB free; {} graphs recorded in "
+      "{:.2f} s",
+      limits.device.name, limits.read_gbs, limits.product_gflops / 1e3, megabytes,
+      static_cast<double>(limits.device.free_bytes) * gib, static_cast<double>(limits.device.total_bytes) * gib,
+      limits.device.graphs, limits.device.graph_seconds);
+}
+
+JsonObject machine_json(const BenchLimits& limits) {
+  JsonObject machine{{"cpu", cpu_name()},
+                     {"gpu", nullptr},
+                     {"threads", limits.threads},
+                     {"measured_read_gbs", limits.read_gbs},
+                     {"measured_int8_gops", limits.int8_gops}};
+  if (limits.device.name.empty()) {
+    machine["measured_read_ahead_gbs"] = limits.reads.ahead_gbs;
+    machine["measured_read_plain_gbs"] = limits.reads.plain_gbs;
+    return machine;
+  }
+  machine["gpu"] = limits.device.name;
+  machine["gpu_total_bytes"] = limits.device.total_bytes;
+  machine["gpu_free_bytes"] = limits.device.free_bytes;
+  machine["gpu_weight_bytes"] = limits.device.weight_bytes;
+  machine["gpu_step_bytes"] = limits.device.step_bytes;
+  machine["gpu_graphs"] = limits.device.graphs;
+  machine["gpu_graph_seconds"] = limits.device.graph_seconds;
+  machine["measured_bf16_gflops"] = limits.product_gflops;
+  return machine;
+}
+
+}  // namespace ingot

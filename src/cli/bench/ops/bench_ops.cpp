@@ -1,0 +1,108 @@
+#include "cli/bench/ops/bench_ops.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/bench/machine.h"
+#include "cli/engine_setup.h"
+#include "cli/interrupt.h"
+#include "files/json.h"
+#include "ops/kernels.h"
+
+namespace ingot {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The median time of a run. Short ones are timed in groups of at least 0.2 ms.
+double measure(const std::function<void()>& run) {
+  constexpr double kGroup = 2e-4, kWhole = 0.12;
+  constexpr size_t kFewest = 5, kMost = 1000;
+  const auto first = Clock::now();
+  run();
+  run();
+  const int group = std::max(1, static_cast<int>(kGroup / (seconds_since(first) / 2)));
+  std::vector<double> times;
+  const auto start = Clock::now();
+  while (times.size() < kFewest || (seconds_since(start) < kWhole && times.size() < kMost)) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < group; ++i) run();
+    times.push_back(seconds_since(begin) / group);
+    if (interrupted()) throw Interrupted();
+  }
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  return times[times.size() / 2];
+}
+
+JsonObject result_json(const OpCase& c, double seconds, const Ceilings& limits) {
+  const double peak = c.by == Multiplies::kInt8  ? limits.int8_gops
+                      : c.by == Multiplies::kF32 ? limits.f32_gflops
+                                                 : limits.bf16_gflops;
+  const double by_memory = c.bytes / 1e9 / limits.reads.most_gbs(), by_products = c.flops / 1e9 / peak;
+  return {{"op", c.op},
+          {"format", c.format.empty() ? Json(nullptr) : Json(c.format)},
+          {"shape", c.shape},
+          {"seconds", seconds},
+          {"gbs", c.bytes / 1e9 / seconds},
+          {"gops", c.flops / 1e9 / seconds},
+          {"limit", by_memory >= by_products    ? "memory"
+                    : c.by == Multiplies::kInt8 ? "int8"
+                    : c.by == Multiplies::kF32  ? "f32"
+                                                : "bf16"},
+          {"percent_of_ceiling", 100 * std::max(by_memory, by_products) / seconds}};
+}
+
+void print_result(const JsonObject& r) {
+  fmt::print("{:<14} {:<30} {:11.1f} {:8.2f} {:8.1f} {:6.1f}  {}\n", std::string(r.at("op").as_string()),
+             std::string(r.at("shape").as_string()), r.at("seconds").as_double() * 1e6, r.at("gbs").as_double(),
+             r.at("gops").as_double(), r.at("percent_of_ceiling").as_double(), std::string(r.at("limit").as_string()));
+}
+
+}  // namespace
+
+int64_t rotation_bytes() {
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::clamp<int64_t>(3 * cache, int64_t{96} << 20, int64_t{1} << 30);
+}
+
+int bench_ops(const std::vector<std::string>& names, const CommonOptions& common) {
+  if (cuda_index(common.device) >= 0) return bench_gpu_ops(choose_device(common), names, common.json);
+  const std::vector<OpCase> cases = op_cases(names);
+  const InterruptGuard guard;
+  ThreadPool pool(common.threads ? common.threads : available_cores());
+  const Ceilings limits = measure_ceilings(pool);
+  if (!common.json) {
+    fmt::print("{}, {} threads, set {}: {}, int8 {:.0f} GOP/s, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", cpu_name(),
+               pool.threads(), cpu::kernels().name, reads_text(limits.reads), limits.int8_gops, limits.f32_gflops,
+               limits.bf16_gflops);
+    fmt::print("%: of the nearer limit; the memory's is {:.1f} GB/s\n", limits.reads.most_gbs());
+    fmt::print("{:<14} {:<30} {:>11} {:>8} {:>8} {:>6}  {}\n", "op", "shape", "us", "GB/s", "GOP/s", "%", "of");
+  }
+  JsonArray results;
+  for (const OpCase& c : cases) {
+    const double seconds = measure(c.make(pool));
+    results.push_back(result_json(c, seconds, limits));
+    if (!common.json) print_result(results.back().as_object());
+  }
+  if (common.json) {
+    const JsonObject machine{{"cpu", cpu_name()},
+                             {"gpu", nullptr},
+                             {"threads", pool.threads()},
+                             {"set", cpu::kernels().name},
+                             {"measured_read_gbs", limits.reads.most_gbs()},
+                             {"measured_read_ahead_gbs", limits.reads.ahead_gbs},
+                             {"measured_read_plain_gbs", limits.reads.plain_gbs},
+                             {"measured_int8_gops", limits.int8_gops},
+                             {"measured_f32_gflops", limits.f32_gflops},
+                             {"measured_bf16_gflops", limits.bf16_gflops}};
+    fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
+  }
+  return 0;
+}
+
+}  // namespace ingot

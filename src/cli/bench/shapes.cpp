@@ -1,0 +1,94 @@
+#include "cli/bench/shapes.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace ingot {
+namespace {
+
+struct ModelShape {
+  const char* name;
+  const char* arch;
+  int layers, hidden, heads, kv_heads, head_dim, ffn, vocab, context;
+  double theta;
+  bool tied;
+};
+
+constexpr ModelShape kShapes[] = {
+    {"tiny", "llama", 2, 64, 4, 2, 16, 128, 256, 512, 1e4, false},
+    {"smollm2-135m", "llama", 30, 576, 9, 3, 64, 1536, 49152, 8192, 1e5, true},
+    {"smollm2-360m", "llama", 32, 960, 15, 5, 64, 2560, 49152, 8192, 1e5, true},
+    {"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 32000, 2048, 1e4, false},
+    {"llama-3.2-1b", "llama", 16, 2048, 32, 8, 64, 8192, 128256, 131072, 5e5, true},
+    {"llama-3.2-3b", "llama", 28, 3072, 24, 8, 128, 8192, 128256, 131072, 5e5, true},
+    {"llama-3.1-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 131072, 5e5, false},
+    {"llama-3.1-70b", "llama", 80, 8192, 64, 8, 128, 28672, 128256, 131072, 5e5, false},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true},
+    {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false},
+};
+
+// Layers that get more bits: the first and last eighth, and every third between them.
+bool sensitive(int layer, int layers) {
+  const int eighth = layers / 8;
+  return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
+}
+
+Format mixed_q4_k(const std::string& name, int layers, bool tied) {
+  if (name == "lm_head.weight" || (tied && name == "model.embed_tokens.weight")) return Format::kQ6_K;
+  const std::string prefix = "model.layers.";
+  if (!name.starts_with(prefix)) return Format::kQ4_K;
+  const bool candidate = name.ends_with(".v_proj.weight") || name.ends_with(".down_proj.weight");
+  return candidate && sensitive(std::stoi(name.substr(prefix.size())), layers) ? Format::kQ6_K : Format::kQ4_K;
+}
+
+}  // namespace
+
+FormatChoice formats_by_name(const std::string& name, const Hparams& hp) {
+  if (name == "q4_k_m") {
+    return [layers = hp.layers, tied = hp.tied](const std::string& weight) { return mixed_q4_k(weight, layers, tied); };
+  }
+  const std::optional<Format> format = format_by_name(name == "fp8" ? "f8_e4m3" : name);
+  if (format) return [format](const std::string&) { return *format; };
+  std::vector<std::string_view> known = {"q4_k_m", "fp8"};
+#define X(NAME) known.push_back(format_name(Format::k##NAME));
+  INGOT_FORMATS(X)
+#undef X
+  throw Error("[bench] format '{}' is unknown; known are {}", name, fmt::join(known, ", "));
+}
+
+std::vector<std::string> shape_names() {
+  std::vector<std::string> names;
+  for (const ModelShape& shape : kShapes) names.emplace_back(shape.name);
+  return names;
+}
+
+Hparams shape_by_name(const std::string& name) {
+  for (const ModelShape& shape : kShapes) {
+    if (name != shape.name) continue;
+    Hparams hp;
+    hp.arch = shape.arch;
+    hp.layers = shape.layers;
+    hp.hidden = shape.hidden;
+    hp.heads = shape.heads;
+    hp.kv_heads = shape.kv_heads;
+    hp.head_dim = shape.head_dim;
+    hp.ffn = shape.ffn;
+    hp.vocab = shape.vocab;
+    hp.context = shape.context;
+    hp.tied = shape.tied;
+    hp.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+    hp.rope.theta = shape.theta;
+    hp.rope.head_dim = shape.head_dim;
+    hp.rope.max_context = shape.context;
+    hp.rope_local = hp.rope;
+    hp.sliding.assign(static_cast<size_t>(shape.layers), false);
+    hp.uses_rope.assign(static_cast<size_t>(shape.layers), true);
+    return hp;
+  }
+  throw Error("[bench] shape '{}' is unknown; known are {}", name, fmt::join(shape_names(), ", "));
+}
+
+}  // namespace ingot

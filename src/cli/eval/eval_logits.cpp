@@ -1,0 +1,93 @@
+// ingot eval logits: argmax and log-sum-exp of each position, the last logits, and the hidden states.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "cli/engine_setup.h"
+#include "cli/eval/eval.h"
+#include "cli/eval/scoring.h"
+#include "cli/session.h"
+#include "files/json.h"
+
+namespace ingot {
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<int32_t> ids;
+  bool hidden = false;
+  int chunk = 0;
+  std::string fuse_off;
+  std::string kv = "f32";
+  CommonOptions common;
+};
+
+// Collects hidden.0 … hidden.N of every row, chunk by chunk.
+class HiddenStates {
+ public:
+  HiddenStates(Engine& engine, int n) : states_(static_cast<size_t>(n)) {
+    engine.call([this](LocalEngine& local) {
+      local.graph().on_body = [this](const Batch& batch, const StepOutputs& outputs) { keep(batch, outputs); };
+    });
+  }
+
+  Json json() const {
+    JsonArray all;
+    for (const auto& rows : states_) {
+      JsonArray state;
+      for (const std::vector<float>& row : rows) state.emplace_back(JsonArray(row.begin(), row.end()));
+      all.emplace_back(std::move(state));
+    }
+    return all;
+  }
+
+ private:
+  void keep(const Batch& batch, const StepOutputs& outputs) {
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const Tensor& t = outputs.output("hidden." + std::to_string(i));
+      for (int r = 0; r < batch.n_rows; ++r) states_[i].emplace_back(t.f32(r), t.f32(r) + t.cols);
+    }
+  }
+
+  std::vector<std::vector<std::vector<float>>> states_;  // [layers + 1][rows][D]
+};
+
+int run(const Options& options) {
+  const EngineSetup setup{.chunk_rows = options.chunk,
+                          .keep_hidden = options.hidden,
+                          .kv = parse_kv(options.kv),
+                          .fuse_off = split_names(options.fuse_off)};
+  OpenEngine open = open_engine(resolve_model(options.model), options.common, setup);
+  std::unique_ptr<HiddenStates> hidden;
+  if (options.hidden) hidden = std::make_unique<HiddenStates>(*open.engine, open.model->hp.layers + 1);
+  JsonArray argmax, logsumexp;
+  JsonArray last;
+  for_each_logits(*open.engine, options.ids, 0, [&](int position, std::span<const float> logits) {
+    argmax.emplace_back(arg_max(logits));
+    logsumexp.emplace_back(log_sum_exp(logits));
+    if (position + 1 == static_cast<int>(options.ids.size())) last = JsonArray(logits.begin(), logits.end());
+  });
+  JsonObject result{{"argmax", argmax}, {"logsumexp", logsumexp}, {"logits_last", last}};
+  if (hidden) result["hidden"] = hidden->json();
+  fmt::print("{}\n", to_json(result));
+  return 0;
+}
+
+}  // namespace
+
+CommandBody setup_eval_logits(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name");
+  app.add_option("--ids", options->ids, "Token ids, separated by commas")
+      ->delimiter(',')
+      ->required()
+      ->check([](const std::string& id) { return id.empty() ? "an id is empty" : ""; });
+  app.add_flag("--hidden", options->hidden, "Also the hidden state after the embedding and each layer");
+  app.add_option("--chunk", options->chunk, "Rows of a step (0: as many as fit)")->check(CLI::Range(0, 256));
+  app.add_option("--no-fuse", options->fuse_off, "Fusion rules to switch off, separated by commas, or all");
+  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
+  add_engine_options(app, options->common);
+  add_json_option(app, options->common);
+  return [options] { return run(*options); };
+}
+
+}  // namespace ingot

@@ -1,0 +1,205 @@
+#include "engine/model/cuda_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "graph/cuda/cuda_ceilings.h"
+#include "graph/cuda/cuda_op_times.h"
+
+namespace ingot {
+namespace {
+
+cuda::RunnerOptions runner_options(const CudaModelOptions& o) {
+  return {.device = o.device,
+          .limits = o.limits,
+          .threads = o.threads,
+          .pages = o.pages,
+          .least_pages = o.least_pages,
+          .graphs = o.graphs,
+          .overlap = o.overlap,
+          .batch_invariant = o.batch_invariant};
+}
+
+// Of the logit rows from `first` on, those of this run of the head that are sampled.
+std::span<const SampleRow> samples_of(const StepWork& work, size_t first) {
+  if (first >= work.samples.size()) return {};
+  return std::span(work.samples)
+      .subspan(first, std::min(work.samples.size() - first, static_cast<size_t>(work.batch.n_logits)));
+}
+
+}  // namespace
+
+std::string cuda_refusal(int index) {
+  try {
+    cuda::use_device(index);
+    cuda::require_kernels();
+    return {};
+  } catch (const Error& e) {
+    const std::string why = e.what();
+    return why.starts_with("[cuda] ") ? why.substr(7) : why;
+  }
+}
+
+std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options) {
+  return std::make_unique<CudaModel>(model, options);
+}
+
+void bench_cuda_ops(int device, const std::vector<std::string>& names, const DeviceOpsListener& listener) {
+  cuda::use_device(device);
+  cuda::require_kernels();
+  const cuda::Stream stream;
+  std::string why;  // of no interest: own products serve as well
+  const std::unique_ptr<cuda::Blas> blas = cuda::is_emulated() ? nullptr : cuda::Blas::load(&why);
+  const cuda::Ceilings most = cuda::measure_ceilings(blas.get(), stream.ref());
+  listener.begin(fmt::format("cuda:{} {}", device, cuda::device_facts().name),
+                 {.read_gbs = most.read_gbs, .copy_gbs = most.copy_gbs, .bf16_gflops = most.bf16_gflops});
+  cuda::time_ops(names, blas.get(), [&](const cuda::OpTime& t) {
+    listener.each({.op = t.op, .shape = t.shape, .bytes = t.bytes, .flops = t.flops, .seconds = t.seconds});
+  });
+  if (blas) blas->save();
+}
+
+CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
+    : options_(options), runner_(model.graph, runner_options(options)) {
+  // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
+  if (cuda::is_emulated()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  runner_.record_all();
+  graph_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  graphs_ = runner_.recorded();
+}
+
+// CUDA keeps the device in use for each thread, and asking for it takes longer than some kernels.
+void CudaModel::use_device() {
+  if (thread_ == std::this_thread::get_id()) return;
+  cuda::use_device(options_.device);
+  thread_ = std::this_thread::get_id();
+}
+
+DeviceUse CudaModel::use() const {
+  const cuda::DeviceFacts now = cuda::device_facts();
+  return {.name = fmt::format("cuda:{} {}", options_.device, now.name),
+          .total_bytes = now.total_bytes,
+          .free_bytes = now.free_bytes,
+          .weight_bytes = runner_.weight_bytes(),
+          .step_bytes = runner_.step_bytes(),
+          .graphs = graphs_,
+          .graph_seconds = graph_seconds_};
+}
+
+DeviceCeilings CudaModel::ceilings() {
+  use_device();
+  const cuda::Ceilings c = cuda::measure_ceilings(runner_.blas(), runner_.stream());
+  return {.read_gbs = c.read_gbs, .copy_gbs = c.copy_gbs, .bf16_gflops = c.bf16_gflops};
+}
+
+void CudaModel::profile(bool on) {
+  runner_.synchronize();  // one that was launched ahead
+  runner_.profile(on);
+}
+
+void CudaModel::launch(StepWork& work) {
+  Running& step = running_[running_[oldest_].work ? 1 - oldest_ : oldest_];
+  CHECK(step.work == nullptr, "two steps are running");
+  step.work = &work;
+  step.failed = false;
+  try {
+    use_device();
+    begin(work, step.done);
+  } catch (...) {
+    fail();
+  }
+}
+
+// What was given to the device still reads the host's memory, and which tokens it would make is not known any more.
+void CudaModel::fail() {
+  for (Running& step : running_) step.failed = true;
+  runner_.give_up();
+}
+
+void CudaModel::begin(StepWork& work, cuda::Event& done) {
+  CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
+  for (const PageCopy& copy : work.copies) runner_.copy_page(copy.group, copy.from, copy.to);
+  set_logit_rows(work, 0);
+  runner_.run(work.batch, samples_of(work, 0));
+  done.record(runner_.stream());
+}
+
+std::string CudaModel::wait() {
+  Running& step = running_[oldest_];
+  oldest_ = 1 - oldest_;
+  StepWork& work = *std::exchange(step.work, nullptr);
+  if (!step.failed) {
+    try {
+      step.done.synchronize();
+      finish(work);
+    } catch (...) {
+      fail();
+    }
+  }
+  return step.failed ? "the step threw" : "";  // short enough to need no memory
+}
+
+void CudaModel::set_logit_rows(StepWork& work, size_t first) {
+  const size_t count = std::min(static_cast<size_t>(options_.limits.logits), work.logits.size() - first);
+  work.batch.n_logits = static_cast<int>(count);
+  for (size_t i = 0; i < count; ++i) work.batch.logit_row[i] = work.logits[first + i].row;
+}
+
+// What the host wants of the step, and the logit rows that one run of the head did not hold.
+void CudaModel::finish(StepWork& work) {
+  runner_.count_times();
+  if (on_body) on_body(work.batch, runner_);
+  report_hidden(work);
+  for (size_t first = 0; first < work.logits.size();) {
+    if (first > 0) {
+      set_logit_rows(work, first);
+      runner_.run_head(work.batch, samples_of(work, first));
+      runner_.synchronize();
+      runner_.count_times();
+    }
+    runner_.collect(
+        std::span(work.results).subspan(std::min(first, work.results.size()), samples_of(work, first).size()));
+    report_logits(work, first);
+    first += static_cast<size_t>(work.batch.n_logits);
+  }
+}
+
+void CudaModel::report_hidden(StepWork& work) {
+  if (work.hidden.empty()) return;
+  const Tensor& hidden = runner_.device_output(kLastHidden);
+  rows_.resize(static_cast<size_t>(hidden.cols));
+  for (HiddenRow& row : work.hidden) {
+    runner_.read_row(hidden, row.row, rows_.data());
+    runner_.synchronize();
+    try {
+      (*row.on_hidden)(row.position, rows_);
+    } catch (...) {
+      row.threw = true;  // its own request ends
+    }
+  }
+}
+
+void CudaModel::report_logits(StepWork& work, size_t first) {
+  const Tensor& logits = runner_.device_output("logits");
+  for (size_t i = 0; i < static_cast<size_t>(work.batch.n_logits); ++i) {
+    const LogitRow& row = work.logits[first + i];
+    if (!row.on_logits) continue;
+    rows_.resize(static_cast<size_t>(logits.cols));
+    runner_.read_row(logits, static_cast<int64_t>(i), rows_.data());
+    runner_.synchronize();
+    try {
+      (*row.on_logits)(row.position, rows_);
+    } catch (...) {
+      work.threw[first + i] = 1;  // its own request ends
+    }
+  }
+}
+
+}  // namespace ingot

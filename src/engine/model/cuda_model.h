@@ -1,0 +1,56 @@
+// A model's graph on a CUDA device as the engine runs it. A step is given to the device as a whole, the next behind it
+// before it has ended; nothing waits for the host but the answer. Where anything throws, all steps under way fail.
+#pragma once
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/model/cuda.h"
+#include "graph/cuda/cuda_runner.h"
+
+namespace ingot {
+
+class CudaModel final : public DeviceModel {
+ public:
+  CudaModel(Model& model, const CudaModelOptions& options);
+
+  // Profiles and named outputs are of one step.
+  bool runs_ahead() const override { return options_.ahead && !on_body && runner_.node_seconds().empty(); }
+  void launch(StepWork& work) override;
+  std::string wait() override;
+
+  const std::vector<int>& pages() const override { return runner_.pages(); }
+  int64_t kv_bytes() const override { return runner_.kv_bytes(); }
+  void profile(bool on) override;
+  const std::vector<double>& node_seconds() const override { return runner_.node_seconds(); }
+  double profiled_seconds() const override { return runner_.profiled_seconds(); }
+  DeviceUse use() const override;
+  int64_t free_bytes() const override { return cuda::free_device_bytes(options_.device); }
+  DeviceCeilings ceilings() override;
+
+ private:
+  struct Running {
+    StepWork* work = nullptr;  // null: none
+    cuda::Event done;
+    bool failed = false;
+  };
+  void fail();
+  void begin(StepWork& work, cuda::Event& done);
+  void finish(StepWork& work);
+  void set_logit_rows(StepWork& work, size_t first);
+  void report_hidden(StepWork& work);
+  void report_logits(StepWork& work, size_t first);
+  void use_device();
+
+  const CudaModelOptions options_;
+  cuda::DeviceRunner runner_;
+  std::thread::id thread_;  // that has named the device
+  Running running_[2];
+  size_t oldest_ = 0;
+  std::vector<float> rows_;
+  int graphs_ = 0;  // of the start, and their seconds
+  double graph_seconds_ = 0;
+};
+
+}  // namespace ingot

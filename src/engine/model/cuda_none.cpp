@@ -1,0 +1,17 @@
+// The border to CUDA in a build without it.
+#include "base/error.h"
+#include "engine/model/cuda.h"
+
+namespace ingot {
+
+std::string cuda_refusal(int) { return "this build has no CUDA (see INGOT_CUDA in the README)"; }
+
+std::unique_ptr<DeviceModel> make_cuda_model(Model&, const CudaModelOptions& options) {
+  throw Error("[device] {}", cuda_refusal(options.device));
+}
+
+void bench_cuda_ops(int device, const std::vector<std::string>&, const DeviceOpsListener&) {
+  throw Error("[device] {}", cuda_refusal(device));
+}
+
+}  // namespace ingot

@@ -1,0 +1,55 @@
+// A model's graph on some device, as the engine and its tools use it: GraphModel on the CPU, CudaModel on a GPU.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/model/step_model.h"
+#include "graph/outputs.h"
+#include "graph/run.h"
+
+namespace ingot {
+
+// Memory of a device that is not the host's, and what was made ready on it; all zero on the CPU.
+struct DeviceUse {
+  std::string name;  // "cuda:0 NVIDIA H200"; empty on the CPU
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;    // when it was asked
+  int64_t weight_bytes = 0;  // in all their layouts
+  int64_t step_bytes = 0;    // activations and scratch
+  int graphs = 0;            // of steps, recorded before the first
+  double graph_seconds = 0;  // that took
+};
+
+// What a device can do at most, measured on it; all zero on the CPU, which cli/bench/machine.h measures.
+struct DeviceCeilings {
+  double read_gbs = 0;
+  double copy_gbs = 0;     // bytes read and bytes written together
+  double bf16_gflops = 0;  // of a large product; 0 where no library for products is there
+};
+
+class DeviceModel : public StepModel {
+ public:
+  // Called in each step after its body, with named outputs in place, by the thread that runs it.
+  std::function<void(const Batch& batch, const StepOutputs& outputs)> on_body;
+
+  // Of all below: between two calls of the engine's step().
+  virtual const std::vector<int>& pages() const = 0;  // of each KV group
+  virtual int64_t kv_bytes() const = 0;
+  // Seconds that each node took since the last reset; empty unless profiling.
+  virtual void profile(bool on) = 0;
+  virtual const std::vector<double>& node_seconds() const = 0;
+  // Of all steps since the last reset, from their first node to their last; 0 where the caller's clock tells.
+  virtual double profiled_seconds() const { return 0; }
+  virtual DeviceUse use() const { return {}; }
+  // DeviceUse::free_bytes of now. At any time, by any thread.
+  virtual int64_t free_bytes() const { return 0; }
+  // What the device can do at most, for percentages; measured when it is asked for.
+  virtual DeviceCeilings ceilings() { return {}; }
+  // Of the CPU; null elsewhere.
+  virtual Runner* runner() { return nullptr; }
+};
+
+}  // namespace ingot

@@ -1,0 +1,313 @@
+#include "graph/cuda/cuda_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "graph/cuda/cuda_ceilings.h"
+#include "graph/plan.h"
+
+namespace ingot::cuda {
+namespace {
+
+// Left free on the device: recorded graphs, kernels that are loaded when they first run, and the driver's own.
+constexpr int64_t kReserve = int64_t{512} << 20;
+// What prepare() asks for in small pieces shares larger ones.
+constexpr int64_t kKeptPiece = int64_t{4} << 20;
+
+// The host gives a step of 170 nodes, with two events each, in about a millisecond.
+constexpr double kBusySeconds = 3e-3;
+constexpr int64_t kBusyBytes = int64_t{4} << 30;
+
+int64_t reserve() { return is_emulated() ? 0 : kReserve; }
+
+std::string gib(int64_t bytes) {
+  return bytes < int64_t{1} << 30 ? fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20))
+                                  : fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+DeviceFacts use_and_ask(int device) {
+  use_device(device);
+  require_kernels();
+  return device_facts();
+}
+
+int64_t page_bytes(const Graph& graph, int page_rows) {
+  int64_t bytes = 0;
+  for (const KvGroupSpec& group : graph.kv_groups) bytes += kv_page_bytes(group, page_rows);
+  return bytes;
+}
+
+}  // namespace
+
+DeviceRunner::DeviceRunner(Graph& graph, const RunnerOptions& options)
+    : graph_(graph), options_(options), facts_(use_and_ask(options.device)), types_(graph), buckets_(options.limits) {
+  plan(graph_, buckets_.padded());
+  check_room();
+  weights_ = std::make_unique<DeviceWeights>(graph_, options_.device, options_.threads);
+  arena_ = DeviceMemory(graph_.arena_bytes);
+  bind_arena(graph_, arena_.data());
+  tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
+  fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
+  handed_ = DeviceMemory(kHandedBytes * facts_.multiprocessors);
+  fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());  // kNothing
+  batch_ = std::make_unique<BatchUpload>(buckets_.padded(), static_cast<int>(graph_.kv_groups.size()));
+  if (const auto logits = graph_.outputs.find("logits"); logits != graph_.outputs.end()) {
+    sampler_ = std::make_unique<DeviceSampler>(buckets_.padded().logits, logits->second.cols);
+  }
+  std::string why;  // of no interest: own products serve as well
+  if (!is_emulated()) blas_ = Blas::load(&why);
+  prepare_all();
+  place_kv();
+  stream_.synchronize();
+}
+
+DeviceRunner::~DeviceRunner() { stream_.synchronize(); }
+
+// Before anything is read: a model that does not fit is refused at once.
+void DeviceRunner::check_room() const {
+  const int64_t weights = device_weight_bytes(graph_);
+  const int64_t kv = options_.least_pages * page_bytes(graph_, options_.limits.page_rows);
+  const int64_t needed = weights + graph_.arena_bytes + kv + reserve();
+  if (needed <= facts_.free_bytes) return;
+  const char* fits = facts_.free_bytes - needed + kv <= 0 ? "weights of a smaller format, or --device cpu, would fit"
+                     : asks_for_kv()                      ? "a smaller --kv-memory would fit"
+                                     : "a smaller --ctx, --kv q8_0 or fewer rows of a step would fit";
+  throw Error("[device] {} has {} free and needs {} (weights {}, activations {}, KV cache{} {}): {} are missing; {}",
+              facts_.name, gib(facts_.free_bytes), gib(needed), gib(weights), gib(graph_.arena_bytes),
+              asks_for_kv() ? "" : " of one context", gib(kv), gib(needed - facts_.free_bytes), fits);
+}
+
+std::byte* DeviceRunner::allocate(int64_t bytes) {
+  const int64_t size = (bytes + 255) / 256 * 256;
+  if (kept_.empty() || kept_used_ + size > kept_.back().bytes()) {
+    kept_.emplace_back(std::max(size, size > kKeptPiece / 4 ? size : kKeptPiece));
+    kept_bytes_ += kept_.back().bytes();
+    kept_used_ = 0;
+  }
+  std::byte* at = kept_.back().data() + kept_used_;
+  kept_used_ += size;
+  return at;
+}
+
+void DeviceRunner::prepare_all() {
+  // A second copy of the weights must leave the cache that must be there, and what is wanted or half of what is free.
+  const int64_t free = device_facts().free_bytes - reserve();
+  const int64_t page = page_bytes(graph_, options_.limits.page_rows);
+  const int64_t left = std::max(options_.least_pages * page, std::min(options_.pages * page, free / 2));
+  Prepare p{.limits = buckets_.padded(),
+            .stream = stream_.ref(),
+            .multiprocessors = facts_.multiprocessors,
+            .arch = facts_.major * 10 + facts_.minor,
+            .blas = blas_.get(),
+            .batch_invariant = options_.batch_invariant,
+            .allocate = [this](int64_t bytes) { return allocate(bytes); },
+            .room_for_packed = free - weights_->bytes() >= left};
+  for (Node& node : graph_.nodes) {
+    std::visit([&](auto& op) { prepare(op, p); }, node.op);
+  }
+  for (size_t n = 0; n + 1 < graph_.nodes.size(); ++n) {
+    auto* first = std::get_if<Linear>(&graph_.nodes[n].op);
+    auto* second = std::get_if<Linear>(&graph_.nodes[n + 1].op);
+    if (first != nullptr && second != nullptr) link(*first, *second, p);
+  }
+  if (blas_) blas_->save();
+  scratch_ = DeviceMemory(p.scratch_bytes);
+}
+
+void DeviceRunner::place_kv() {
+  const int64_t page = page_bytes(graph_, options_.limits.page_rows);
+  const int64_t free = device_facts().free_bytes - reserve();
+  const int64_t fit = page == 0 ? options_.pages : std::max<int64_t>(0, free) / page;
+  const auto pages = static_cast<int>(std::min<int64_t>(options_.pages, fit));
+  if (pages < options_.least_pages && asks_for_kv()) {
+    throw Error(
+        "[device] {} has {} left for the KV cache, and {} were asked for: {} are missing; --kv-memory {}M would fit",
+        facts_.name, gib(std::max<int64_t>(0, free)), gib(options_.least_pages * page),
+        gib(options_.least_pages * page - std::max<int64_t>(0, free)), std::max<int64_t>(0, free) >> 20);
+  }
+  if (pages < options_.least_pages) {
+    throw Error(
+        "[device] {} has {} left for the KV cache, and one context of {} tokens needs {}: {} are missing; "
+        "--ctx {} would fit, or --kv q8_0",
+        facts_.name, gib(std::max<int64_t>(0, free)), options_.limits.context, gib(options_.least_pages * page),
+        gib(options_.least_pages * page - std::max<int64_t>(0, free)), fit * options_.limits.page_rows);
+  }
+  pages_.assign(graph_.kv_groups.size(), pages);
+  kv_memory_ = DeviceMemory(kv_store_bytes(graph_, pages_, options_.limits.page_rows));
+  // What was there before may be no numbers; the emulator leaves them so that a kernel that reads them is found.
+  if (!is_emulated() && kv_memory_.bytes() > 0) fill_bytes(kv_memory_.data(), 0, kv_memory_.bytes(), stream_.ref());
+  kv_ = std::make_unique<KvStore>(graph_, pages_, options_.limits.page_rows, kv_memory_.data());
+  kv_->bind(graph_);
+}
+
+int64_t DeviceRunner::weight_bytes() const { return weights_->bytes() + kept_bytes_; }
+
+int64_t DeviceRunner::step_bytes() const {
+  return arena_.bytes() + scratch_.bytes() + tickets_.bytes() + handed_.bytes() + batch_->bytes();
+}
+
+Ctx DeviceRunner::ctx(const Bucket& bucket) const {
+  Ctx c;
+  c.stream = stream_.ref();
+  c.batch = batch_->at(bucket);
+  c.batch.made = sampler_ ? sampler_->tokens() : nullptr;
+  c.shape = {.tokens = bucket.rows, .logits = bucket.logits};
+  c.seqs = bucket.seqs;
+  c.q_rows = bucket.q_rows;
+  c.multiprocessors = facts_.multiprocessors;
+  c.arch = facts_.major * 10 + facts_.minor;
+  c.scratch = scratch_.data();
+  c.scratch_bytes = scratch_.bytes();
+  c.tickets = reinterpret_cast<uint32_t*>(tickets_.data());
+  c.handed = reinterpret_cast<float*>(handed_.data());
+  c.blas = blas_.get();
+  c.overlap = options_.overlap && node_seconds_.empty();
+  c.batch_invariant = options_.batch_invariant;
+  return c;
+}
+
+void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
+  CHECK(batch.n_rows > 0 && batch.n_rows <= options_.limits.rows && batch.n_seqs <= options_.limits.seqs,
+        "{} rows of {} seqs", batch.n_rows, batch.n_seqs);
+  CHECK(batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
+  bucket_ = buckets_.of(batch);
+  rows_ = batch.n_rows;
+  batch_->upload(batch, bucket_, stream_.ref());
+  Ctx c = ctx(bucket_);
+  // In front of the step: a copy between two kernels would let the second wait for the host's memory.
+  if (!samples.empty()) sampler_->upload(samples, c);
+  // Where each seq has one row the head belongs to the same graph.
+  if (bucket_.q_rows == 1 && bucket_.logits > 0) {
+    give(Part::kStep, bucket_);
+  } else {
+    give(Part::kBody, bucket_);
+    if (batch.n_logits > 0) give(Part::kHead, bucket_);
+  }
+  if (!samples.empty()) sampler_->choose(device_output("logits"), c);
+}
+
+void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> samples) {
+  CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
+  bucket_.logits = buckets_.logits_of(batch.n_logits);
+  batch_->upload_logits(batch, bucket_, stream_.ref());
+  Ctx c = ctx(bucket_);
+  if (!samples.empty()) sampler_->upload(samples, c);
+  give(Part::kHead, bucket_);
+  if (!samples.empty()) sampler_->choose(device_output("logits"), c);
+}
+
+void DeviceRunner::give_up() {
+  stream_.synchronize();
+  if (sampler_) sampler_->forget();
+}
+
+void DeviceRunner::collect(std::span<SampleResult> results) {
+  if (!results.empty()) sampler_->collect(results);
+}
+
+void DeviceRunner::copy_page(int group, int from, int to) {
+  copy_on_device(kv_->page(group, to), kv_->page(group, from), kv_->page_bytes(group), stream_.ref());
+}
+
+bool DeviceRunner::recordable(const Key& key) const {
+  return options_.graphs && node_seconds_.empty() &&
+         (key.part == Part::kHead || key.bucket.rows <= Buckets::kMostRecordedRows);
+}
+
+// A bucket that comes for the first time runs kernel by kernel: libraries and drivers load and choose then, which must
+// not happen in a recording. From the second time on it is one recorded graph.
+void DeviceRunner::give(Part part, const Bucket& bucket) {
+  Key key{part, bucket};
+  // The head reads only its own rows, and the body knows nothing of it.
+  if (part == Part::kHead) key.bucket = {.logits = bucket.logits};
+  if (part == Part::kBody) key.bucket.logits = 0;
+  if (!recordable(key)) return give_nodes(part, bucket);
+  const auto [known, first] = recorded_.try_emplace(key);
+  if (first) return give_nodes(part, bucket);
+  RecordedGraph& graph = known->second;
+  if (!graph) graph = RecordedGraph(stream_.ref(), [&] { give_nodes(part, key.bucket); });
+  graph.launch(stream_.ref());
+}
+
+void DeviceRunner::give_nodes(Part part, const Bucket& bucket) {
+  Ctx c = ctx(bucket);
+  const size_t begin = part == Part::kHead ? graph_.head_begin : 0;
+  const size_t end = part == Part::kBody ? graph_.head_begin : graph_.nodes.size();
+  if (!node_seconds_.empty()) return give_timed(begin, end, c);
+  for (size_t n = begin; n < end; ++n) {
+    std::visit([&](auto& op) { cuda::run(op, c); }, graph_.nodes[n].op);
+  }
+}
+
+// The device is kept busy first, until the host is far ahead: else small kernels would show the time of their launches.
+void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
+  if (begin == 0 && !is_emulated()) {
+    keep_busy(weights_->data(), std::min(weights_->bytes(), kBusyBytes), kBusySeconds, stream_.ref());
+  }
+  for (size_t n = begin; n < end; ++n) {
+    times_[n].first.record(stream_.ref());
+    std::visit([&](auto& op) { cuda::run(op, c); }, graph_.nodes[n].op);
+    times_[n].second.record(stream_.ref());
+    timed_[n] = 1;
+  }
+}
+
+void DeviceRunner::profile(bool on) {
+  const size_t n = on ? graph_.nodes.size() : 0;
+  node_seconds_.assign(n, 0.0);
+  profiled_seconds_ = 0;
+  timed_.assign(n, 0);
+  times_.clear();
+  times_.resize(n);
+}
+
+void DeviceRunner::count_times() {
+  const Event* first = nullptr;
+  const Event* last = nullptr;
+  for (size_t n = 0; n < times_.size(); ++n) {
+    if (!timed_[n]) continue;
+    node_seconds_[n] += times_[n].second.seconds_since(times_[n].first);
+    timed_[n] = 0;
+    if (first == nullptr) first = &times_[n].first;
+    last = &times_[n].second;
+  }
+  if (first != nullptr) profiled_seconds_ += last->seconds_since(*first);
+}
+
+void DeviceRunner::record_all() {
+  if (!options_.graphs) return;
+  Batch empty(buckets_.padded(), static_cast<int>(graph_.kv_groups.size()));
+  for (const Bucket& bucket : buckets_.recorded()) {
+    bucket_ = bucket;
+    batch_->upload(empty, bucket, stream_.ref());
+    const Part part = bucket.rows == 0 ? Part::kHead : bucket.logits > 0 ? Part::kStep : Part::kBody;
+    give(part, bucket);
+    const auto [known, first] = recorded_.try_emplace(Key{part, bucket});
+    if (!known->second) known->second = RecordedGraph(stream_.ref(), [&] { give_nodes(part, bucket); });
+    stream_.synchronize();
+  }
+}
+
+void DeviceRunner::read_row(const Tensor& output, int64_t row, float* to) const {
+  CHECK(output.dtype == DType::kF32, "an output of {}", dtype_name(output.dtype));
+  copy_to_host(to, output.f32(row), output.cols * static_cast<int64_t>(sizeof(float)), stream_.ref());
+}
+
+const Tensor& DeviceRunner::output(const std::string& name) const {
+  const Tensor& from = device_output(name);
+  auto& [values, tensor] = copies_[name];
+  const int64_t rows = Shape{.tokens = rows_, .logits = bucket_.logits}.rows(from.rows);
+  values.resize(static_cast<size_t>(rows * from.cols));
+  for (int64_t r = 0; r < rows; ++r) read_row(from, r, values.data() + r * from.cols);
+  stream_.synchronize();
+  tensor = from;
+  tensor.stride = from.cols;
+  tensor.data = reinterpret_cast<std::byte*>(values.data());
+  return tensor;
+}
+
+}  // namespace ingot::cuda

@@ -1,0 +1,206 @@
+#include "graph/cuda/cuda_weights.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+#include "base/mapping_guard.h"
+#include "graph/cuda/cuda_random.h"
+
+namespace ingot::cuda {
+namespace {
+
+constexpr int64_t kAlign = 256;
+constexpr int64_t kPiece = int64_t{8} << 20;
+constexpr int kMostThreads = 8;
+
+// One weight, or its scales: bytes of the host that get a place.
+struct Source {
+  const std::byte* data = nullptr;
+  const Weight* weight = nullptr;  // the first that has it; null: scales
+  int64_t bytes = 0;
+  int64_t offset = 0;
+};
+
+int64_t scale_bytes(const Weight& w) { return (w.rows + w.scale_rows - 1) / w.scale_rows * w.scale_stride * 4; }
+
+// In the order of the nodes, each once. The weights that a linear joins come one after another: where their sizes are
+// multiples of kAlign one product can read them as one matrix.
+class Sources : public TensorVisitor {
+ public:
+  explicit Sources(Graph& graph) {
+    for (Node& node : graph.nodes) {
+      if (auto* linear = std::get_if<Linear>(&node.op)) {
+        for (int p = 0; p < linear->n_parts; ++p) weight(linear->parts[static_cast<size_t>(p)].weight);
+      }
+      each_tensor(node.op, *this);
+    }
+    for (Source& source : all_) {
+      source.offset = bytes_;
+      bytes_ += (source.bytes + kAlign - 1) / kAlign * kAlign;
+    }
+    bytes_ += kAlign;  // vector loads may reach past the last row
+  }
+  void weight(Weight& w) {
+    add(w.data, w.bytes(), &w);
+    if (w.scale != nullptr) add(reinterpret_cast<const std::byte*>(w.scale), scale_bytes(w), nullptr);
+  }
+  const std::vector<Source>& all() const { return all_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  void add(const std::byte* data, int64_t bytes, const Weight* weight) {
+    const auto [known, first] = index_.try_emplace(data, all_.size());
+    if (first) all_.push_back({.data = data, .weight = weight});
+    Source& source = all_[known->second];
+    source.bytes = std::max(source.bytes, bytes);
+  }
+
+  std::vector<Source> all_;
+  std::map<const std::byte*, size_t> index_;
+  int64_t bytes_ = 0;
+};
+
+struct Piece {
+  const std::byte* from;
+  std::byte* to;
+  int64_t bytes;
+  const Weight* permuted = nullptr;  // its rows from `first` on, in order; null: as the bytes lie
+  int64_t first = 0;
+};
+
+// Pages that are not there yet are mapped in one call: a fault for each would cost more than the copy.
+void populate(const std::byte* from, int64_t bytes) {
+#ifdef MADV_POPULATE_READ
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(from) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(bytes);
+  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);  // advice: a fault serves as well
+#else
+  (void)from, (void)bytes;
+#endif
+}
+
+void read_piece(const Piece& piece, std::byte* out) {
+  if (piece.permuted == nullptr) {
+    std::memcpy(out, piece.from, static_cast<size_t>(piece.bytes));
+    return;
+  }
+  const auto row_bytes = static_cast<size_t>(piece.permuted->row_bytes);
+  int64_t row = piece.first;
+  for (std::byte* end = out + piece.bytes; out != end; out += row_bytes)
+    std::memcpy(out, piece.permuted->row(row++), row_bytes);
+}
+
+// Pieces of at most kPiece, of whole rows where their order changes.
+void cut(const Source& source, std::byte* to, std::vector<Piece>& pieces) {
+  const bool permuted = source.weight != nullptr && source.weight->head_rows != 0;
+  const int64_t row = permuted ? source.weight->row_bytes : 1;
+  if (row > kPiece)
+    throw Error("[weights] '{}': rows of {} bytes, at most {} on a device", source.weight->name, row, kPiece);
+  const int64_t step = kPiece / row * row;
+  for (int64_t at = 0; at < source.bytes; at += step) {
+    pieces.push_back({.from = source.data + at,
+                      .to = to + at,
+                      .bytes = std::min(step, source.bytes - at),
+                      .permuted = permuted ? source.weight : nullptr,
+                      .first = at / row});
+  }
+}
+
+// Takes pieces until there are none: one is copied to the device while the next is read.
+void copy_pieces(const std::vector<Piece>& pieces, std::atomic<size_t>& next, int device) {
+  use_device(device);
+  const Stream stream;
+  struct Staging {
+    PinnedMemory memory{kPiece};
+    Event free;
+    bool used = false;
+  } stagings[2];
+  for (int turn = 0;; turn = 1 - turn) {
+    const size_t i = next.fetch_add(1);
+    if (i >= pieces.size()) break;
+    Staging& staging = stagings[turn];
+    if (staging.used) staging.free.synchronize();
+    populate(pieces[i].from, pieces[i].bytes);
+    read_piece(pieces[i], staging.memory.data());
+    copy_to_device(pieces[i].to, staging.memory.data(), pieces[i].bytes, stream.ref());
+    staging.free.record(stream.ref());
+    staging.used = true;
+  }
+  stream.synchronize();
+}
+
+void copy_all(const std::vector<Piece>& pieces, int device, int threads) {
+  std::atomic<size_t> next{0};
+  const auto n =
+      static_cast<int>(std::min<size_t>(static_cast<size_t>(std::clamp(threads, 1, kMostThreads)), pieces.size()));
+  if (is_emulated() || n <= 1) return copy_pieces(pieces, next, device);
+  std::vector<std::exception_ptr> threw(static_cast<size_t>(n));
+  {
+    std::vector<std::jthread> readers;
+    for (std::exception_ptr& mine : threw) {
+      readers.emplace_back([&] {
+        try {
+          copy_pieces(pieces, next, device);
+        } catch (...) {
+          mine = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& one : threw) {
+    if (one) std::rethrow_exception(one);
+  }
+}
+
+struct Move : TensorVisitor {
+  const std::map<const std::byte*, WeightPlace>& places;
+  explicit Move(const std::map<const std::byte*, WeightPlace>& p) : places(p) {}
+  void weight(Weight& w) {
+    const WeightPlace& place = places.at(w.data);
+    w.data = place.data;
+    w.head_rows = place.head_rows;
+    if (w.scale == nullptr) return;
+    w.scale = reinterpret_cast<const float*>(places.at(reinterpret_cast<const std::byte*>(w.scale)).data);
+  }
+};
+
+}  // namespace
+
+int64_t device_weight_bytes(Graph& graph) { return Sources(graph).bytes(); }
+
+DeviceWeights::DeviceWeights(Graph& graph, int device, int threads) : graph_(graph) {
+  const Sources sources(graph);
+  memory_ = DeviceMemory(sources.bytes());
+  std::map<const std::byte*, WeightPlace> places;
+  std::vector<Piece> pieces;
+  const Stream stream;
+  for (const Source& source : sources.all()) {
+    std::byte* to = memory_.data() + source.offset;
+    places[source.data] = {.data = to};
+    host_[to] = {.data = source.data, .head_rows = source.weight != nullptr ? source.weight->head_rows : 0};
+    if (source.weight != nullptr && source.weight->random) {
+      fill_random(*source.weight, to, stream.ref());
+      continue;
+    }
+    cut(source, to, pieces);
+  }
+  std::ranges::sort(pieces, {}, &Piece::from);  // files are read from front to back
+  copy_all(pieces, device, threads);
+  stream.synchronize();
+  if (mapping_damaged()) throw Error("[model] a file was cut short while it was read");
+  for (Node& node : graph_.nodes) each_tensor(node.op, Move(places));
+}
+
+DeviceWeights::~DeviceWeights() {
+  for (Node& node : graph_.nodes) each_tensor(node.op, Move(host_));
+}
+
+}  // namespace ingot::cuda

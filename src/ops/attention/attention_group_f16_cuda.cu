@@ -1,9 +1,0 @@
-#include "ops/attention/attention_cuda_group.cuh"
-
-namespace ingot::cuda {
-
-void attend_group_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles) {
-  launch_group<false>(ctx, args, tiles);
-}
-
-}  // namespace ingot::cuda

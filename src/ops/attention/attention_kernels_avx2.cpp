@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kAvx2AttentionKernels
-#define INGOT_ISA_NAME "avx2"
-#include "ops/attention/attention_kernels.inc"

@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kAvx512AttentionKernels
-#define INGOT_ISA_NAME "avx512"
-#include "ops/attention/attention_kernels.inc"

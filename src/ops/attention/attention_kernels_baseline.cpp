@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kBaselineAttentionKernels
-#define INGOT_ISA_NAME "baseline"
-#include "ops/attention/attention_kernels.inc"

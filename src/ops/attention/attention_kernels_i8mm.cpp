@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kI8mmAttentionKernels
-#define INGOT_ISA_NAME "i8mm"
-#include "ops/attention/attention_kernels.inc"

@@ -1,7 +1,0 @@
-#include "ops/attention/attention_cuda_rows.cuh"
-
-namespace ingot::cuda {
-
-void attend_rows_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles) { launch_rows<false>(ctx, args, tiles); }
-
-}  // namespace ingot::cuda

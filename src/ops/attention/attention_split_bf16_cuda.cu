@@ -1,9 +1,0 @@
-#include "ops/attention/attention_cuda_split.cuh"
-
-namespace ingot::cuda {
-
-void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk) {
-  launch_split<true>(ctx, args, wide, bulk);
-}
-
-}  // namespace ingot::cuda

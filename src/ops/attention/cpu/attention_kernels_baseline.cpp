@@ -1,0 +1,3 @@
+#define INGOT_KERNELS kBaselineAttentionKernels
+#define INGOT_ISA_NAME "baseline"
+#include "ops/attention/cpu/attention_kernels.inc"

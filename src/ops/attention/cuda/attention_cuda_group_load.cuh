@@ -1,0 +1,201 @@
+// Attention of many rows by warpgroups (attention_cuda_group.cuh): what lies in shared memory, and the warpgroup that
+// fills it.
+#pragma once
+
+#include "ops/attention/cuda/attention_cuda_rows_warp.cuh"
+#include "ops/cuda/wgmma.cuh"
+
+namespace ingot::cuda {
+
+template <bool kBf16_, int kDim_>
+struct GroupShape {
+  static constexpr bool kBf16 = kBf16_;
+  static constexpr int kDim = kDim_;
+  static constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;
+  static constexpr int kPieces = kDim / 8;  // of a row
+  static constexpr int kKeys = 64;          // of a step
+
+  static constexpr int kThreads = 3 * 128;  // one warpgroup copies, two have 64 packed rows each
+  static constexpr int kTakers = 8;         // warps of the two
+  // Of a thread that copies, and of one that multiplies; together what 168 of each would be.
+  static constexpr int kFewRegisters = 72, kManyRegisters = 216;
+
+  // Matrices lie in panels of 64 columns (MatrixPlace). Queries of two items; keys and values of steps in turn.
+  static constexpr int kQueryPanel = kRowsTile * 128, kQueryBytes = kDim / 64 * kQueryPanel;
+  static constexpr int kPanel = kKeys * 128, kSlotBytes = kDim / 64 * kPanel;
+  static constexpr int kSlots = 8;
+  static constexpr int kResultPanel = 16 * 128, kResultBytes = kDim / 64 * kResultPanel;  // of a warp
+  static constexpr int kRing = 2 * kQueryBytes;
+  static constexpr int kResults = kRing + kSlots * kSlotBytes;
+  static constexpr int kControl = kResults + kTakers * kResultBytes;
+  static constexpr int kItems = 4;  // the queries of two are there, the results of another on their way
+};
+
+// Barriers of the ring, and the items that the queries belong to.
+template <class S>
+struct GroupControl {
+  CopyBarrier full[S::kSlots], empty[S::kSlots], queries_full[2], queries_empty[2];
+  RowsItem items[S::kItems];  // seq -1: there are no more
+  int next[2];
+
+  __device__ void init() {
+    for (int i = 0; i < S::kSlots; ++i) {
+      barrier_init(&full[i], 32);
+      barrier_init(&empty[i], S::kTakers);
+    }
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(&queries_full[i], 128 + 1);
+      barrier_init(&queries_empty[i], S::kTakers);
+    }
+    barrier_inits_done();
+  }
+};
+
+// Where column block `piece` of row `row` lies in panels of `panel` bytes.
+__device__ inline int panel_piece(int row, int piece, int panel) {
+  return piece / 8 * panel + row * 128 + kv_piece(row, piece % 8) * 16;
+}
+
+// Rows after the item's first one, and heads of the KV head's, of packed rows `step` apart.
+struct PackedWalk {
+  int row, head, rows, heads;
+
+  __device__ PackedWalk(const AttentionArgs& a, const RowsItem& item, int first, int step) {
+    item.locate(a, first, row, head);
+    row -= item.row;
+    rows = static_cast<int>((static_cast<float>(step) + 0.5f) * item.inverse);
+    heads = step - rows * a.group;
+  }
+  __device__ void next(const AttentionArgs& a) {
+    row += rows;
+    head += heads;
+    if (head >= a.group) {
+      head -= a.group;
+      ++row;
+    }
+  }
+};
+
+// A warp's share of an item's queries, zeros for rows of padding. True where they come by copies that are under way.
+template <class S>
+__device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
+  constexpr int kAtOnce = 32 / S::kPieces, kTimes = kRowsTile / 4 / kAtOnce;  // 2 or 4 rows
+  const int thread = static_cast<int>(threadIdx.x), piece = thread % S::kPieces;
+  const int first = thread / 32 * (kRowsTile / 4) + thread % 32 / S::kPieces, count = item.end - item.first - first;
+  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2;
+  const int stride = static_cast<int>(a.q.stride) * bytes;  // an item's rows are fewer than 2^31 bytes
+  const std::byte* rows = a.q.row(item.q_begin + item.row) + (item.kv_head * a.group * S::kDim + piece * 8) * bytes;
+  const auto from = [&](const PackedWalk& at) { return rows + (at.row * stride + at.head * (S::kDim * bytes)); };
+  PackedWalk at(a, item, first, kAtOnce);
+  if (a.q.dtype == S::kType) {
+#pragma unroll 4
+    for (int j = 0; j < kTimes; ++j, at.next(a)) {
+      const bool valid = j * kAtOnce < count;
+      copy_async(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), valid ? from(at) : rows, valid);
+    }
+    return true;
+  }
+#pragma unroll 1
+  for (int j = 0; j < kTimes; ++j, at.next(a))
+    store_narrow<S::kBf16>(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), from(at), a.q.dtype,
+                           j * kAtOnce < count);
+  shared_writes_done();
+  return false;
+}
+
+// Keys (or values) of one step, by a warp. A row of the cache is permuted as a row of a panel is: both begin at
+// multiples of eight.
+template <class S>
+__device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, std::byte* to, int key,
+                                 const StepPages& pages, bool values) {
+  constexpr int kAtOnce = 32 / S::kPieces;  // 2 or 4 rows
+  const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / S::kPieces, piece = lane % S::kPieces;
+  std::byte* place = to + piece / 8 * S::kPanel + row * 128 + piece % 8 * 16;
+  const int mine = row * (2 * S::kDim) + piece * 16;
+  const auto head = [&](int page) {
+    return values ? a.kv.v_rows(page, item.kv_head) : a.kv.k_rows(page, item.kv_head);
+  };
+  const int page = __shfl_sync(0xffffffffu, pages.page, 0), slot = __shfl_sync(0xffffffffu, pages.slot, 0);
+  if (key + S::kKeys <= item.keys_end && slot + S::kKeys <= a.kv.page_rows && page >= 0) {
+    const std::byte* from = head(page) + (slot * (2 * S::kDim) + mine);
+#pragma unroll
+    for (int j = 0; j < S::kKeys / kAtOnce; ++j)
+      copy_async(place + j * kAtOnce * 128, from + j * kAtOnce * (2 * S::kDim));
+    return;
+  }
+#pragma unroll 1
+  for (int chunk = 0; chunk < S::kKeys / 16; ++chunk) {
+    // A page that the window has left behind is none: the first step may reach back to it.
+    const int of_chunk = __shfl_sync(0xffffffffu, pages.page, chunk);
+    const int first = __shfl_sync(0xffffffffu, pages.slot, chunk) * (2 * S::kDim);
+    const int valid = of_chunk < 0 ? 0 : item.keys_end - key - 16 * chunk;
+    const std::byte* from = head(max(of_chunk, 0)) + first;
+#pragma unroll 2
+    for (int j = 0; j < 16 / kAtOnce; ++j) {
+      const bool there = row + j * kAtOnce < valid;
+      copy_async(place + (16 * chunk + j * kAtOnce) * 128, there ? from + (mine + j * kAtOnce * (2 * S::kDim)) : from,
+                 there);
+    }
+  }
+}
+
+// The first warpgroup: items one after another, the block's own first and then whichever nobody has taken, those with
+// the most keys first. Their queries by all four warps, then keys and values in turn, each matrix by one: what a warp
+// does before it can start its copies takes it longer than the products of a step do. The copies themselves arrive at
+// the barriers. The fence that the products need after ordinary writes is made by who waits there: here it would wait
+// for all copies that are under way.
+template <class S>
+__device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control) {
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
+  TileFinder tiles(a);
+  RowsItem item;
+  StepPages pages;
+  int filled = 0;  // matrices
+  int key = 0;     // of this warp's next matrix
+  // Of the four matrices of two steps, the warp has the one with its own number.
+  const auto find = [&](int index) {
+    const int tile = index / a.kv_heads;
+    item.kv_head = index - tile * a.kv_heads;
+    const bool found = tiles.find(a, tile, S::kKeys, item);
+    if (!found) return false;
+    key = item.keys_begin + ((warp / 2 ^ filled / 2) & 1) * S::kKeys;
+    pages = StepPages::of<S>(a, item, key);
+    return true;
+  };
+  bool found = find(static_cast<int>(blockIdx.x));
+  wait_for_inputs();
+  for (int turn = 0;; ++turn) {
+    const int slot = turn % 2;
+    barrier_wait(&control.queries_empty[slot], (turn / 2 & 1) ^ 1);
+    uint32_t claimed = 0;
+    if (thread == 0) {
+      if (!found) item.seq = -1;
+      control.items[turn % S::kItems] = item;
+      barrier_arrive(&control.queries_full[slot]);
+      if (found) claimed = atomicAdd(&a.tickets[0], 1u);
+    }
+    if (found && copy_queries<S>(a, item, shared + slot * S::kQueryBytes)) {
+      barrier_arrive_after_copies(&control.queries_full[slot]);
+    } else {
+      barrier_arrive(&control.queries_full[slot]);
+    }
+    if (!found) break;
+#pragma unroll 1
+    for (; key < item.keys_end; key += 2 * S::kKeys) {
+      const StepPages now = pages;
+      pages = StepPages::of<S>(a, item, key + 2 * S::kKeys);
+      const int matrix = filled + (key - item.keys_begin) / S::kKeys * 2 + warp % 2, to = matrix % S::kSlots;
+      barrier_wait(&control.empty[to], (matrix / S::kSlots & 1) ^ 1);
+      copy_rows<S>(a, item, shared + S::kRing + to * S::kSlotBytes, key, now, warp % 2 != 0);
+      barrier_arrive_after_copies(&control.full[to]);
+    }
+    filled += (item.keys_end - item.keys_begin + S::kKeys - 1) / S::kKeys * 2;
+    if (thread == 0) control.next[slot] = static_cast<int>(gridDim.x + claimed);
+    barrier_some(1, 128);
+    found = find(control.next[slot]);
+  }
+  // The last block to have found no more leaves zeros behind.
+  if (thread == 0 && atomicInc(&a.tickets[1], gridDim.x - 1) == gridDim.x - 1) a.tickets[0] = 0;
+}
+
+}  // namespace ingot::cuda

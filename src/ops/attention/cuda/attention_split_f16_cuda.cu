@@ -1,0 +1,9 @@
+#include "ops/attention/cuda/attention_cuda_split.cuh"
+
+namespace ingot::cuda {
+
+void attend_split_f16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk) {
+  launch_split<false>(ctx, args, wide, bulk);
+}
+
+}  // namespace ingot::cuda

@@ -1,2 +1,0 @@
-#define INGOT_MULTIPLIER kAvx512Multiplier
-#include "ops/linear/multiplier.inc"

@@ -1,2 +1,0 @@
-#define INGOT_MULTIPLIER kAvx512VnniMultiplier
-#include "ops/linear/multiplier.inc"

@@ -1,2 +1,0 @@
-#define INGOT_MULTIPLIER kBaselineMultiplier
-#include "ops/linear/multiplier.inc"

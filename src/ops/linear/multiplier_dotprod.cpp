@@ -1,2 +1,0 @@
-#define INGOT_MULTIPLIER kDotprodMultiplier
-#include "ops/linear/multiplier.inc"

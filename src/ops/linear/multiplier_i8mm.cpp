@@ -1,2 +1,0 @@
-#define INGOT_MULTIPLIER kI8mmMultiplier
-#include "ops/linear/multiplier.inc"

@@ -1,2 +1,0 @@
-#define INGOT_MULTIPLIER kNeonMultiplier
-#include "ops/linear/multiplier.inc"

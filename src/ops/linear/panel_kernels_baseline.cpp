@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kBaselinePanelKernels
-#define INGOT_ISA_NAME "baseline"
-#include "ops/linear/panel_kernels.inc"

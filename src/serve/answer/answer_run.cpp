@@ -1,0 +1,339 @@
+#include "serve/answer/answer_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/request_guard.h"
+
+namespace ingot {
+namespace {
+
+double seconds(AnswerRun::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+ApiError engine_error(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kDeadline:
+      return server_busy("the request waited for too long: the server is busy");
+    case FinishReason::kCancelled:
+      return server_busy("the server is shutting down");
+    case FinishReason::kDamaged:
+      return ApiError{.status = 500,
+                      .message = "a file of the model was cut short while it was in use",
+                      .code = "model_damaged",
+                      .type = "server_error"};
+    default:
+      return ApiError{.status = 500,
+                      .message = "the model could not compute this answer",
+                      .code = "model_error",
+                      .type = "server_error"};
+  }
+}
+
+}  // namespace
+
+AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation, std::unique_ptr<AnswerWriter> writer,
+                     std::shared_ptr<Responder> responder)
+    : context_(context),
+      head_(std::move(head)),
+      generation_(std::move(generation)),
+      writer_(std::move(writer)),
+      responder_(std::move(responder)),
+      style_(style_of(head_.path)),
+      strand_(context.workers) {}
+
+// Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
+AnswerRun::~AnswerRun() {
+  if (answered_) return;
+  try {
+    responder_->abort();
+  } catch (...) {
+    // The connection's own deadlines end it.
+  }
+}
+
+template <class F>
+void AnswerRun::guarded(F&& body) {
+  guard_request(
+      body, [this](const ApiError& error) { fail(error); }, [this] { give_up(); });
+}
+
+// The reader sees a connection that ends.
+void AnswerRun::give_up() {
+  try {
+    settle();
+  } catch (...) {
+    done_ = true;
+  }
+  responder_->abort();
+}
+
+void AnswerRun::start() {
+  const std::shared_ptr<AnswerRun> self = shared_from_this();
+  strand_.post([self] {
+    self->guarded([&] {
+      self->make_choices();
+      self->submit_all();
+      // The strand is kept alive by its jobs, the run by the engine: the socket must hold neither.
+      self->responder_->on_close([weak = std::weak_ptr(self)] {
+        const std::shared_ptr<AnswerRun> run = weak.lock();
+        if (!run) return;
+        run->strand_.post([run] {
+          if (run->done_) return;
+          run->context_.metrics.client_gone.add();
+          run->settle();
+        });
+      });
+    });
+  });
+}
+
+void AnswerRun::make_choices() {
+  const bool search = generation_.form.reasoning || generation_.form.tools != ToolForm::kNone;
+  choices_.reserve(static_cast<size_t>(generation_.total_choices()));
+  for (size_t p = 0; p < generation_.prompts.size(); ++p) {
+    const std::string echo = generation_.echo ? generation_.prompt_texts[p] : std::string();
+    for (int c = 0; c < generation_.choices; ++c) {
+      choices_.push_back({.text = ChoiceText(*context_.model.tokenizer, generation_, count_characters(echo)),
+                          .parser = {},
+                          .echo = echo,
+                          .prompt = {},
+                          .early = {},
+                          .scores = {},
+                          .answer = {},
+                          .last_token = {}});
+      if (search) choices_.back().parser.emplace(generation_.form, fresh_seed());
+    }
+  }
+  open_ = static_cast<int>(choices_.size());
+  usage_.prompt = generation_.prompt_tokens();
+}
+
+void AnswerRun::submit_all() {
+  const int n = generation_.choices;
+  check_list("prompt", static_cast<size_t>(generation_.total_choices()), context_.engine());
+  const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
+  for (size_t p = 0; p < generation_.prompts.size(); ++p) {
+    const int first = static_cast<int>(p) * n;
+    if (!scored) {
+      submit(p, first, n, nullptr);
+      continue;
+    }
+    // Logits are reported of one choice: the others follow in a request of their own.
+    const auto logprobs = std::make_shared<PromptLogprobs>(generation_.prompts[p], generation_.sampling.n_logprobs);
+    for (int c = 0; c < n; ++c) choices_[static_cast<size_t>(first + c)].prompt = logprobs;
+    submit(p, first, 1, logprobs);
+    if (n > 1) submit(p, first + 1, n - 1, nullptr);
+  }
+  context_.metrics.prompt_tokens.add(usage_.prompt);
+}
+
+void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_ptr<PromptLogprobs>& logprobs) {
+  Request request;
+  request.prompt = generation_.prompts[prompt];
+  request.sampling = generation_.sampling;
+  request.max_tokens = generation_.max_tokens;
+  request.min_tokens = generation_.min_tokens;
+  request.end_tokens = generation_.end_tokens;
+  request.choices = count;
+  request.first_choice = first;  // so that equal prompts of a list are not answered equally
+  request.tenant = head_.tenant;
+  request.priority = generation_.priority;
+  request.reuse_prefix = generation_.reuse_prefix;
+  if (first == 0) request.queue_seconds = context_.queue_seconds;  // once one of a list has begun, the others wait
+  if (logprobs) {
+    request.on_logits = [logprobs](int position, std::span<const float> logits) { logprobs->take(position, logits); };
+  }
+  const size_t part = parts_.size();
+  parts_.push_back({.id = -1, .first = first});
+  const Submitted submitted =
+      context_.engine().submit(std::move(request), [self = shared_from_this(), part](const Event& event) {
+        self->strand_.post([self, part, event] { self->guarded([&] { self->handle(part, event); }); });
+      });
+  if (submitted.busy) {
+    context_.metrics.rejected(context_.draining ? Rejected::kDraining : Rejected::kQueueFull);
+    throw server_busy(context_.draining ? "the server is shutting down" : "too many requests wait already");
+  }
+  if (submitted.id < 0) throw bad_field({}, submitted.refused);
+  parts_[part].id = submitted.id;
+}
+
+// The prompt's scores are whole, and nobody writes them any more, once its first choice has begun. The others may find
+// the prompt in the cache and come first: they wait for that.
+void AnswerRun::handle(size_t part, const Event& event) {
+  const int index = parts_[part].first + event.choice;
+  const auto first = static_cast<size_t>(index - index % generation_.choices);
+  Choice& choice = choices_.at(static_cast<size_t>(index));
+  if (choice.prompt && static_cast<size_t>(index) != first && !choices_[first].begun) {
+    choice.early.push_back(event);
+    return;
+  }
+  const bool opens = choice.prompt && !choice.begun && static_cast<size_t>(index) == first;
+  handle_choice(index, event);
+  for (size_t c = first + 1; opens && c < first + static_cast<size_t>(generation_.choices); ++c) {
+    for (const Event& held : std::exchange(choices_[c].early, {})) handle_choice(static_cast<int>(c), held);
+  }
+  if (open_ == 0) finish();
+}
+
+void AnswerRun::handle_choice(int index, const Event& event) {
+  const Choice& choice = choices_[static_cast<size_t>(index)];
+  if (done_ || choice.ended) return;  // by a stop string: its cancelling says so too
+  measure(index, event);
+  if (event.sample.token >= 0) take_token(index, event.sample);
+  if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event.finish);
+}
+
+void AnswerRun::measure(int index, const Event& event) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  const Clock::time_point now = Clock::now();
+  Metrics& metrics = context_.metrics;
+  // Choices of one prompt share what was found of it.
+  if (!std::exchange(choice.begun, true) && index % generation_.choices == 0) {
+    metrics.queue_seconds.observe(event.queued_seconds);
+    usage_.cached += event.reused;
+    metrics.cached_prompt_tokens.add(event.reused);
+  }
+  if (event.sample.token < 0) return;
+  ++usage_.completion;
+  metrics.generated_tokens.add();
+  if (!std::exchange(measured_, true)) metrics.first_token_seconds.observe(seconds(now - head_.received));
+  if (choice.last_token != Clock::time_point()) metrics.gap_seconds.observe(seconds(now - choice.last_token));
+  choice.last_token = now;
+}
+
+void AnswerRun::take_token(int index, const SampleResult& sample) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  const std::vector<Token>& ends = generation_.end_tokens;
+  if (std::ranges::find(ends, sample.token) != ends.end()) return;
+  send_echo(index);
+  send(index, choice.text.push(sample), false);
+  if (choice.text.stopped()) {
+    end_choice(index, ChoiceEnd::kStopString);
+  } else if (choice.parser && choice.parser->complete()) {
+    end_choice(index, ChoiceEnd::kToolCalls);
+  } else {
+    return;
+  }
+  const auto part =
+      std::ranges::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& p) { return p.first <= index; });
+  context_.engine().cancel(part->id, index - part->first);
+}
+
+void AnswerRun::take_end(int index, FinishReason reason) {
+  if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
+    context_.metrics.finished(reason);
+    throw engine_error(reason);
+  }
+  send_echo(index);
+  end_choice(index, reason == FinishReason::kLength ? ChoiceEnd::kLength : ChoiceEnd::kStop);
+}
+
+// The prompt, where it is asked for, before the first of the choice's own text.
+void AnswerRun::send_echo(int index) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  if (choice.echo.empty()) return;
+  TextPiece piece{.text = std::exchange(choice.echo, {}), .scores = {}};
+  if (choice.prompt) piece.scores = choice.prompt->scores(*context_.model.tokenizer, piece.text);
+  send(index, std::move(piece), false);
+}
+
+// Scores go out with the text that follows them: what the parser holds back keeps them waiting.
+void AnswerRun::send(int index, TextPiece piece, bool last) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  ChoicePiece out;
+  if (choice.parser) {
+    out.parts = choice.parser->push(piece.text);
+    if (last) std::ranges::move(choice.parser->finish(), std::back_inserter(out.parts));
+  } else if (!piece.text.empty()) {
+    out.parts.push_back({.kind = AnswerPart::Kind::kText, .text = std::move(piece.text), .id = {}});
+  }
+  std::ranges::move(piece.scores, std::back_inserter(choice.scores));
+  if (out.parts.empty() && !(last && !choice.scores.empty())) return;
+  out.scores = std::exchange(choice.scores, {});
+  if (generation_.stream) {
+    write(writer_->piece(index, out));
+  } else {
+    choice.answer.add(std::move(out));
+  }
+}
+
+void AnswerRun::end_choice(int index, ChoiceEnd end) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  send(index, choice.text.finish(), true);
+  if (choice.text.stopped()) end = ChoiceEnd::kStopString;  // by what was held back to the end
+  const bool called = choice.parser && choice.parser->n_calls() > 0;
+  // A stop string inside a call leaves a broken one: that is no call.
+  const bool whole = called && (end != ChoiceEnd::kStopString || choice.parser->calls_are_whole());
+  if (whole && end != ChoiceEnd::kLength) end = ChoiceEnd::kToolCalls;
+  choice.ended = true;
+  --open_;
+  context_.metrics.finished(end == ChoiceEnd::kLength ? FinishReason::kLength : FinishReason::kStop);
+  const std::string stop = choice.text.matched().value_or("");
+  if (generation_.stream) {
+    write(writer_->end_choice(index, end, stop));
+  } else {
+    choice.answer.end = end;
+    choice.answer.stop = stop;
+  }
+}
+
+void AnswerRun::finish() {
+  if (done_) return;
+  if (generation_.stream) {
+    write(writer_->end(usage_));
+    if (done_) return;
+    settle();
+    responder_->finish();
+  } else {
+    std::vector<ChoiceAnswer> answers;
+    for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
+    std::string body = writer_->whole(answers, usage_);
+    settle();  // before the client can ask again
+    responder_->send({.status = 200, .body = std::move(body)});
+  }
+  answered_ = true;
+}
+
+void AnswerRun::fail(const ApiError& error) {
+  if (done_) return;
+  settle();
+  if (started_) {
+    responder_->write(error_event(error, style_));
+    responder_->finish();
+  } else {
+    responder_->send(error_response(error, style_));
+  }
+  answered_ = true;
+}
+
+// A stream begins with its first event, so that what goes wrong before it still has a status of its own.
+void AnswerRun::write(std::string bytes) {
+  if (done_ || bytes.empty()) return;
+  if (!started_) {
+    HttpResponse head{.status = 200,
+                      .content_type = "text/event-stream",
+                      .body = writer_->begin(usage_) + bytes,
+                      .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}};
+    started_ = true;
+    responder_->start(std::move(head));
+  } else {
+    responder_->write(std::move(bytes));
+  }
+  if (responder_->closed()) settle();  // a reader that stands still is cut by the HTTP layer, which counts it
+}
+
+void AnswerRun::cancel_all() {
+  for (const Part& part : parts_) {
+    if (part.id >= 0) context_.engine().cancel(part.id);
+  }
+}
+
+// Nothing more is wanted of the engine, and the key pays for what was made.
+void AnswerRun::settle() {
+  if (std::exchange(done_, true)) return;
+  if (open_ > 0) cancel_all();
+  const bool served = std::ranges::any_of(parts_, [](const Part& part) { return part.id >= 0; });
+  if (served) context_.charge(head_, usage_.prompt + usage_.completion);
+}
+
+}  // namespace ingot

@@ -1,0 +1,84 @@
+// The bytes of an answer, as one API has them: OpenAI's conversations, its completions, or Anthropic's messages.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/answer/answer_parser.h"
+#include "serve/answer/choice_text.h"
+#include "serve/api/generation.h"
+
+namespace ingot {
+
+// Tokens of a request, for its usage.
+struct Usage {
+  int64_t prompt = 0, completion = 0;
+  int64_t cached = 0;  // of the prompt: found in the prefix cache
+};
+
+enum class ChoiceEnd : uint8_t { kStop, kStopString, kLength, kToolCalls };
+
+// What came of one choice, or came since the last time.
+struct ChoicePiece {
+  std::vector<AnswerPart> parts;
+  std::vector<ScoredToken> scores;  // where logprobs were asked for
+};
+
+// What came of one choice in all.
+struct ChoiceAnswer {
+  struct Call {
+    std::string id, name, arguments;
+  };
+  std::string text, reasoning;
+  std::vector<Call> calls;
+  std::vector<ScoredToken> scores;
+  ChoiceEnd end = ChoiceEnd::kStop;
+  std::string stop;  // of kStopString
+
+  void add(ChoicePiece piece);
+};
+
+// One request's. One thread at a time. Either whole(), or begin(), any number of piece() with one end_choice() for each
+// choice, and end().
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+  // Events of a stream.
+  virtual std::string begin(const Usage& usage) = 0;  // the prompt is counted, nothing else is known
+  virtual std::string piece(int choice, const ChoicePiece& piece) = 0;
+  virtual std::string end_choice(int choice, ChoiceEnd end, const std::string& stop) = 0;
+  virtual std::string end(const Usage& usage) = 0;
+  // A JSON document.
+  virtual std::string whole(const std::vector<ChoiceAnswer>& choices, const Usage& usage) = 0;
+};
+
+// What all of a request's answer repeats.
+struct AnswerNames {
+  std::string model;
+  std::string fingerprint;  // of the model and its format
+  int64_t created = 0;      // unix time
+  bool scored = false;      // logprobs were asked for
+  bool include_usage = false;
+  int n_logprobs = -1;
+};
+AnswerNames answer_names(const ServedModel& model, const Generation& generation);
+
+// `tokenizer` must outlive them.
+std::unique_ptr<AnswerWriter> chat_writer(const Tokenizer& tokenizer, AnswerNames names);
+std::unique_ptr<AnswerWriter> completion_writer(const Tokenizer& tokenizer, AnswerNames names);
+std::unique_ptr<AnswerWriter> messages_writer(AnswerNames names);
+
+// "data: …" of a server-sent event.
+std::string sse(const Json& data);
+std::string sse(std::string_view event, const Json& data);
+JsonObject usage_json(const Usage& usage);
+// OpenAI's "stop", "length", "tool_calls".
+const char* openai_reason(ChoiceEnd end);
+// A log-probability that JSON can hold: what is not finite becomes -9999, as OpenAI has it.
+double finite_logprob(float logprob);
+// The bytes of a token; none where the model's vocabulary is larger than the tokenizer's.
+std::string known_bytes(const Tokenizer& tokenizer, Token token);
+
+}  // namespace ingot

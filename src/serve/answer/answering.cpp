@@ -1,0 +1,65 @@
+#include "serve/answer/answering.h"
+
+#include "serve/answer/answer_run.h"
+#include "serve/api/fields.h"
+#include "serve/api/generation.h"
+#include "tensor/memory.h"
+
+namespace ingot {
+namespace {
+
+// The C library keeps what large requests took for the next one; few come, and the memory is worth more elsewhere.
+class TrimAfter {
+ public:
+  explicit TrimAfter(size_t bytes) : large_(bytes > kLarge) {}
+  ~TrimAfter() {
+    if (large_) trim_heap();
+  }
+  TrimAfter(const TrimAfter&) = delete;
+  TrimAfter& operator=(const TrimAfter&) = delete;
+
+ private:
+  static constexpr size_t kLarge = 512 << 10;
+  const bool large_;
+};
+
+using Reader = Generation (*)(const JsonObject&, const ServedModel&);
+using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
+
+void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
+            Reader read, MakeWriter make_writer) {
+  const TrimAfter trim(request.body.size());
+  Generation generation = [&] {
+    const Json body = read_body(request.body, table);
+    request.body = std::string();
+    return read(body.get_object(), context.model);
+  }();
+  auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
+  std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
+                              std::move(responder))
+      ->start();
+}
+
+}  // namespace
+
+void handle_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kChatFields, read_chat, chat_writer);
+}
+
+void handle_completions(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kCompletionFields, read_completion, completion_writer);
+}
+
+void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
+         [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
+}
+
+void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const TrimAfter trim(request.body.size());
+  const Json body = read_body(request.body, kCountTokensFields);
+  const int64_t tokens = count_message_tokens(body.get_object(), context.model);
+  responder->send({.status = 200, .body = to_json(JsonObject{{"input_tokens", tokens}})});
+}
+
+}  // namespace ingot

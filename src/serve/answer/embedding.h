@@ -1,0 +1,46 @@
+// Vectors of texts from the model's last hidden states.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "serve/api/generation.h"
+
+namespace ingot {
+
+enum class Pooling : uint8_t { kMean, kLast, kCls };
+
+// What a request to /v1/embeddings wants.
+struct EmbeddingJob {
+  std::vector<std::vector<Token>> inputs;
+  Pooling pooling = Pooling::kMean;
+  bool normalize = true;
+  bool base64 = false;
+};
+
+// `body` has passed read_body() with kEmbeddingFields. Throws ApiError.
+EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model);
+
+// One input's rows become one vector. Filled by the thread that runs the model; read by others after the last event.
+class PooledVector {
+ public:
+  PooledVector(Pooling pooling, size_t rows, size_t size);
+  // The first position whose row is wanted.
+  int first_row() const;
+  // A row may come again, after its seq was put off: it counts once.
+  void take(int position, std::span<const float> hidden);
+  // Empty where a row did not come or is not finite.
+  std::vector<float> vector(bool normalize) const;
+
+ private:
+  const Pooling pooling_;
+  const size_t rows_;
+  std::vector<char> seen_;   // [rows]
+  std::vector<double> sum_;  // [size]
+};
+
+// Of the floats' bytes, little-endian, as OpenAI's clients read it.
+std::string base64_floats(std::span<const float> values);
+
+}  // namespace ingot

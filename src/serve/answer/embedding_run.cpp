@@ -1,0 +1,162 @@
+// /v1/embeddings: the inputs are read by the engine, each in a request of its own, and answered together.
+#include <utility>
+
+#include "serve/answer/answering.h"
+#include "serve/answer/embedding.h"
+#include "serve/request_guard.h"
+#include "serve/serve_context.h"
+
+namespace ingot {
+namespace {
+
+// All of it runs on the strand but the callbacks of the engine and of the socket.
+class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
+ public:
+  EmbeddingRun(ServeContext& context, HttpHead head, EmbeddingJob job, std::shared_ptr<Responder> responder)
+      : context_(context),
+        head_(std::move(head)),
+        job_(std::move(job)),
+        responder_(std::move(responder)),
+        strand_(context.workers) {}
+  ~EmbeddingRun() {
+    if (answered_) return;
+    try {
+      responder_->abort();  // as AnswerRun does it
+    } catch (...) {
+      // The connection's own deadlines end it.
+    }
+  }
+  EmbeddingRun(const EmbeddingRun&) = delete;
+  EmbeddingRun& operator=(const EmbeddingRun&) = delete;
+
+  void start() {
+    const std::shared_ptr<EmbeddingRun> self = shared_from_this();
+    strand_.post([self] {
+      self->guarded([&] {
+        check_list("input", self->job_.inputs.size(), self->context_.engine());
+        for (size_t i = 0; i < self->job_.inputs.size(); ++i) self->submit(i);
+        self->responder_->on_close([weak = std::weak_ptr(self)] {
+          const std::shared_ptr<EmbeddingRun> run = weak.lock();
+          if (!run) return;
+          run->strand_.post([run] {
+            if (!run->done_) run->context_.metrics.client_gone.add();
+            run->settle();
+          });
+        });
+      });
+    });
+  }
+
+ private:
+  template <class F>
+  void guarded(F&& body) {
+    guard_request(
+        body, [this](const ApiError& error) { fail(error); }, [this] { give_up(); });
+  }
+
+  void give_up() {
+    try {
+      settle();
+    } catch (...) {
+      done_ = true;
+    }
+    responder_->abort();
+  }
+
+  void submit(size_t index) {
+    const std::vector<Token>& input = job_.inputs[index];
+    const auto pooled =
+        std::make_shared<PooledVector>(job_.pooling, input.size(), static_cast<size_t>(context_.model.hidden));
+    Request request;
+    request.prompt = input;
+    request.max_tokens = 0;
+    request.tenant = head_.tenant;
+    if (index == 0) request.queue_seconds = context_.queue_seconds;
+    request.hidden_from = pooled->first_row();
+    request.on_hidden = [pooled](int position, std::span<const float> hidden) { pooled->take(position, hidden); };
+    vectors_.push_back(pooled);
+    const Submitted submitted =
+        context_.engine().submit(std::move(request), [self = shared_from_this()](const Event& e) {
+          if (e.finish == FinishReason::kNone) return;
+          self->strand_.post([self, reason = e.finish] { self->guarded([&] { self->ended(reason); }); });
+        });
+    if (submitted.busy) {
+      context_.metrics.rejected(context_.draining ? Rejected::kDraining : Rejected::kQueueFull);
+      throw server_busy(context_.draining ? "the server is shutting down" : "too many requests wait already");
+    }
+    if (submitted.id < 0) throw bad_field("input", "input cannot be computed: " + submitted.refused);
+    ids_.push_back(submitted.id);
+    tokens_ += static_cast<int64_t>(input.size());
+  }
+
+  void ended(FinishReason reason) {
+    if (done_) return;
+    context_.metrics.finished(reason);
+    if (reason == FinishReason::kCancelled) throw server_busy("the server is shutting down");
+    if (reason == FinishReason::kDeadline) throw server_busy("the request waited too long for its turn");
+    if (reason != FinishReason::kLength && reason != FinishReason::kStop) {
+      throw ApiError{.status = 500,
+                     .message = "the model could not compute this vector",
+                     .code = "model_error",
+                     .type = "server_error"};
+    }
+    if (++ended_ == job_.inputs.size()) answer();
+  }
+
+  void answer() {
+    JsonArray data;
+    for (size_t i = 0; i < vectors_.size(); ++i) {
+      const std::vector<float> vector = vectors_[i]->vector(job_.normalize);
+      if (vector.empty()) throw internal_error();
+      data.push_back(JsonObject{
+          {"object", "embedding"},
+          {"index", i},
+          {"embedding", job_.base64 ? Json(base64_floats(vector)) : Json(JsonArray(vector.begin(), vector.end()))}});
+    }
+    const JsonObject usage{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}};
+    const JsonObject json{
+        {"object", "list"}, {"data", std::move(data)}, {"model", context_.model.name}, {"usage", usage}};
+    std::string body = to_json(json);
+    context_.metrics.prompt_tokens.add(tokens_);
+    settle();  // before the client can ask again
+    responder_->send({.status = 200, .body = std::move(body)});
+    answered_ = true;
+  }
+
+  void fail(const ApiError& error) {
+    if (done_) return;
+    settle();
+    responder_->send(error_response(error, style_of(head_.path)));
+    answered_ = true;
+  }
+
+  void settle() {
+    if (std::exchange(done_, true)) return;
+    if (ended_ < ids_.size()) {
+      for (const SeqId id : ids_) context_.engine().cancel(id);
+    }
+    context_.charge(head_, tokens_);
+  }
+
+  ServeContext& context_;
+  const HttpHead head_;
+  const EmbeddingJob job_;
+  const std::shared_ptr<Responder> responder_;
+  Strand strand_;
+  std::vector<std::shared_ptr<PooledVector>> vectors_;  // [inputs]
+  std::vector<SeqId> ids_;
+  size_t ended_ = 0;
+  int64_t tokens_ = 0;
+  bool done_ = false;      // nothing more is wanted of the engine
+  bool answered_ = false;  // the responder has the answer
+};
+
+}  // namespace
+
+void handle_embeddings(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const Json body = read_body(request.body, kEmbeddingFields);
+  EmbeddingJob job = read_embedding(body.get_object(), context.model);
+  std::make_shared<EmbeddingRun>(context, std::move(request.head), std::move(job), std::move(responder))->start();
+}
+
+}  // namespace ingot

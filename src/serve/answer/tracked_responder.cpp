@@ -1,0 +1,222 @@
+#include "serve/answer/tracked_responder.h"
+
+#include <utility>
+#include <vector>
+
+namespace ingot {
+namespace {
+
+// One that fails for want of memory does not keep the others, nor the end, from being told.
+void call_all(const std::vector<std::function<void()>>& callbacks) {
+  for (const std::function<void()>& callback : callbacks) {
+    try {
+      callback();
+    } catch (...) {
+      // Its handler goes on, and finds that nobody reads.
+    }
+  }
+}
+
+}  // namespace
+
+TrackedResponder::TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle style, HttpHeaders headers,
+                                   std::function<void(const Ended&)> on_end)
+    : inner_(std::move(inner)), style_(style), headers_(std::move(headers)), on_end_(std::move(on_end)) {}
+
+TrackedResponder::~TrackedResponder() { fail(internal_error); }
+
+void TrackedResponder::fail(ApiError (*make)()) noexcept {
+  try {
+    return end_with(make());
+  } catch (...) {
+    // No memory for an answer: the connection's end is one.
+  }
+  abort();
+}
+
+// No memory to hand an answer on: the connection's end is one.
+template <class F>
+void TrackedResponder::hand_on(F&& body) {
+  try {
+    body();
+  } catch (...) {
+    cut();
+  }
+}
+
+void TrackedResponder::cut() noexcept {
+  try {
+    inner_->abort();
+  } catch (...) {
+    // The connection's own deadlines end it.
+  }
+}
+
+void TrackedResponder::watch() {
+  inner_->on_close([self = weak_from_this()] {
+    if (const std::shared_ptr<TrackedResponder> alive = self.lock()) alive->client_gone();
+  });
+}
+
+void TrackedResponder::send(HttpResponse response) {
+  response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kWaiting) return;
+    state_ = State::kEnded;
+    status_ = response.status;
+  }
+  // First: a client that has its answer may ask at once what was counted, and use its key's place again.
+  report(false);
+  hand_on([&] { inner_->send(std::move(response)); });
+}
+
+void TrackedResponder::start(HttpResponse head) {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kWaiting) return;
+  const int status = head.status;
+  const bool events = head.content_type.starts_with("text/event-stream");
+  head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
+  inner_->start(std::move(head));
+  state_ = State::kStarted;
+  status_ = status;
+  events_ = events;
+}
+
+void TrackedResponder::write(std::string bytes) {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kStarted) inner_->write(std::move(bytes));
+}
+
+void TrackedResponder::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStarted) return;
+    state_ = State::kEnded;
+  }
+  report(false);
+  hand_on([&] { inner_->finish(); });
+}
+
+void TrackedResponder::abort() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    state_ = State::kEnded;
+  }
+  report(false);
+  cut();
+}
+
+bool TrackedResponder::closed() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return true;
+  }
+  return inner_->closed();
+}
+
+void TrackedResponder::on_close(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kEnded) {
+      on_close_.push_back(std::move(callback));
+      return;
+    }
+    if (!gone_) return;
+  }
+  callback();
+}
+
+void TrackedResponder::client_gone() {
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    state_ = State::kEnded;
+    gone_ = true;
+    callbacks.swap(on_close_);
+  }
+  call_all(callbacks);
+  report(true);
+}
+
+void TrackedResponder::end_with(const ApiError& error) {
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    if (state_ == State::kWaiting) {
+      status_ = error.status;
+      HttpResponse response = error_response(error, style_);
+      response.close = true;
+      response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+      inner_->send(std::move(response));
+    } else if (events_) {
+      inner_->write(error_event(error, style_));
+      inner_->finish();
+    } else {
+      inner_->abort();
+    }
+    state_ = State::kEnded;
+    gone_ = true;
+    callbacks.swap(on_close_);
+  }
+  call_all(callbacks);
+  report(false);
+}
+
+void TrackedResponder::report(bool gone) noexcept {
+  std::function<void(const Ended&)> on_end;
+  std::vector<std::function<void()>> dropped;  // what they hold may call back when it goes: not under the lock
+  Ended ended{.responder = this, .gone = gone};
+  {
+    const std::lock_guard lock(mutex_);
+    on_end = std::exchange(on_end_, nullptr);
+    dropped.swap(on_close_);
+    ended.status = status_;
+  }
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  try {
+    if (on_end) on_end(ended);
+  } catch (...) {
+    // A line of the log is missing.
+  }
+}
+
+void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates) {
+  const std::lock_guard lock(mutex_);
+  entries_[responder.get()] = {.responder = responder, .generates = generates};
+  generating_ += generates;
+}
+
+void InFlight::remove(const TrackedResponder* responder) {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(responder);
+  if (at == entries_.end()) return;
+  generating_ -= at->second.generates;
+  entries_.erase(at);
+}
+
+int64_t InFlight::generating() const {
+  const std::lock_guard lock(mutex_);
+  return generating_;
+}
+
+int64_t InFlight::all() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
+void InFlight::end_all(const ApiError& error) {
+  std::vector<std::shared_ptr<TrackedResponder>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, entry] : entries_) {
+      if (std::shared_ptr<TrackedResponder> alive = entry.responder.lock()) open.push_back(std::move(alive));
+    }
+  }
+  for (const std::shared_ptr<TrackedResponder>& responder : open) responder->end_with(error);
+}
+
+}  // namespace ingot

@@ -1,0 +1,94 @@
+// A Responder as handlers get it: it passes everything on and knows how its request stands, so that an answer is
+// counted and logged once, limits are given back, and an answer that outlasts the server can be ended.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "serve/api/api_error.h"
+#include "serve/http/http.h"
+
+namespace ingot {
+
+// How a request ended.
+struct Ended {
+  const class TrackedResponder* responder = nullptr;
+  int status = 0;      // 0: no answer was begun
+  double seconds = 0;  // since it was read
+  bool gone = false;   // the client left first
+};
+
+class TrackedResponder : public Responder, public std::enable_shared_from_this<TrackedResponder> {
+ public:
+  // `on_end` is called once, when the answer is complete or the client gone, by whichever thread makes it so.
+  TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle style, HttpHeaders headers,
+                   std::function<void(const Ended&)> on_end);
+  // An answer that nobody gave becomes a 500.
+  ~TrackedResponder() override;
+  // Must follow construction: learns from now on when the client goes.
+  void watch();
+
+  void send(HttpResponse response) override;
+  void start(HttpResponse head) override;
+  void write(std::string bytes) override;
+  void finish() override;
+  void abort() override;
+  bool closed() const override;
+  size_t unsent() const override { return inner_->unsent(); }
+  void on_close(std::function<void()> callback) override;
+
+  // Ends the answer with this error, as an event where a stream has begun; then on_close's callbacks run, and the
+  // handler's further calls do nothing.
+  void end_with(const ApiError& error);
+  // The same, or the end of the connection where there is no memory for an answer.
+  void fail(ApiError (*make)()) noexcept;
+
+ private:
+  enum class State { kWaiting, kStarted, kEnded };
+  void client_gone();
+  void report(bool gone) noexcept;
+  template <class F>
+  void hand_on(F&& body);
+  void cut() noexcept;
+
+  const std::shared_ptr<Responder> inner_;
+  const ApiStyle style_;
+  const HttpHeaders headers_;  // added to every answer
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+
+  // What begins and continues an answer is passed on under the lock, so that nothing is written behind an end.
+  mutable std::mutex mutex_;
+  std::function<void(const Ended&)> on_end_;
+  State state_ = State::kWaiting;
+  bool gone_ = false;    // ended by others than the handler
+  bool events_ = false;  // the answer is a stream of events
+  int status_ = 0;
+  std::vector<std::function<void()>> on_close_;
+};
+
+// The requests under way. Any thread.
+class InFlight {
+ public:
+  void add(const std::shared_ptr<TrackedResponder>& responder, bool generates);
+  void remove(const TrackedResponder* responder);
+  // Those that use the engine.
+  int64_t generating() const;
+  int64_t all() const;
+  void end_all(const ApiError& error);
+
+ private:
+  struct Entry {
+    std::weak_ptr<TrackedResponder> responder;
+    bool generates = false;
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<const TrackedResponder*, Entry> entries_;
+  int64_t generating_ = 0;
+};
+
+}  // namespace ingot

@@ -1,0 +1,85 @@
+// What a validated request for text wants, whichever API it came by.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/answer/answer_parser.h"
+#include "serve/api/fields.h"
+#include "serve/api/tools_request.h"
+#include "serve/served_model.h"
+
+namespace ingot {
+
+struct Generation {
+  std::vector<std::vector<Token>> prompts;  // one but for completions of a list
+  std::vector<std::string> prompt_texts;    // where `echo` is set
+  SamplingParams sampling;
+  int choices = 1;      // of each prompt
+  int max_tokens = -1;  // as Request has it
+  int min_tokens = 0;
+  std::vector<Token> end_tokens;
+  std::vector<std::string> stops;
+  int priority = 0;
+  bool reuse_prefix = true;
+
+  bool stream = false;
+  bool include_usage = false;  // a last event with the usage
+  bool echo = false;           // the prompt before the answer
+  bool continues = false;      // the answer goes on with the prompt's text: a leading space belongs to it
+
+  AnswerForm form;  // what the text is searched for
+
+  int64_t prompt_tokens() const;
+  int total_choices() const { return static_cast<int>(prompts.size()) * choices; }
+};
+
+// Sampling, lengths, stops and streaming: the fields that all requests for text have under the same names.
+void read_common(const Fields& fields, const ServedModel& model, Generation& generation);
+
+// 404 where the request names a model that is not served.
+void check_model(const Fields& fields, const ServedModel& model);
+
+// 400 context_length_exceeded where a prompt leaves no position; also checks that ids are in the vocabulary.
+// `param` is the prompt's field.
+void check_prompts(const Generation& generation, const ServedModel& model, const std::string& param);
+
+// 400 context_length_exceeded. `tokens`: how many the prompt has, in words.
+ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param);
+
+// Each reader throws ApiError. `body` has passed read_body() with the endpoint's table.
+Generation read_chat(const JsonObject& body, const ServedModel& model);
+Generation read_completion(const JsonObject& body, const ServedModel& model);
+Generation read_messages(const JsonObject& body, const ServedModel& model);
+// The tokens of a conversation that is not answered: /v1/messages/count_tokens.
+int64_t count_message_tokens(const JsonObject& body, const ServedModel& model);
+
+// Text or ids, one or a list: "prompt" and "input". Texts get the model's BOS.
+struct Prompts {
+  std::vector<std::vector<Token>> tokens;
+  std::vector<std::string> texts;  // as given; ids are decoded
+};
+// `keep_end`: EOS behind a text stays where the model's tokenizer adds it: embeddings are taken there.
+Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end);
+
+// A conversation in the shape that templates expect.
+struct Conversation {
+  JsonArray messages;
+  ToolsOfRequest tools;
+  JsonObject variables;  // further ones
+};
+// Renders and tokenizes it. Throws ApiError 400 where the model has no template or its template refuses.
+void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation);
+// The form of calls that the model's template tells of.
+ToolForm tool_form_of(const ServedModel& model);
+// Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
+std::string content_text(const Json& content, const std::string& path);
+
+// A number that no one can guess, for requests that give no seed.
+uint64_t fresh_seed();
+// Unique in this process, and hardly ever met in another: "chatcmpl-5f0c…".
+std::string unique_id(std::string_view prefix);
+
+}  // namespace ingot

@@ -1,0 +1,140 @@
+// Anthropic's /v1/messages: from the body to what is to be generated.
+#include <fmt/format.h>
+
+#include "serve/api/generation.h"
+
+namespace ingot {
+namespace {
+
+std::string required(const Fields& block, const char* name) {
+  std::optional<std::string> value = block.string(name);
+  if (!value) throw bad_field(block.path(name), fmt::format("{} is required", block.path(name)));
+  return *std::move(value);
+}
+
+// Collects the blocks of one message; what a user says and what his tools answered become messages of their own.
+class MessageBuilder {
+ public:
+  MessageBuilder(std::string role, JsonArray& out) : role_(std::move(role)), out_(out) {}
+
+  void add(const Fields& block) {
+    const std::string type = *block.string("type");
+    if (type == "text") add_text(required(block, "text"));
+    if (type == "thinking") add_thought(block);
+    if (type == "tool_use") add_call(block);
+    if (type == "tool_result") add_result(block);
+  }
+  void add_text(const std::string& text) {
+    if (has_text_) text_ += '\n';
+    text_ += text;
+    has_text_ = true;
+  }
+  void finish() {
+    if (!has_text_ && calls_.empty() && (has_result_ || thought_.empty())) {
+      if (!has_result_) out_.push_back(JsonObject{{"role", role_}, {"content", ""}});
+      return;
+    }
+    JsonObject message{{"role", role_}, {"content", text_}};
+    if (!calls_.empty()) message["tool_calls"] = std::move(calls_);
+    if (!thought_.empty()) message["reasoning_content"] = thought_;
+    out_.push_back(std::move(message));
+    text_.clear();
+    has_text_ = false;
+  }
+
+ private:
+  void check_role(const Fields& block, std::string_view role) const {
+    if (role_ == role) return;
+    const std::string path = block.path("type");
+    throw bad_field(path, fmt::format("{} {} may stand in messages of the {} only", path, *block.string("type"), role));
+  }
+  void add_thought(const Fields& block) {
+    check_role(block, "assistant");
+    thought_ += required(block, "thinking");
+  }
+  void add_call(const Fields& block) {
+    check_role(block, "assistant");
+    const Json* input = block.value("input");
+    calls_.push_back(JsonObject{{"id", required(block, "id")},
+                                {"type", "function"},
+                                {"function", JsonObject{{"name", required(block, "name")},
+                                                        {"arguments", input ? *input : Json(JsonObject{})}}}});
+  }
+  void add_result(const Fields& block) {
+    check_role(block, "user");
+    if (has_text_) finish();
+    const Json* content = block.value("content");
+    out_.push_back(JsonObject{{"role", "tool"},
+                              {"tool_call_id", required(block, "tool_use_id")},
+                              {"content", content ? content_text(*content, block.path("content")) : ""}});
+    has_result_ = true;
+  }
+
+  const std::string role_;
+  JsonArray& out_;
+  std::string text_, thought_;
+  JsonArray calls_;
+  bool has_text_ = false, has_result_ = false;
+};
+
+void add_message(const Fields& message, JsonArray& out) {
+  MessageBuilder builder(*message.string("role"), out);
+  const Json& content = *message.value("content");
+  if (content.is_string()) {
+    builder.add_text(content_text(content, {}));
+  } else {
+    const JsonArray& blocks = content.get_array();
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      builder.add(Fields(blocks[i].get_object(), fmt::format("{}[{}].", message.path("content"), i)));
+    }
+  }
+  builder.finish();
+}
+
+void read_conversation(const JsonObject& body, const ServedModel& model, Generation& generation) {
+  const Fields fields(body);
+  Conversation conversation;
+  if (const Json* system = fields.value("system")) {
+    conversation.messages.push_back(JsonObject{{"role", "system"}, {"content", content_text(*system, "system")}});
+  }
+  const JsonArray& messages = *fields.array("messages");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Fields message(messages[i].get_object(), fmt::format("messages[{}].", i));
+    if (i + 1 == messages.size() && message.string("role") == "assistant") {
+      throw bad_field(message.path("role"), fmt::format("{} must not be assistant in the last message: answers are not "
+                                                        "continued",
+                                                        message.path("role")));
+    }
+    add_message(message, conversation.messages);
+  }
+  conversation.tools = read_anthropic_tools(body, tool_form_of(model));
+  if (const JsonObject* thinking = fields.object("thinking")) {
+    conversation.variables["enable_thinking"] = Fields(*thinking).string("type") != "disabled";
+  }
+  if (const JsonObject* config = fields.object("output_config")) {
+    if (const Json* effort = Fields(*config).value("effort")) conversation.variables["reasoning_effort"] = *effort;
+  }
+  render_conversation(model, conversation, generation);
+}
+
+}  // namespace
+
+Generation read_messages(const JsonObject& body, const ServedModel& model) {
+  const Fields fields(body);
+  check_model(fields, model);
+  Generation generation;
+  read_common(fields, model, generation);
+  read_conversation(body, model, generation);
+  check_prompts(generation, model, "messages");
+  return generation;
+}
+
+int64_t count_message_tokens(const JsonObject& body, const ServedModel& model) {
+  const Fields fields(body);
+  check_model(fields, model);
+  Generation generation;
+  read_conversation(body, model, generation);
+  return generation.prompt_tokens();
+}
+
+}  // namespace ingot

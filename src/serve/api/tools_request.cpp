@@ -1,0 +1,187 @@
+#include "serve/api/tools_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/api/api_error.h"
+
+namespace ingot {
+namespace {
+
+bool is_absent(const Json* value) { return !value || value->is_null(); }
+
+const JsonObject& object_at(const Json& value, std::string_view path) {
+  if (!value.is_object())
+    throw bad_field(path, fmt::format("{} must be an object, not {}", path, json_type_name(value)));
+  return value.get_object();
+}
+
+std::string string_at(const JsonObject& object, std::string_view key, const std::string& path) {
+  const Json* value = find(object, key);
+  const std::string where = fmt::format("{}.{}", path, key);
+  if (is_absent(value)) throw bad_field(where, where + " is required");
+  if (!value->is_string())
+    throw bad_field(where, fmt::format("{} must be a string, not {}", where, json_type_name(*value)));
+  return std::string(value->get_string());
+}
+
+std::string name_at(const JsonObject& function, const std::string& path) {
+  std::string name = string_at(function, "name", path);
+  const bool fits = !name.empty() && name.size() <= kMaxToolName && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  });
+  if (!fits) {
+    throw bad_field(
+        path + ".name",
+        fmt::format("{}.name must have 1 to {} letters, digits, underscores, hyphens or points", path, kMaxToolName));
+  }
+  return name;
+}
+
+// What templates read of a function. Where the caller left something out, they are given what they can print.
+Json function_for_template(const std::string& name, const JsonObject& given, std::string_view schema_key,
+                           const std::string& path) {
+  JsonObject function;
+  function["name"] = name;
+  const Json* description = find(given, "description");
+  if (!is_absent(description)) function["description"] = string_at(given, "description", path);
+  if (!function.contains("description")) function["description"] = "";
+  const Json* schema = find(given, schema_key);
+  if (is_absent(schema)) {
+    function["parameters"] = JsonObject{{"type", "object"}, {"properties", JsonObject()}};
+  } else {
+    function["parameters"] = object_at(*schema, fmt::format("{}.{}", path, schema_key));
+  }
+  return JsonObject{{"type", "function"}, {"function", std::move(function)}};
+}
+
+// The list, or nothing where it is absent or empty.
+const JsonArray* tools_of(const JsonObject& body) {
+  const Json* value = find(body, "tools");
+  if (is_absent(value)) return nullptr;
+  if (!value->is_array())
+    throw bad_field("tools", fmt::format("tools must be an array, not {}", json_type_name(*value)));
+  if (value->get_array().size() > kMaxTools) {
+    throw bad_field("tools",
+                    fmt::format("tools has {} items, at most {} are allowed", value->get_array().size(), kMaxTools));
+  }
+  return value->get_array().empty() ? nullptr : &value->get_array();
+}
+
+void check_form(ToolForm form) {
+  if (form == ToolForm::kNone) throw bad_field("tools", "tools have no place in the model's chat template");
+  if (form == ToolForm::kOther) {
+    throw bad_field("tools",
+                    "tools would be called in a form that is not supported; those of Hermes/Qwen, Llama-3 and "
+                    "Mistral are");
+  }
+}
+
+void add_name(ToolsOfRequest& request, std::string name, const std::string& path) {
+  if (std::ranges::find(request.names, name) != request.names.end()) {
+    throw bad_field(path + ".name", fmt::format("{}.name is '{}', and so is another tool's", path, name));
+  }
+  request.names.push_back(std::move(name));
+}
+
+// "auto" or "none". Throws where a call is forced or only some tools are allowed: both need constrained output.
+std::string openai_choice(const JsonObject& body) {
+  const Json* value = find(body, "tool_choice");
+  if (is_absent(value)) return "auto";
+  const std::string choice = value->is_string() ? std::string(value->get_string()) : "";
+  if (choice != "auto" && choice != "none") {
+    throw bad_field("tool_choice",
+                    "tool_choice must be 'auto' or 'none': forced calls and lists of allowed tools are not supported");
+  }
+  return choice;
+}
+
+bool flag(const JsonObject& object, std::string_view key, const std::string& path, bool fallback) {
+  const Json* value = find(object, key);
+  if (is_absent(value)) return fallback;
+  if (!value->is_bool())
+    throw bad_field(path, fmt::format("{} must be true or false, not {}", path, json_type_name(*value)));
+  return value->get_bool();
+}
+
+}  // namespace
+
+ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
+  ToolsOfRequest request;
+  request.one_call = !flag(body, "parallel_tool_calls", "parallel_tool_calls", true);
+  const std::string choice = openai_choice(body);
+  const JsonArray* tools = tools_of(body);
+  if (!tools) return request;
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const std::string path = fmt::format("tools[{}]", i);
+    const JsonObject& tool = object_at((*tools)[i], path);
+    if (string_at(tool, "type", path) != "function") {
+      throw bad_field(path + ".type", path + ".type must be 'function': other tools are not supported");
+    }
+    const Json* value = find(tool, "function");
+    if (is_absent(value)) throw bad_field(path + ".function", path + ".function is required");
+    const JsonObject& function = object_at(*value, path + ".function");
+    std::string name = name_at(function, path + ".function");
+    request.tools.push_back(function_for_template(name, function, "parameters", path + ".function"));
+    add_name(request, std::move(name), path + ".function");
+  }
+  if (choice == "none") return {.tools = {}, .names = {}, .one_call = request.one_call};
+  check_form(form);
+  return request;
+}
+
+ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
+  ToolsOfRequest request;
+  std::string choice = "auto";
+  if (const Json* value = find(body, "tool_choice"); !is_absent(value)) {
+    const JsonObject& object = object_at(*value, "tool_choice");
+    choice = string_at(object, "type", "tool_choice");
+    if (choice != "auto" && choice != "none") {
+      throw bad_field("tool_choice.type", "tool_choice.type must be 'auto' or 'none': forced calls are not supported");
+    }
+    request.one_call = flag(object, "disable_parallel_tool_use", "tool_choice.disable_parallel_tool_use", false);
+  }
+  const JsonArray* tools = tools_of(body);
+  if (!tools) return request;
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const std::string path = fmt::format("tools[{}]", i);
+    const JsonObject& tool = object_at((*tools)[i], path);
+    const Json* type = find(tool, "type");
+    if (!is_absent(type) && string_at(tool, "type", path) != "custom") {
+      throw bad_field(path + ".type", path + ".type must be 'custom': tools that run on the server are not supported");
+    }
+    std::string name = name_at(tool, path);
+    request.tools.push_back(function_for_template(name, tool, "input_schema", path));
+    add_name(request, std::move(name), path);
+  }
+  if (choice == "none") return {.tools = {}, .names = {}, .one_call = request.one_call};
+  check_form(form);
+  return request;
+}
+
+void prepare_calls(JsonArray& messages) {
+  for (Json& message : messages) {
+    Json* calls = message.is_object() ? message.get_object().if_contains("tool_calls") : nullptr;
+    if (!calls || !calls->is_array()) continue;
+    for (Json& call : calls->get_array()) {
+      Json* function = call.is_object() ? call.get_object().if_contains("function") : nullptr;
+      Json* arguments = function && function->is_object() ? function->get_object().if_contains("arguments") : nullptr;
+      if (!arguments) continue;
+      if (arguments->is_null()) *arguments = JsonObject();
+      if (!arguments->is_string()) continue;
+      const std::string text(arguments->get_string());
+      try {
+        // What the model wrote is not ours to judge: text that spells no object stays text.
+        Json value = text.empty() ? Json(JsonObject()) : parse_json(text, "arguments");
+        if (value.is_object()) *arguments = std::move(value);
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+}
+
+}  // namespace ingot

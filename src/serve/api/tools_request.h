@@ -1,0 +1,33 @@
+// The tools of a request: from OpenAI's and Anthropic's shape to what chat templates take.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "files/json.h"
+#include "serve/answer/answer_parser.h"
+
+namespace ingot {
+
+inline constexpr size_t kMaxTools = 128;
+inline constexpr size_t kMaxToolName = 64;
+
+struct ToolsOfRequest {
+  // For the template: [{"type": "function", "function": {"name", "description", "parameters"}}]; empty: none are
+  // offered, and no call is searched for.
+  JsonArray tools;
+  std::vector<std::string> names;
+  bool one_call = false;  // parallel calls are not wanted
+};
+
+// "tools", "tool_choice" and "parallel_tool_calls" of a body of /v1/chat/completions. Throws ApiError 400 that names
+// the field: a tool that is no function, a choice that forces a call, or tools for a model of another form.
+ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form);
+// "tools" and "tool_choice" of a body of /v1/messages.
+ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form);
+
+// Calls in earlier messages as templates take them: arguments that are text become the object that the text spells.
+// REQUIRES: messages are objects in OpenAI's shape.
+void prepare_calls(JsonArray& messages);
+
+}  // namespace ingot

@@ -1,0 +1,127 @@
+#include "serve/api/tools_request.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/api/api_error.h"
+
+namespace ingot {
+namespace {
+
+using Reader = ToolsOfRequest (*)(const JsonObject& body, ToolForm form);
+
+ToolsOfRequest read(Reader reader, std::string_view body, ToolForm form = ToolForm::kHermes) {
+  return reader(parse_json(body, "body").as_object(), form);
+}
+
+// The field that is refused; "" where none is.
+std::string refused(Reader reader, std::string_view body, ToolForm form = ToolForm::kHermes) {
+  try {
+    read(reader, body, form);
+    return "";
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    EXPECT_TRUE(error.message.starts_with(error.param + " ")) << error.message;
+    return error.param;
+  }
+}
+
+constexpr const char* kOne = R"({"tools": [{"type": "function", "function": {"name": "f"}}]})";
+
+TEST(ToolsRequest, OpenAiToolsGoToTheTemplate) {
+  const ToolsOfRequest r = read(read_openai_tools, R"({"tools": [
+    {"type": "function", "function": {"name": "f", "description": "adds", "strict": true,
+     "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}},
+    {"type": "function", "function": {"name": "g.h-1", "description": null, "parameters": null}}],
+    "tool_choice": null, "parallel_tool_calls": null})");
+  EXPECT_EQ(r.names, (std::vector<std::string>{"f", "g.h-1"}));
+  EXPECT_FALSE(r.one_call);
+  ASSERT_EQ(r.tools.size(), 2u);
+  EXPECT_EQ(to_json(r.tools[0]),
+            R"({"type":"function","function":{"name":"f","description":"adds","parameters":{"type":"object",)"
+            R"("properties":{"x":{"type":"integer"}}}}})");
+  EXPECT_EQ(to_json(r.tools[1]),
+            R"({"type":"function","function":{"name":"g.h-1","description":"","parameters":{"type":"object",)"
+            R"("properties":{}}}})");
+}
+
+TEST(ToolsRequest, NoToolsNeedNoForm) {
+  for (const char* body : {"{}", R"({"tools": null})", R"({"tools": []})", R"({"tools": [], "tool_choice": "auto"})"}) {
+    EXPECT_TRUE(read(read_openai_tools, body, ToolForm::kNone).tools.empty());
+    if (std::string_view(body).find("choice") == std::string_view::npos) {
+      EXPECT_TRUE(read(read_anthropic_tools, body, ToolForm::kOther).tools.empty());
+    }
+  }
+  EXPECT_TRUE(read(read_openai_tools, R"({"parallel_tool_calls": false})").one_call);
+}
+
+TEST(ToolsRequest, NoneOffersNothing) {
+  const ToolsOfRequest r =
+      read(read_openai_tools, R"({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"})",
+           ToolForm::kNone);
+  EXPECT_TRUE(r.tools.empty());
+  EXPECT_TRUE(r.names.empty());
+}
+
+TEST(ToolsRequest, RefusesByTheFieldsName) {
+  const auto openai = [](std::string_view body) { return refused(read_openai_tools, body); };
+  EXPECT_EQ(openai(R"({"tools": {}})"), "tools");
+  EXPECT_EQ(openai(R"({"tools": [3]})"), "tools[0]");
+  EXPECT_EQ(openai(R"({"tools": [{"function": {"name": "f"}}]})"), "tools[0].type");
+  EXPECT_EQ(openai(R"({"tools": [{"type": "web_search"}]})"), "tools[0].type");
+  EXPECT_EQ(openai(R"({"tools": [{"type": "function"}]})"), "tools[0].function");
+  EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {}}]})"), "tools[0].function.name");
+  EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {"name": "a b"}}]})"), "tools[0].function.name");
+  EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": 1}}]})"),
+            "tools[0].function.parameters");
+  EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {"name": "f"}},
+                                 {"type": "function", "function": {"name": "f"}}]})"),
+            "tools[1].function.name");
+  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})",
+                             R"({"type": "allowed_tools", "mode": "auto"})"}) {
+    EXPECT_EQ(openai(std::string(R"({"tool_choice": )") + choice + "}"), "tool_choice");
+  }
+  EXPECT_EQ(openai(R"({"parallel_tool_calls": 1})"), "parallel_tool_calls");
+  EXPECT_EQ(refused(read_openai_tools, kOne), "");
+  EXPECT_EQ(refused(read_openai_tools, kOne, ToolForm::kNone), "tools");
+  EXPECT_EQ(refused(read_openai_tools, kOne, ToolForm::kOther), "tools");
+  std::string many = R"({"tools": [)";
+  for (size_t i = 0; i <= kMaxTools; ++i) {
+    many +=
+        (i ? "," : "") + std::string(R"({"type": "function", "function": {"name": "f)") + std::to_string(i) + "\"}}";
+  }
+  EXPECT_EQ(openai(many + "]}"), "tools");
+}
+
+TEST(ToolsRequest, AnthropicToolsGoToTheTemplate) {
+  const ToolsOfRequest r = read(read_anthropic_tools, R"({"tools": [{"name": "f", "description": "adds",
+    "input_schema": {"type": "object"}}], "tool_choice": {"type": "auto", "disable_parallel_tool_use": true}})");
+  EXPECT_TRUE(r.one_call);
+  ASSERT_EQ(r.tools.size(), 1u);
+  EXPECT_EQ(to_json(r.tools[0]),
+            R"({"type":"function","function":{"name":"f","description":"adds","parameters":{"type":"object"}}})");
+  const auto anthropic = [](std::string_view body) { return refused(read_anthropic_tools, body); };
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "any"}})"), "tool_choice.type");
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "tool", "name": "f"}})"), "tool_choice.type");
+  EXPECT_EQ(anthropic(R"({"tool_choice": "auto"})"), "tool_choice");
+  EXPECT_EQ(anthropic(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})"), "tools[0].type");
+  EXPECT_EQ(anthropic(R"({"tools": [{"name": ""}]})"), "tools[0].name");
+  EXPECT_EQ(anthropic(R"({"tools": [{"name": "f", "input_schema": []}]})"), "tools[0].input_schema");
+}
+
+TEST(ToolsRequest, ArgumentsBecomeObjects) {
+  Json messages = parse_json(R"([{"role": "user", "content": "x"},
+    {"role": "assistant", "tool_calls": [
+      {"function": {"name": "a", "arguments": "{\"k\": [1, 2]}"}}, {"function": {"name": "b", "arguments": "not json"}},
+      {"function": {"name": "c", "arguments": ""}}, {"function": {"name": "d", "arguments": null}},
+      {"function": {"name": "e", "arguments": {"k": 1}}}, {"function": {"name": "f", "arguments": "3"}}, 5]},
+    {"tool_calls": null}, 7])",
+                             "messages");
+  prepare_calls(messages.as_array());
+  EXPECT_EQ(to_json(messages.as_array()[1].as_object()["tool_calls"]),
+            R"([{"function":{"name":"a","arguments":{"k":[1,2]}}},{"function":{"name":"b","arguments":"not json"}},)"
+            R"({"function":{"name":"c","arguments":{}}},{"function":{"name":"d","arguments":{}}},)"
+            R"({"function":{"name":"e","arguments":{"k":1}}},{"function":{"name":"f","arguments":"3"}},5])");
+}
+
+}  // namespace
+}  // namespace ingot

@@ -1,0 +1,70 @@
+#include "serve/http/http_stream.h"
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+#include <vector>
+
+namespace ingot {
+
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr size_t kReadBytes = 64 << 10;
+
+class PlainStream : public HttpStream {
+ public:
+  explicit PlainStream(HttpSocket socket) : socket_(std::move(socket)) {}
+
+  void start(std::function<void(HttpCode)> done) override {
+    asio::post(socket_.get_executor(), [done = std::move(done)] { done({}); });
+  }
+
+  // Waits, and then reads into a buffer that all connections of the thread share: an idle one holds none.
+  void read(std::function<void(HttpCode, std::string_view)> done) override {
+    socket_.async_wait(HttpSocket::wait_read, [this, done = std::move(done)](HttpCode code) mutable {
+      if (code == asio::error::operation_aborted) return;
+      static thread_local std::vector<char> room(kReadBytes);
+      size_t count = 0;
+      if (!code) count = socket_.read_some(asio::buffer(room), code);
+      if (code == asio::error::would_block || code == asio::error::interrupted) return read(std::move(done));
+      done(code, {room.data(), count});
+    });
+  }
+
+  void write(const HttpBuffers& buffers, std::function<void(HttpCode, size_t)> done) override {
+    socket_.async_write_some(buffers, [done = std::move(done)](HttpCode code, size_t count) {
+      if (code != asio::error::operation_aborted) done(code, count);
+    });
+  }
+
+  void wait_for_reset(std::function<void()> done) override {
+    socket_.async_wait(HttpSocket::wait_error, [done = std::move(done)](HttpCode code) {
+      if (code != asio::error::operation_aborted) done();
+    });
+  }
+
+  void shutdown_send(std::shared_ptr<void>) override {
+    HttpCode ignored;
+    socket_.shutdown(HttpSocket::shutdown_send, ignored);
+  }
+
+  void close() override {
+    HttpCode ignored;
+    socket_.close(ignored);
+  }
+
+  bool half_closes() const override { return true; }
+
+ private:
+  HttpSocket socket_;
+};
+
+}  // namespace
+
+std::unique_ptr<HttpStream> make_plain_stream(HttpSocket socket) {
+  return std::make_unique<PlainStream>(std::move(socket));
+}
+
+}  // namespace ingot

@@ -1,0 +1,120 @@
+#include "text/load/pre_names.h"
+
+#include "text/split/patterns.h"
+
+namespace ingot {
+
+namespace {
+
+constexpr PreName kNames[] = {
+    {.name = "default", .patterns = {kPunctuationRunPattern, kGpt2Pattern, kNumbersPattern, kAsciiTriplePattern}},
+    {.name = "gpt-2", .patterns = {kGpt2Pattern}},
+    {.name = "phi-2", .patterns = {kGpt2Pattern}},
+    {.name = "jina-es", .patterns = {kGpt2Pattern}},
+    {.name = "jina-de", .patterns = {kGpt2Pattern}},
+    {.name = "jina-v2-es", .patterns = {kGpt2Pattern}},
+    {.name = "jina-v2-de", .patterns = {kGpt2Pattern}},
+    {.name = "jina-v1-en", .patterns = {kGpt2Pattern}},
+    {.name = "jina-v2-code", .patterns = {kGpt2Pattern}},
+    {.name = "roberta-bpe", .patterns = {kGpt2Pattern}},
+    {.name = "gigachat", .patterns = {kGpt2Pattern}},
+    {.name = "a.x-4.0", .patterns = {kGpt2Pattern}},
+    {.name = "mellum", .patterns = {kGpt2Pattern}},
+    {.name = "modern-bert", .patterns = {kGpt2Pattern}},
+    {.name = "jais", .patterns = {kGpt2Pattern}},
+    {.name = "exaone4", .patterns = {kGpt2Pattern}},
+    {.name = "trillion", .patterns = {kGpt2Pattern}},
+    {.name = "granite-docling", .patterns = {kGpt2Pattern}},
+    {.name = "mpt", .patterns = {kGpt2Pattern}, .nfc = true},
+    {.name = "olmo", .patterns = {kGpt2Pattern}, .nfc = true},
+    {.name = "smollm", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "starcoder", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "refact", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "codeshell", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "exaone", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "minerva-7b", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "mellum2", .patterns = {kNumberPattern, kGpt2Pattern}},
+    {.name = "command-r", .patterns = {kNumberPattern, kGpt2Pattern}, .nfc = true},
+    {.name = "falcon", .patterns = {kPunctuationTickPattern, kGpt2Pattern, kAsciiTriplePattern}},
+    {.name = "llama-bpe", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "llama3", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "llama-v3", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "falcon3", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "falcon-h1", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "pixtral", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "midm-2.0", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "lfm2", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "jina-v5-nano", .patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "dbrx", .patterns = {kLlama3Pattern}},
+    {.name = "smaug-bpe", .patterns = {kLlama3Pattern}},
+    {.name = "glm4", .patterns = {kLlama3Pattern}},
+    {.name = "chatglm-bpe", .patterns = {kLlama3Pattern}},
+    {.name = "minicpm5", .patterns = {kNumber1To3Pattern, kMinicpm5Pattern}, .ignore_merges = true},
+    {.name = "jais-2", .patterns = {kJais2Pattern}},
+    {.name = "qwen2", .patterns = {kQwen2Pattern}, .nfc = true},
+    {.name = "deepseek-r1-qwen", .patterns = {kQwen2Pattern}, .nfc = true},
+    {.name = "f2llmv2", .patterns = {kQwen2Pattern}, .nfc = true},
+    {.name = "kormo", .patterns = {kQwen2Pattern}},
+    {.name = "megrez", .patterns = {kQwen2Pattern}},
+    {.name = "stablelm2", .patterns = {kQwen2Pattern}},
+    {.name = "hunyuan", .patterns = {kQwen2Pattern}},
+    {.name = "solar-open", .patterns = {kQwen2Pattern}},
+    {.name = "grok-2", .patterns = {kQwen2Pattern}},
+    {.name = "bailingmoe", .patterns = {kQwen2Pattern}},
+    {.name = "bailingmoe2", .patterns = {kQwen2Pattern}},
+    {.name = "llada-moe", .patterns = {kQwen2Pattern}},
+    {.name = "qwen35", .patterns = {kQwen35Pattern}, .nfc = true},
+    {.name = "seed-coder", .patterns = {kSeedPattern}},
+    {.name = "laguna", .patterns = {kLinesPattern, kQwen2Pattern}},
+    {.name = "exaone-moe", .patterns = {kExaoneMoePattern}},
+    {.name = "deepseek-llm",
+     .patterns = {kNewlinePattern, kSpacedCasedPattern, kSpacedWidePattern, kTrailingSpacePattern, kCjkHangulPattern,
+                  kNumbersPattern}},
+    {.name = "deepseek-coder",
+     .patterns = {kNewlinePattern, kSpacedLettersPattern, kSpacedPunctuationPattern, kCjkHangulPattern,
+                  kNumberPattern}},
+    {.name = "deepseek-v3", .patterns = {kNumber1To3Pattern, kCjkKanaPattern, kDeepseek3Pattern}},
+    {.name = "hunyuan-dense", .patterns = {kNumber1To3Pattern, kCjkKanaPattern, kDeepseek3Pattern}},
+    {.name = "joyai-llm", .patterns = {kNumber1To3Pattern, kCjkKanaPattern, kDeepseek3Pattern}},
+    {.name = "youtu", .patterns = {kYoutuPattern, kO200kDigitPattern}, .ignore_merges = true},
+    {.name = "afmoe", .patterns = {kNumberGroupsPattern, kAsianPattern, kDeepseek3Pattern}},
+    {.name = "poro-chat", .patterns = {kBloomPattern}},
+    {.name = "bloom", .patterns = {kBloomPattern}},
+    {.name = "gpt3-finnish", .patterns = {kBloomPattern}},
+    {.name = "viking", .patterns = {kBloomPattern, kNumberPattern}},
+    {.name = "chameleon",
+     .patterns = {kSentinelPattern, kImagePattern, kIndentPattern, kNumberPattern, kPunctuationMarkPattern,
+                  kGpt2Pattern},
+     .add_bos = true},
+    {.name = "gpt-4o", .patterns = {kO200kPattern}},
+    {.name = "kanana2", .patterns = {kO200kPattern}},
+    {.name = "talkie", .patterns = {kO200kPattern}},
+    {.name = "minimax-m2", .patterns = {kO200kPattern}},
+    {.name = "llama4", .patterns = {kO200kPattern}, .add_bos = true},
+    {.name = "granite-embed-multi-97m", .patterns = {kO200kPattern}, .ignore_merges = true},
+    {.name = "tekken", .patterns = {kTekkenPattern}, .ignore_merges = true, .add_bos = true},
+    {.name = "kimi-k2", .patterns = {kKimiPattern}},
+    {.name = "tiny_aya", .patterns = {kDigitGroupsPattern, kO200kPattern}},
+    {.name = "cohere2moe", .patterns = {kDigitGroupsPattern, kO200kPattern}},
+    {.name = "superbpe", .patterns = {kNumbersPattern, kDigitCutsPattern}},
+    {.name = "gemma4", .patterns = {kLinesPattern}, .add_bos = true, .alphabet = PreAlphabet::kUnderlined},
+    {.name = "granite-embed-multi-311m",
+     .patterns = {kLinesPattern},
+     .add_bos = true,
+     .alphabet = PreAlphabet::kUnderlined},
+    {.name = "sarvam-moe", .patterns = {kLinesPattern}, .alphabet = PreAlphabet::kUnderlined},
+    {.name = "whitespace", .patterns = {kNoSpacesPattern}, .alphabet = PreAlphabet::kWords},
+};
+
+}  // namespace
+
+const PreName* find_pre_name(std::string_view name) {
+  for (const PreName& known : kNames) {
+    if (known.name == name) return &known;
+  }
+  return nullptr;
+}
+
+std::span<const PreName> all_pre_names() { return kNames; }
+
+}  // namespace ingot
