@@ -25,7 +25,8 @@ MAY_INCLUDE = {
     "models": ("graph", "weights"),
     "bench": ("graph", "ops", "matmul"),
     "engine": ("models", "graph", "comm"),
-    "serve": ("engine", "text", "files"),
+    "app": ("engine", "models", "text", "files"),
+    "serve": ("app", "engine", "text", "files"),
 }
 FOR_ALL = ("base", "tensor")
 NOT_FOR_ALL = {"base": ("tensor",)}  # base knows nothing of tensors
@@ -35,7 +36,10 @@ TOP = "cli"
 # A header that is the interface between two folders that do not otherwise meet, and who may include it.
 SHARED_HEADERS = {
     "ops/batch.h": ("engine",),  # the flat arrays of one step: the engine fills them, ops read them
-    "ops/sample/sample.h": ("engine", "serve"),  # a launch of its own after the head: the engine fills its parameters
+    # A launch of its own after the head: the engine fills its parameters.
+    "ops/sample/sample.h": ("engine", "app", "serve"),
+    "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
+    "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.

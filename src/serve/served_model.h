@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/session.h"
 #include "engine/engine.h"
 #include "text/chat_template.h"
 #include "text/prompt.h"
@@ -33,5 +34,11 @@ struct ServedModel {
 
   bool answers_to(std::string_view asked) const;
 };
+
+// The model of a session, which must outlive it. An empty `name`: that of its file, without a directory, so that
+// clients learn nothing of where files lie. A chat template that cannot be parsed is left out, since completions work
+// without it, and `template_error` says why; else that stays as it is.
+ServedModel served_model(Session& session, const std::string& name, std::vector<std::string> aliases,
+                         std::string& template_error);
 
 }  // namespace ingot

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 
+#include "app/device.h"
 #include "base/error.h"
 #include "cli/bench/bench_limits.h"
 #include "cli/bench/bench_profile.h"
@@ -11,7 +12,7 @@
 #include "cli/bench/save_random.h"
 #include "cli/bench/shapes.h"
 #include "cli/bench/trace/bench_trace.h"
-#include "cli/engine_setup.h"
+#include "cli/engine_options.h"
 #include "cli/interrupt.h"
 #include "cli/load/bench_serve.h"
 #include "cli/session.h"
@@ -34,8 +35,8 @@ struct Options {
   int gen = 128;
   std::vector<int> batch = {1};
   int repeat = 5;
-  int step_rows = 0;  // 0: 512, on a GPU 16384 and one for each seq
-  std::string kv;     // as kv_or_default takes it
+  // 0 step_rows: 512, on a GPU 16384 and one for each seq. Without a trace the batch says how many seqs there are.
+  OpenOptions open = {.engine = {.threads = 0, .max_seqs = 16, .step_rows = 0}};
   bool profile = false;
   BenchTraceOptions trace;  // its page is also that of a profile
   CommonOptions common;
@@ -115,7 +116,7 @@ Result measure(Engine& engine, int batch, const Options& options) {
 // One profile of the steps that read the prompts, and one of those that make tokens.
 JsonObject profile(Engine& engine, int batch, const Options& options, const BenchLimits& limits, JsonArray& pages) {
   run_once(engine, batch, options);
-  const int rows = std::min(engine.options().step_rows, batch * options.prompt);
+  const int rows = std::min(engine.config().step_rows, batch * options.prompt);
   const ProfileStep reading{.rows = rows,
                             .logits = std::clamp(rows / options.prompt, 1, batch),
                             .cache_rows = rows >= options.prompt ? rows : (options.prompt + rows) / 2.0,
@@ -158,34 +159,34 @@ void note_plain(Model& model, const std::string& format) {
   if (plain) fmt::print(stderr, "{} matrices are f32: their rows are no whole number of blocks of {}\n", plain, format);
 }
 
-OpenEngine open(const Options& options, EngineSetup setup) {
-  const bool gpu = choose_device(options.common) >= 0;
+OpenEngine open(const Options& options, int context, int seqs) {
+  const bool gpu = choose_device(options.open.device, options.open.ref) >= 0;
   // An H200 reads 32 prompts of an 8B model 2 % faster in steps of 8,192 rows than of 4,096, and 0.2 to 0.9 % more in
   // one of 16,384; with a row more for each seq those that already answer take no prompt's place. A step of the CPU's
   // shall not keep others waiting.
-  const int64_t all = int64_t{options.prompt} * setup.seqs;
-  const int usual = gpu ? static_cast<int>(std::min<int64_t>(all, 16384)) + setup.seqs : 512;
-  setup.step_rows = std::max(options.step_rows != 0 ? options.step_rows : usual, setup.seqs);
-  set_kv(setup, options.kv, options.common);
-  if (options.shape.empty()) return open_engine(resolve_model(options.model), options.common, setup);
+  const int64_t all = int64_t{options.prompt} * seqs;
+  const int usual = gpu ? static_cast<int>(std::min<int64_t>(all, 16384)) + seqs : 512;
+  OpenOptions setup = options.open;
+  setup.model.context = context;
+  setup.engine.max_seqs = seqs;
+  setup.engine.step_rows = std::max(options.open.engine.step_rows != 0 ? options.open.engine.step_rows : usual, seqs);
+  if (options.shape.empty()) return open_engine(resolve_model(options.model), setup);
   const Hparams hp = shape_by_name(options.shape);
-  setup.context = std::min(setup.context, hp.context);
-  ModelOptions model_setup = model_options(options.common, setup);
+  setup.model.context = std::min(context, hp.context);
+  ModelOptions model_setup = model_options(setup);
   model_setup.random_on_device = gpu && options.save.empty();
   Model model = Model::random(hp, formats_by_name(options.format, hp), model_setup);
   if (!options.save.empty()) save_random(model, options.save);
   note_plain(model, options.format);
-  return make_engine(std::move(model), options.common, setup);
+  return make_engine(std::move(model), setup);
 }
 
 // With the context that the trace needs, or what the model has.
 int replay(const Options& options) {
   const std::string name = options.shape.empty() ? resolve_model(options.model) : options.shape + " " + options.format;
-  return bench_trace(options.trace, options.common, name, [&](EngineSetup setup) {
-    if (options.shape.empty()) {
-      setup.context = std::min(setup.context, Model::read_numbers(ModelFiles::open(name)).context);
-    }
-    return open(options, setup);
+  return bench_trace(options.trace, options.common, name, [&](int context) {
+    if (options.shape.empty()) context = std::min(context, Model::read_numbers(ModelFiles::open(name)).context);
+    return open(options, context, options.open.engine.max_seqs);
   });
 }
 
@@ -206,14 +207,14 @@ JsonObject result_json(const Result& r, const Options& options, const WeightByte
 
 int run(Options& options) {
   if (!options.words.empty() && options.words[0] == "ops")
-    return bench_ops({options.words.begin() + 1, options.words.end()}, options.common);
+    return bench_ops({options.words.begin() + 1, options.words.end()}, options.open, options.common.json);
   if (options.words.size() > 1) throw CLI::ValidationError("give one MODEL");
   if (!options.words.empty()) options.model = options.words[0];
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   if (!options.trace.file.empty()) return replay(options);
   const int seqs = *std::ranges::max_element(options.batch);
-  OpenEngine opened = open(options, {.context = options.prompt + options.gen, .seqs = seqs});
+  OpenEngine opened = open(options, options.prompt + options.gen, seqs);
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
   if (!options.trace.html.empty()) page.emplace(options.trace.html);
   const BenchLimits limits = measure_limits(*opened.engine);
@@ -269,13 +270,12 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--shape", options->shape, "Random weights of a published shape, such as llama-3.2-1b");
   app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
   app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
-  app.add_option("--step-rows", options->step_rows, "Rows of a step (512; on a GPU 16384 and the batch)")
-      ->check(range(1, 1 << 16))
-      ->type_name("N");
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
+  add_engine_option(app, "--step-rows", options->open, "Rows of a step (512; on a GPU 16384 and the batch)");
+  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16 or q8_0")->type_name("TEXT");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node; --html: a timeline");
-  add_trace_options(app, options->trace);
-  add_engine_options(app, options->common);
+  add_trace_options(app, options->trace, options->open);
+  add_engine_options(app, OptionsOf::kEngine, options->open);
+  add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   CLI::App* serve = app.add_subcommand("serve", "Load on a server that speaks OpenAI's API");
   return [options, serve, load = setup_bench_serve(*serve)] { return serve->parsed() ? load() : run(*options); };

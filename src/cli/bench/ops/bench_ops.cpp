@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "app/device.h"
 #include "cli/bench/machine.h"
-#include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 #include "files/json.h"
 #include "ops/kernels.h"
@@ -70,13 +70,13 @@ int64_t rotation_bytes() {
   return std::clamp<int64_t>(3 * cache, int64_t{96} << 20, int64_t{1} << 30);
 }
 
-int bench_ops(const std::vector<std::string>& names, const CommonOptions& common) {
-  if (cuda_index(common.device) >= 0) return bench_gpu_ops(choose_device(common), names, common.json);
+int bench_ops(const std::vector<std::string>& names, const OpenOptions& open, bool json) {
+  if (cuda_index(open.device) >= 0) return bench_gpu_ops(choose_device(open.device, open.ref), names, json);
   const std::vector<OpCase> cases = op_cases(names);
   const InterruptGuard guard;
-  ThreadPool pool(common.threads ? common.threads : available_cores());
+  ThreadPool pool(open.engine.threads ? open.engine.threads : available_cores());
   const Ceilings limits = measure_ceilings(pool);
-  if (!common.json) {
+  if (!json) {
     fmt::print("{}, {} threads, set {}: {}, int8 {:.0f} GOP/s, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", cpu_name(),
                pool.threads(), cpu::kernels().name, reads_text(limits.reads), limits.int8_gops, limits.f32_gflops,
                limits.bf16_gflops);
@@ -87,9 +87,9 @@ int bench_ops(const std::vector<std::string>& names, const CommonOptions& common
   for (const OpCase& c : cases) {
     const double seconds = measure(c.make(pool));
     results.push_back(result_json(c, seconds, limits));
-    if (!common.json) print_result(results.back().as_object());
+    if (!json) print_result(results.back().as_object());
   }
-  if (common.json) {
+  if (json) {
     const JsonObject machine{{"cpu", cpu_name()},
                              {"gpu", nullptr},
                              {"threads", pool.threads()},

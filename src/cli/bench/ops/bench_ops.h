@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "app/open_engine.h"
 #include "base/thread_pool.h"
-#include "cli/command.h"
 #include "ops/ctx.h"
 
 namespace ingot {
@@ -43,7 +43,7 @@ int64_t rotation_bytes();
 // On a GPU: those that engine/model/cuda.h times.
 int bench_gpu_ops(int device, const std::vector<std::string>& names, bool json);
 
-// Runs and prints them.
-int bench_ops(const std::vector<std::string>& names, const CommonOptions& common);
+// Runs and prints them, on the device and with the threads of `open`.
+int bench_ops(const std::vector<std::string>& names, const OpenOptions& open, bool json);
 
 }  // namespace ingot
