@@ -35,7 +35,8 @@ TOP = "cli"
 # A header that is the interface between two folders that do not otherwise meet, and who may include it.
 SHARED_HEADERS = {
     "ops/batch.h": ("engine",),  # the flat arrays of one step: the engine fills them, ops read them
-    "ops/sample/sample.h": ("engine", "serve"),  # a launch of its own after the head: the engine fills its parameters
+    "ops/sample/sample.h": ("engine",),  # a launch of its own after the head
+    "ops/sample/sampling_params.h": ("engine", "serve"),  # what a request may ask of it, and the ranges
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.

@@ -11,6 +11,7 @@
 #include "cli/hub/cache.h"
 #include "cli/strings.h"
 #include "graph/kv_store.h"
+#include "weights/stored_tensors.h"
 
 namespace ingot {
 
@@ -120,7 +121,9 @@ ServeModel::ServeModel(const ServeModelOptions& options, std::function<void(cons
   served_.context = session_.context();
   served_.vocab = session_.model().hp.vocab;
   served_.hidden = session_.model().hp.hidden;
-  served_.format = session_.model().arch->name;
+  served_.architecture = session_.model().arch->name;
+  served_.formats = bytes_of_formats(*session_.model().files);
+  served_.format = format_text(served_.formats);
 }
 
 }  // namespace ingot

@@ -1,7 +1,7 @@
-// The fields of /v1/chat/completions and /v1/completions.
-#include "serve/api/field_tables.h"
-
+// The fields of OpenAI's API: /v1/chat/completions, /v1/completions and /v1/embeddings.
 #include <array>
+
+#include "serve/api/shared_fields.h"
 
 namespace ingot {
 namespace {
@@ -26,62 +26,23 @@ constexpr std::array kStreamOptionFields = {
 };
 constexpr FieldTable kStreamOptions{"StreamOptions", kStreamOptionFields};
 
-// How tokens are chosen, how many, and how the answer is sent.
+constexpr auto kSamplingFields = [] {
+  std::array<Field, kSamplingNumbers.size()> fields{};
+  for (size_t i = 0; i < fields.size(); ++i) {
+    fields[i] = sampling_field(kSamplingNumbers[i]);
+    if (fields[i].name != std::string_view("top_k")) continue;
+    fields[i].low = -1;  // what clients of other servers send for all
+    fields[i].text = "Likeliest tokens; 0 or -1: all";
+  }
+  return fields;
+}();
+
+// How many tokens, what is not a number of sampling, and how the answer is sent.
 constexpr std::array kCommonFields = {
-    Field{
-        .name = "model", .kinds = kString, .text = "A name that /v1/models tells; may be left out", .max_length = 512},
+    kModelField,
     Field{.name = "stream", .kinds = kBool, .text = "Server-sent events, one for each piece", .fallback = "false"},
     Field{.name = "stream_options", .kinds = kObject, .text = "With stream only", .members = &kStreamOptions},
     Field{.name = "n", .kinds = kInteger, .text = "Answers to each prompt", .low = 1, .high = kMaxN, .fallback = "1"},
-    kTemperatureField,
-    kTopPField,
-    Field{.name = "top_k", .kinds = kInteger, .text = "Likeliest tokens; 0 or -1: all", .low = -1, .high = 1e6},
-    Field{.name = "min_p",
-          .kinds = kNumber,
-          .text = "Least likelihood, as a part of the likeliest's",
-          .low = 0,
-          .high = 1},
-    Field{.name = "typical_p", .kinds = kNumber, .text = "Locally typical tokens; 1: all", .low = 0, .high = 1},
-    Field{.name = "presence_penalty",
-          .kinds = kNumber,
-          .text = "On tokens of the answer so far",
-          .low = -2,
-          .high = 2,
-          .fallback = "0"},
-    Field{.name = "frequency_penalty",
-          .kinds = kNumber,
-          .text = "For each time that a token is in the answer",
-          .low = -2,
-          .high = 2,
-          .fallback = "0"},
-    Field{.name = "repetition_penalty",
-          .kinds = kNumber,
-          .text = "On tokens of the prompt and the answer",
-          .low = 0.01,
-          .high = 100},
-    Field{.name = "penalty_last_n",
-          .kinds = kInteger,
-          .text = "Tokens that the penalties see; -1: all",
-          .low = -1,
-          .high = 1e6},
-    Field{.name = "dry_multiplier",
-          .kinds = kNumber,
-          .text = "Penalty on repeated phrases; 0: off",
-          .low = 0,
-          .high = 100},
-    Field{.name = "dry_base", .kinds = kNumber, .text = "Its growth with the phrase's length", .low = 1, .high = 100},
-    Field{.name = "dry_allowed_length",
-          .kinds = kInteger,
-          .text = "Tokens of a phrase that may be repeated",
-          .low = 0,
-          .high = 1e6},
-    Field{.name = "dry_last_n", .kinds = kInteger, .text = "Tokens that it sees; -1: all", .low = -1, .high = 1e6},
-    Field{.name = "xtc_probability",
-          .kinds = kNumber,
-          .text = "How often the likeliest tokens are left out",
-          .low = 0,
-          .high = 1},
-    Field{.name = "xtc_threshold", .kinds = kNumber, .text = "What counts as likely for it", .low = 0, .high = 1},
     Field{.name = "logit_bias",
           .kinds = kObject,
           .text = "Token id to a number from -100 to 100",
@@ -334,12 +295,36 @@ constexpr std::array kCompletionOnlyFields = {
     Field{.name = "response_format", .kinds = kObject, .text = "Text only", .members = &kResponseFormat},
 };
 
-constexpr auto kChatAll = join(kChatOnlyFields, kCommonFields);
-constexpr auto kCompletionAll = join(kCompletionOnlyFields, kCommonFields);
+constexpr auto kChatAll = join(kChatOnlyFields, kSamplingFields, kCommonFields);
+constexpr auto kCompletionAll = join(kCompletionOnlyFields, kSamplingFields, kCommonFields);
+
+constexpr std::array kEmbedding = {
+    kModelField,
+    Field{.name = "input",
+          .kinds = kString | kArray,
+          .text = "Text or token ids, or a list of either",
+          .required = true,
+          .max_prompts = kMaxPrompts,
+          .items = kString | kInteger | kArray},
+    Field{.name = "encoding_format",
+          .kinds = kString,
+          .text = "How numbers are sent",
+          .values = "float|base64",
+          .fallback = "\"float\""},
+    Field{.name = "pooling",
+          .kinds = kString,
+          .text = "Which rows become the vector",
+          .values = "mean|last|cls",
+          .fallback = "\"mean\""},
+    Field{.name = "normalize", .kinds = kBool, .text = "Whether vectors have length 1", .fallback = "true"},
+    Field{.name = "dimensions", .kinds = kInteger, .text = "Only the model's own number", .low = 1, .high = 1e6},
+    Field{.name = "user", .kinds = kString, .text = "Who asks", .effect = kIgnored},
+};
 
 }  // namespace
 
 const FieldTable kChatFields{"ChatRequest", kChatAll};
 const FieldTable kCompletionFields{"CompletionRequest", kCompletionAll};
+const FieldTable kEmbeddingFields{"EmbeddingRequest", kEmbedding};
 
 }  // namespace ingot

@@ -1,7 +1,7 @@
 // The fields of Anthropic's /v1/messages and /v1/messages/count_tokens.
 #include <array>
 
-#include "serve/api/field_tables.h"
+#include "serve/api/shared_fields.h"
 
 namespace ingot {
 namespace {
@@ -109,8 +109,6 @@ constexpr std::array kOutputConfigFields = {
 };
 constexpr FieldTable kOutputConfigTable{"OutputConfig", kOutputConfigFields};
 
-constexpr Field kModel{
-    .name = "model", .kinds = kString, .text = "A name that /v1/models tells; may be left out", .max_length = 512};
 constexpr Field kMessages{.name = "messages",
                           .kinds = kArray,
                           .text = "The conversation",
@@ -143,7 +141,7 @@ constexpr Field kContextManagement{
     .name = "context_management", .kinds = kObject, .text = "Changes to the conversation", .effect = kRefused};
 
 constexpr std::array kRequestFields = {
-    kModel,
+    kModelField,
     kMessages,
     kSystem,
     kTools,
@@ -162,9 +160,9 @@ constexpr std::array kRequestFields = {
           .max_items = kMaxStops,
           .items = kString,
           .item_max_length = kMaxStopLength},
-    kTemperatureField,
-    kTopPField,
-    Field{.name = "top_k", .kinds = kInteger, .text = "Likeliest tokens; 0: all", .low = 0, .high = 1e6},
+    sampling_field("temperature"),
+    sampling_field("top_p"),
+    sampling_field("top_k"),
     kSeedField,
     Field{.name = "metadata", .kinds = kObject, .text = "Who asks", .effect = kIgnored},
     Field{.name = "service_tier", .kinds = kString, .text = "Class of service", .effect = kIgnored},
@@ -179,7 +177,7 @@ constexpr std::array kRequestFields = {
 };
 
 constexpr std::array kCountFields = {
-    kModel,      kMessages,          kSystem, kTools, kChoice, kThink, kSpeed, kCacheControl, kOutputConfig,
+    kModelField, kMessages,          kSystem, kTools, kChoice, kThink, kSpeed, kCacheControl, kOutputConfig,
     kMcpServers, kContextManagement,
 };
 
