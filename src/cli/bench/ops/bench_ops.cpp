@@ -1,14 +1,19 @@
+// ingot bench ops [NAME…]: each operator alone, on the CPU or on the GPU that --device names.
 #include "cli/bench/ops/bench_ops.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "cli/bench/bench.h"
 #include "cli/bench/machine.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
+#include "files/atomic_file.h"
 #include "files/json.h"
 #include "ops/kernels.h"
 
@@ -63,15 +68,13 @@ void print_result(const JsonObject& r) {
              r.at("gops").as_double(), r.at("percent_of_ceiling").as_double(), std::string(r.at("limit").as_string()));
 }
 
-}  // namespace
+struct Options {
+  std::vector<std::string> names;
+  std::string html;
+  CommonOptions common;
+};
 
-int64_t rotation_bytes() {
-  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return std::clamp<int64_t>(3 * cache, int64_t{96} << 20, int64_t{1} << 30);
-}
-
-int bench_ops(const std::vector<std::string>& names, const CommonOptions& common) {
-  if (cuda_index(common.device) >= 0) return bench_gpu_ops(choose_device(common), names, common.json);
+OpsReport bench_cpu_ops(const std::vector<std::string>& names, const CommonOptions& common) {
   const std::vector<OpCase> cases = op_cases(names);
   const InterruptGuard guard;
   ThreadPool pool(common.threads ? common.threads : available_cores());
@@ -89,20 +92,54 @@ int bench_ops(const std::vector<std::string>& names, const CommonOptions& common
     results.push_back(result_json(c, seconds, limits));
     if (!common.json) print_result(results.back().as_object());
   }
+  return {std::move(results),
+          {{"cpu", cpu_name()},
+           {"gpu", nullptr},
+           {"threads", pool.threads()},
+           {"set", cpu::kernels().name},
+           {"measured_read_gbs", limits.reads.most_gbs()},
+           {"measured_read_ahead_gbs", limits.reads.ahead_gbs},
+           {"measured_read_plain_gbs", limits.reads.plain_gbs},
+           {"measured_int8_gops", limits.int8_gops},
+           {"measured_f32_gflops", limits.f32_gflops},
+           {"measured_bf16_gflops", limits.bf16_gflops}}};
+}
+
+int run(const Options& options) {
+  const CommonOptions& common = options.common;
+  std::optional<AtomicFile> page;  // whether it can be written is known before the work
+  if (!options.html.empty()) page.emplace(options.html);
+  const bool gpu = cuda_index(common.device) >= 0;
+  const OpsReport report =
+      gpu ? bench_gpu_ops(choose_device(common), options.names, common.json) : bench_cpu_ops(options.names, common);
+  if (page) {
+    page->write(ops_page(report));
+    page->commit();
+  }
   if (common.json) {
-    const JsonObject machine{{"cpu", cpu_name()},
-                             {"gpu", nullptr},
-                             {"threads", pool.threads()},
-                             {"set", cpu::kernels().name},
-                             {"measured_read_gbs", limits.reads.most_gbs()},
-                             {"measured_read_ahead_gbs", limits.reads.ahead_gbs},
-                             {"measured_read_plain_gbs", limits.reads.plain_gbs},
-                             {"measured_int8_gops", limits.int8_gops},
-                             {"measured_f32_gflops", limits.f32_gflops},
-                             {"measured_bf16_gflops", limits.bf16_gflops}};
-    fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
+    fmt::print("{}\n", to_json(JsonObject{{"results", report.results}, {"machine", report.machine}}));
   }
   return 0;
 }
+
+CommandBody setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("NAME", options->names, "Operators and formats, such as linear q4_0 (default: all)")->type_name("");
+  app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
+  add_engine_options(app, options->common);
+  add_json_option(app, options->common);
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+int64_t rotation_bytes() {
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::clamp<int64_t>(3 * cache, int64_t{96} << 20, int64_t{1} << 30);
+}
+
+const Command kBenchOps = {"ops", "Each operator alone, against the limits of this machine",
+                           "ingot bench ops linear q4_0\n  ingot bench ops linear --device cuda --html ops.html",
+                           setup};
 
 }  // namespace ingot

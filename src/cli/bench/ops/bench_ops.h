@@ -1,5 +1,4 @@
-// ingot bench ops: each operator alone, against the limits of this machine measured in the same run. On the CPU, or on
-// the GPU that --device names.
+// The parts of `ingot bench ops`: each operator alone, against the limits of this machine measured in the same run.
 #pragma once
 
 #include <functional>
@@ -8,7 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "cli/command.h"
+#include "files/json.h"
 #include "ops/ctx.h"
 
 namespace ingot {
@@ -40,10 +39,15 @@ std::vector<OpCase> ladder_cases();
 // Bytes of operands to pass through between two uses of one: three times the last-level cache.
 int64_t rotation_bytes();
 
-// On a GPU: those that engine/model/cuda.h times.
-int bench_gpu_ops(int device, const std::vector<std::string>& names, bool json);
+struct OpsReport {
+  JsonArray results;
+  JsonObject machine;
+};
 
-// Runs and prints them.
-int bench_ops(const std::vector<std::string>& names, const CommonOptions& common);
+// Runs the operators that engine/model/cuda.h times on a GPU, and prints each unless all is to be one JSON document.
+OpsReport bench_gpu_ops(int device, const std::vector<std::string>& names, bool json);
+
+// The page of a report.
+std::string ops_page(const OpsReport& report);
 
 }  // namespace ingot

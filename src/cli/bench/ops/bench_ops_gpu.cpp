@@ -36,7 +36,7 @@ void print_row(const JsonObject& r) {
 
 }  // namespace
 
-int bench_gpu_ops(int device, const std::vector<std::string>& names, bool json) {
+OpsReport bench_gpu_ops(int device, const std::vector<std::string>& names, bool json) {
   const InterruptGuard guard;
   JsonArray results;
   JsonObject machine{{"cpu", cpu_name()}};
@@ -59,8 +59,7 @@ int bench_gpu_ops(int device, const std::vector<std::string>& names, bool json) 
     if (!json) print_row(results.back().as_object());
   };
   bench_cuda_ops(device, names, listener);
-  if (json) fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
-  return 0;
+  return {std::move(results), std::move(machine)};
 }
 
 }  // namespace ingot
