@@ -158,7 +158,7 @@ TEST(SamplingNumbers, WhatIsToldOfThem) {
     EXPECT_EQ(field.contains("default"), !n.hint);
     EXPECT_EQ(help.find(n.option) == std::string::npos, n.help != nullptr);
   }
-  EXPECT_EQ(to_json(chat.at("xtc_threshold").at("default")), "1E-1");
+  EXPECT_EQ(chat.at("xtc_threshold").at("default").to_number<double>(), 0.1);
   SamplingParams params;
   params.dry_base = 3;
   params.seed = 7;
