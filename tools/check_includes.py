@@ -25,7 +25,8 @@ MAY_INCLUDE = {
     "models": ("graph", "weights"),
     "bench": ("graph", "ops", "matmul"),
     "engine": ("models", "graph", "comm"),
-    "serve": ("engine", "text", "files"),
+    "app": ("engine", "models", "text", "files"),
+    "serve": ("app", "engine", "text", "files"),
 }
 FOR_ALL = ("base", "tensor")
 NOT_FOR_ALL = {"base": ("tensor",)}  # base knows nothing of tensors
@@ -36,7 +37,11 @@ TOP = "cli"
 SHARED_HEADERS = {
     "ops/batch.h": ("engine",),  # the flat arrays of one step: the engine fills them, ops read them
     "ops/sample/sample.h": ("engine",),  # a launch of its own after the head
-    "ops/sample/sampling_params.h": ("engine", "serve"),  # what a request may ask of it, and the ranges
+    # What a request may ask of it, and the ranges.
+    "ops/sample/sampling_params.h": ("engine", "app", "serve"),
+    "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
+    "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
+    "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.

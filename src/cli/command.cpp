@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 
 namespace ingot {
@@ -77,22 +76,6 @@ int finish_output(int status) {
 
 void add_verbose_option(CLI::App& app, CommonOptions& options) {
   app.add_flag("--verbose", options.verbose, "Say on stderr what is done");
-}
-
-void add_engine_options(CLI::App& app, CommonOptions& options) {
-  app.add_option("--threads", options.threads, "Threads (default: the cores it may use)")
-      ->check(CLI::Range(1, 1024).description(""))
-      ->type_name("N");
-  const auto known_device = [](const std::string& device) -> std::string {
-    return device == "cpu" || cuda_index(device) >= 0 ? "" : "must be cpu, cuda or cuda:N";
-  };
-  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: the best there is)")
-      ->check(known_device)
-      ->type_name("DEVICE");
-  app.add_flag("--batch-invariant", options.batch_invariant, "On a GPU: answers never depend on the batch; slower");
-  app.add_flag("--ref", options.ref, "Plain float32 reference kernels, no fusion");
-  app.add_option("--verify", options.verify, "Check the model against this manifest first")->type_name("FILE");
-  add_verbose_option(app, options);
 }
 
 void add_json_option(CLI::App& app, CommonOptions& options) {

@@ -56,18 +56,10 @@ CommandBody add_subcommands(CLI::App& app, std::span<const Command* const> parts
 
 // Options that mean the same in every command.
 struct CommonOptions {
-  int threads = 0;               // 0: the cores this process may use
-  std::string device;            // "cpu", "cuda", "cuda:1"; empty: the best there is
-  bool batch_invariant = false;  // on a GPU too, nobody's answer depends on who else is served
-  bool ref = false;              // plain float32 reference kernels, no fusion
   bool verbose = false;
-  bool json = false;   // one JSON document on stdout
-  std::string verify;  // a manifest (ingot inspect --hash) that the model's files must match; empty: not checked
+  bool json = false;  // one JSON document on stdout
 };
 
-// --threads, --device, --batch-invariant, --ref, --verify and --verbose: for commands that compute with a model.
-void add_engine_options(CLI::App& app, CommonOptions& options);
-// --verbose alone, for commands that do not compute. Not to be combined with add_engine_options.
 void add_verbose_option(CLI::App& app, CommonOptions& options);
 void add_json_option(CLI::App& app, CommonOptions& options);
 

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
-#include "cli/engine_setup.h"
+#include "cli/engine_options.h"
 #include "cli/session.h"
 #include "files/manifest.h"
 #include "graph/dump.h"
@@ -20,10 +20,9 @@ namespace {
 
 struct Options {
   std::string model;
-  int context = 0;
+  OpenOptions open = {.kv = "f32"};
   bool tensors = false;
   bool graph = false;
-  std::string fuse_off;
   std::string hash;
   CommonOptions common;
 };
@@ -122,8 +121,7 @@ void print_text(const JsonObject& d, bool with_tensors) {
 }
 
 int print_graph(const std::string& path, const Options& options) {
-  const EngineSetup setup{.context = options.context, .fuse_off = split_names(options.fuse_off)};
-  Model model = Model::load(path, model_options(options.common, setup));
+  Model model = Model::load(path, model_options(options.open));
   const StepLimits limits{.rows = 256, .seqs = 1, .logits = 16, .context = model.context, .page_rows = 64};
   plan(model.graph, limits);
   fmt::print("{}", dump(model.graph, limits));
@@ -133,7 +131,7 @@ int print_graph(const std::string& path, const Options& options) {
 
 int run(const Options& options) {
   const std::string path = resolve_model(options.model);
-  if (!options.common.verify.empty()) verify_manifest(path, options.common.verify);
+  if (!options.open.verify.empty()) verify_manifest(path, options.open.verify);
   if (!options.hash.empty()) {
     write_manifest(path, options.hash);
     fmt::print(stderr, "wrote {}\n", options.hash);
@@ -142,7 +140,8 @@ int run(const Options& options) {
   if (options.graph) return print_graph(path, options);
   const ModelFiles files = ModelFiles::open(path);
   const Hparams hp = Model::read_numbers(files);
-  const JsonObject description = describe(path, files, hp, options.context ? options.context : hp.context);
+  const int context = options.open.model.context;
+  const JsonObject description = describe(path, files, hp, context ? context : hp.context);
   if (options.common.json) {
     fmt::print("{}\n", to_json(description));
   } else {
@@ -154,13 +153,14 @@ int run(const Options& options) {
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name");
-  app.add_option("--ctx", options->context, "Context that the memory is computed for (default: the model's)")
+  app.add_option("--ctx", options->open.model.context, "Context that the memory is computed for (default: the model's)")
       ->check(CLI::Range(1, 1 << 30));
   app.add_flag("--tensors", options->tensors, "List every tensor with shape, format and bytes");
   app.add_flag("--graph", options->graph, "Print the node list with shapes, bytes, arena offsets and fusion rules");
-  app.add_option("--no-fuse", options->fuse_off, "With --graph: rules to switch off, separated by commas, or all");
+  add_engine_option(app, "--no-fuse", options->open, "With --graph: rules to switch off, separated by commas, or all")
+      ->type_name("TEXT");
   app.add_option("--hash", options->hash, "Write a manifest of checksums to this file")->type_name("FILE");
-  app.add_option("--verify", options->common.verify, "Check the model against a manifest first")->type_name("FILE");
+  add_engine_option(app, "--verify", options->open, "Check the model against a manifest first");
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };

@@ -100,7 +100,7 @@ void print_json(const Session& session, const Answer& answer, const SamplingPara
 
 void print_verbose(Session& session, const SamplingParams& sampling) {
   fmt::print(stderr, "ingot: model {}: {}, context {}, {} threads\n", session.path(), session.model().arch->name,
-             session.context(), session.engine().options().threads);
+             session.context(), session.engine().config().threads);
   fmt::print(stderr, "ingot: {}\n", sampling_text(sampling));
 }
 
@@ -108,7 +108,7 @@ int run(Options& options) {
   const CommonOptions& common = options.session.common;
   if (options.logprobs >= 0 && !common.json) throw CLI::ValidationError("--logprobs", "needs --json");
   take_words(options);
-  Session session(options.session);
+  Session session = open_session(options.session);
   Question question{.prompt = encode(session, options),
                     .sampling = sampling_params(options.sampling, session.sampling()),
                     .max_tokens = options.sampling.max_tokens,

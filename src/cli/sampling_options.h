@@ -16,9 +16,7 @@ class App;
 
 namespace ingot {
 
-struct ModelFiles;
-
-// What was given on the command line; the rest is the model's (see model_sampling).
+// What was given on the command line; the rest is the model's (app/model_sampling.h).
 struct SamplingOptions {
   std::array<std::optional<double>, kSamplingNumbers.size()> numbers;  // as kSamplingNumbers lists them
   std::vector<std::string> logit_bias;                                 // ID:BIAS, checked by the parser
@@ -35,10 +33,6 @@ std::string more_sampling_options();
 // Checks of option values, for CLI::Option::check: numbers written in full and within [low, high], NaN in none.
 std::function<std::string(const std::string&)> number_in(double low, double high);
 std::function<std::string(const std::string&)> integer_in(int64_t low, int64_t high);
-
-// How the publisher samples: generation_config.json, or general.sampling.* of GGUF. Where it says nothing: temperature
-// 0.7, top-k 40, top-p 0.9.
-SamplingParams model_sampling(const ModelFiles& files);
 
 // `base` with what was given. A random seed where none was.
 SamplingParams sampling_params(const SamplingOptions& options, const SamplingParams& base);

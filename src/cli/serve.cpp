@@ -3,14 +3,16 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <ctime>
 #include <memory>
 
+#include "app/server_options.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/engine_options.h"
+#include "cli/hub/cache.h"
 #include "cli/sampling_options.h"
-#include "cli/serve_model.h"
 #include "cli/serve_signals.h"
+#include "cli/session.h"
 #include "cli/strings.h"
 #include "serve/sandbox.h"
 #include "serve/server.h"
@@ -20,7 +22,8 @@ namespace ingot {
 namespace {
 
 struct Options {
-  ServeModelOptions model;
+  SessionOptions session = {.model = {}, .open = server_options(), .common = {}};
+  std::string name;  // of the model, for clients; empty: of the file
   ServerOptions server;
   std::string log = "stderr";
   double drain_seconds = 30;
@@ -40,31 +43,35 @@ void enter(Server& server, const Options& options, bool device) {
 }
 
 int run(Options options) {
-  options.model.session.model = resolve_model(options.model.session.model);
+  options.session.model = resolve_model(options.session.model);
   const std::string key = environment("INGOT_API_KEY");
   if (!key.empty()) options.server.keys.keys.push_back(key);
   options.server.log.path = options.log == "stderr" ? "" : options.log;
-  options.model = with_device_defaults(std::move(options.model));
-  options.server.max_in_flight = options.model.seqs + options.model.max_queue;
+  OpenOptions& open = options.session.open;
+  set_device_defaults(open);
+  options.server.max_in_flight = open.engine.max_seqs + open.engine.max_waiting;
   options.server.version = INGOT_VERSION;
 
   ignore_failed_writes();
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
-  ServeModel model(options.model, [&server](const StepFacts& step) { server.on_step(step); });
-  server.set_model(model.served());
-  if (!model.template_error().empty()) {
-    server.log().warning("the chat template cannot be used", {{"why", model.template_error()}});
+  open.on_step = [&server](const StepFacts& step) { server.on_step(step); };
+  Session session = open_session(options.session);
+  std::string template_error;
+  const ServedModel model = served_model(session, options.name, {kDefaultModel}, template_error);
+  server.set_model(model);
+  if (!template_error.empty()) {
+    server.log().warning("the chat template cannot be used", {{"why", template_error}});
   }
-  enter(server, options, !model.served().engine->device().name.empty());
+  enter(server, options, !session.engine().device().name.empty());
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
-  const DeviceUse device = model.served().engine->device();
+  const DeviceUse device = session.engine().device();
   JsonObject facts{{"address", server.address()},
-                   {"model", model.served().name},
+                   {"model", model.name},
                    {"device", device.name.empty() ? "cpu" : device.name},
-                   {"load_ms", static_cast<int64_t>(model.load_seconds() * 1e3)}};
+                   {"load_ms", static_cast<int64_t>(session.load_seconds() * 1e3)}};
   if (!device.name.empty()) {
     facts["graphs"] = device.graphs;
     facts["graphs_ms"] = static_cast<int64_t>(device.graph_seconds * 1e3);
@@ -92,18 +99,8 @@ void add_address_options(CLI::App& app, Options& options) {
 }
 
 void add_engine_limits(CLI::App& app, Options& options) {
-  ServeModelOptions& model = options.model;
-  app.add_option("--parallel", model.seqs, "Requests that run at once (16; on a GPU 256)")
-      ->check(integer_in(1, 4096))
-      ->type_name("N");
-  app.add_option("--max-queue", model.max_queue, "Requests that may wait (256); more get 503")
-      ->check(integer_in(0, 1 << 20))
-      ->type_name("N");
-  app.add_option("--kv-memory", model.kv_bytes, "Of the KV cache, such as 512M")
-      ->transform(CLI::AsSizeValue(false).description(""))
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50).description(""))
-      ->type_name("BYTES");
-  app.add_option("--name", model.name, "The model's name for clients")->type_name("NAME");
+  add_engine_options(app, OptionsOf::kServer, options.session.open);
+  app.add_option("--name", options.name, "The model's name for clients")->type_name("NAME");
 }
 
 // Kept out of the list of --help; the footer names them.
@@ -127,13 +124,12 @@ void add_rare_options(CLI::App& app, Options& options) {
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
       ->group("");
-  app.add_option("--gap-ms", options.model.gap_ms)->check(number_in(0, 1e6))->group("");
-  app.add_option("--step-rows", options.model.step_rows)->check(integer_in(1, 1 << 16))->group("");
+  for (CLI::Option* option : add_engine_options(app, OptionsOf::kServerHidden, options.session.open)) option->group("");
 }
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model.session.model, "The model (default: the default one)")->type_name("");
+  app.add_option("MODEL", options->session.model, "The model (default: the default one)")->type_name("");
   add_address_options(app, *options);
   add_engine_limits(app, *options);
   app.add_option("--drain", options->drain_seconds, "Seconds that requests under way get at the end (30)")
@@ -143,7 +139,7 @@ CommandBody setup(CLI::App& app) {
   app.add_flag("--log-json", options->server.log.json, "The log as lines of JSON");
   app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
   add_rare_options(app, *options);
-  add_session_options(app, options->model.session);
+  add_session_options(app, options->session);
   return [options] { return run(*options); };
 }
 

@@ -16,22 +16,22 @@ namespace {
 // Rows of prompts that go into a step even where the gap between tokens is over its target already.
 constexpr int kLeastPromptRows = 16;
 
-SchedulerLimits scheduler_limits(const CoreOptions& o) {
-  const int chunk = o.chunk_rows ? std::min(o.chunk_rows, o.limits.rows) : o.limits.rows;
-  return {.rows = o.limits.rows,
-          .seqs = o.limits.seqs,
+SchedulerLimits scheduler_limits(const EngineConfig& config, const CoreOptions& o) {
+  const int chunk = config.chunk_rows ? std::min(config.chunk_rows, config.step_rows) : config.step_rows;
+  return {.rows = config.step_rows,
+          .seqs = config.max_seqs,
           .chunk = chunk,
-          .context = o.limits.context,
-          .draft = o.max_draft,
+          .context = o.context,
+          .draft = config.max_draft,
           .has_state = o.has_state};
 }
 
-std::unique_ptr<PrefixCache> prefix_cache(KvPages& pages, const CoreOptions& o) {
-  if (!o.prefix_cache) return nullptr;
+std::unique_ptr<PrefixCache> prefix_cache(KvPages& pages, const EngineConfig& config, const CoreOptions& o) {
+  if (!config.prefix_cache) return nullptr;
   return std::make_unique<PrefixCache>(pages, PrefixCacheOptions{.key = o.hash_key,
                                                                  .hash_bits = o.hash_bits,
                                                                  .has_state = o.has_state,
-                                                                 .first_snapshot = o.limits.seqs,
+                                                                 .first_snapshot = config.max_seqs,
                                                                  .n_snapshots = o.snapshots});
 }
 
@@ -47,19 +47,21 @@ CoreOptions with_clock(CoreOptions o) {
 
 }  // namespace
 
-EngineCore::EngineCore(StepModel& model, const CoreOptions& options)
+EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreOptions& options)
     : model_(model),
+      config_(config),
       options_(with_clock(options)),
-      pages_(options.groups, options.limits.page_rows),
-      prefix_(prefix_cache(pages_, options)),
-      slots_(0, options.limits.seqs),
-      pace_(options.gap_seconds, kLeastPromptRows, options.limits.rows),
-      scheduler_(scheduler_limits(options), pages_, slots_, prefix_.get(), pace_) {
-  const auto seqs = static_cast<size_t>(options.limits.seqs);
-  for (StepWork& work : works_) work.batch = Batch(options.limits, pages_.n_groups());
+      limits_(config.limits(options.context, options.logit_rows)),
+      pages_(options.groups, config.page_rows),
+      prefix_(prefix_cache(pages_, config, options)),
+      slots_(0, config.max_seqs),
+      pace_(config.gap_ms / 1e3, kLeastPromptRows, config.step_rows),
+      scheduler_(scheduler_limits(config, options), pages_, slots_, prefix_.get(), pace_) {
+  const auto seqs = static_cast<size_t>(config.max_seqs);
+  for (StepWork& work : works_) work.batch = Batch(limits_, pages_.n_groups());
   for (Plan& plan : plans_) plan.items.reserve(seqs);
   // Nothing that ends a seq may fail for want of memory.
-  events_.reserve(seqs * static_cast<size_t>(3 + options.max_draft));
+  events_.reserve(seqs * static_cast<size_t>(3 + config.max_draft));
   ended_.reserve(seqs);
 }
 
@@ -127,7 +129,7 @@ void EngineCore::make_plan() {
 void EngineCore::propose() {
   for (Sequence* seq : scheduler_.running()) {
     if (!seq->request->drafter || seq->planned || !seq->decoding()) continue;
-    const int most = std::min(options_.max_draft, seq->longest(options_.limits.context) - seq->n_tokens() - 1);
+    const int most = std::min(config_.max_draft, seq->longest(limits_.context) - seq->n_tokens() - 1);
     guard(*seq, [&] {
       seq->draft.clear();
       if (most > 0) seq->request->drafter->propose(seq->tokens, most, seq->draft);
@@ -145,7 +147,7 @@ bool EngineCore::launch(size_t which) {
   StepWork& work = works_[which];
   plan.launched_ns = options_.now_ns();
   try {
-    if (plan.changed) fill_rows(plan, options_.limits.page_rows, work);
+    if (plan.changed) fill_rows(plan, limits_.page_rows, work);
     fill_tokens(plan, options_.vocab, work);
   } catch (const std::bad_alloc&) {
     return false;
@@ -173,7 +175,7 @@ void EngineCore::prepare_next() {
   if (while_running) while_running();
   try {
     scheduler_.extend(next_plan());
-    fill_rows(next_plan(), options_.limits.page_rows, works_[1 - current_]);
+    fill_rows(next_plan(), limits_.page_rows, works_[1 - current_]);
     next_plan().changed = false;
   } catch (const std::bad_alloc&) {
     next_plan().changed = true;
@@ -281,7 +283,7 @@ bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
       (request.constraint && request.constraint->complete())) {
     finish = FinishReason::kStop;
-  } else if (seq.n_tokens() >= seq.longest(options_.limits.context)) {
+  } else if (seq.n_tokens() >= seq.longest(limits_.context)) {
     finish = FinishReason::kLength;
   }
   if (seq.n_made() == 1) {

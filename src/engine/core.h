@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/config.h"
 #include "engine/kv_pages.h"
 #include "engine/model/step_model.h"
 #include "engine/pace.h"
@@ -20,21 +21,18 @@
 
 namespace ingot {
 
+// What the core is told beside its configuration: facts of the model, and what only a simulation replaces.
 struct CoreOptions {
-  StepLimits limits;
   int vocab = 0;
+  int context = 0;                // positions of one seq
+  int logit_rows = 0;             // of one run of the head
   std::vector<PageGroup> groups;  // of the KV cache
-  int chunk_rows = 0;             // rows of one prompt in a step; 0: the whole budget
-  double gap_seconds = 0;         // target between two tokens of a seq while others' prompts are read; 0: none
-  int max_waiting = 1 << 20;      // requests that may wait
-  int max_draft = 0;              // guesses of one seq in a step
-  bool prefix_cache = true;
   std::string kv_format = "f32";  // pages of different formats have different addresses
+  bool has_state = false;         // the model has recurrent state
+  bool has_hidden = false;        // the model keeps its last hidden state
+  int snapshots = 0;              // states that the prefix cache may keep
   uint64_t hash_key = 0;
   int hash_bits = 64;
-  bool has_state = false;           // the model has recurrent state
-  bool has_hidden = false;          // the model keeps its last hidden state
-  int snapshots = 0;                // states that the prefix cache may keep
   std::function<int64_t()> now_ns;  // the clock; the steady clock where empty
 };
 
@@ -71,7 +69,7 @@ struct EngineStats {
 
 class EngineCore {
  public:
-  EngineCore(StepModel& model, const CoreOptions& options);
+  EngineCore(StepModel& model, const EngineConfig& config, const CoreOptions& options);
   ~EngineCore();
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
@@ -144,7 +142,9 @@ class EngineCore {
   Plan& open_plan() { return flying() ? next_plan() : plan(); }
 
   StepModel& model_;
+  const EngineConfig config_;
   const CoreOptions options_;
+  const StepLimits limits_;
   KvPages pages_;
   std::unique_ptr<PrefixCache> prefix_;
   StateSlots slots_;

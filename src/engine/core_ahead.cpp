@@ -32,7 +32,7 @@ bool EngineCore::may_launch_next() const {
   const Plan& next = plans_[1 - current_];
   if (next.rows == next.prompt_rows || next.changed || next.preempted || next.kept > 0) return false;
   // What is reported, and a second run of the head, are read from memory that the next step writes.
-  const auto of_head = static_cast<size_t>(options_.limits.logits);
+  const auto of_head = static_cast<size_t>(limits_.logits);
   if (works_[current_].logits.size() > of_head || next.items.size() > of_head) return false;
   return std::ranges::none_of(running.items, holds_up) && std::ranges::all_of(next.items, needs_an_id_alone);
 }

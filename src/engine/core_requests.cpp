@@ -24,7 +24,7 @@ std::string content_space(const Request& request, const std::string& kv_format) 
 
 std::string EngineCore::refusal(const Request& request) const {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
-  const int context = options_.limits.context;
+  const int context = limits_.context;
   if (prompt == 0) return "the prompt is empty";
   // One more position must be left where a token is to be made.
   if (prompt + (request.max_tokens == 0 ? 0 : 1) > context) {
@@ -65,7 +65,7 @@ std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Reque
   seq->choice = request->first_choice + choice;
   seq->request = request;
   // Most answers fit: growing a list of tokens is then no work of a step.
-  const int most = std::min(seq->longest(options_.limits.context), seq->n_prompt() + 4096);
+  const int most = std::min(seq->longest(limits_.context), seq->n_prompt() + 4096);
   seq->tokens.reserve(static_cast<size_t>(most) + 1);
   seq->tokens = request->prompt;
   seq->came_ns = came_ns;
@@ -82,7 +82,7 @@ Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
     ++stats_.refused;
     return {.id = -1, .refused = std::move(reason)};
   }
-  if (scheduler_.n_waiting() >= options_.max_waiting) {
+  if (scheduler_.n_waiting() >= config_.max_waiting) {
     ++stats_.busy;
     return {.id = -1, .refused = {}, .busy = true};
   }
@@ -227,7 +227,7 @@ void EngineCore::fail() {
   if (next_plan().launched) model_.wait();
   for (const Plan* lost : {&plan(), &next_plan()}) {
     for (const StateOp& op : lost->states) {
-      if (op.kind == StateOp::Kind::kCopy && op.to >= options_.limits.seqs) prefix_->forget_snapshot(op.to);
+      if (op.kind == StateOp::Kind::kCopy && op.to >= limits_.seqs) prefix_->forget_snapshot(op.to);
     }
   }
   for (Plan& lost : plans_) {

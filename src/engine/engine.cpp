@@ -55,15 +55,15 @@ void Stream::push(const Event& event) {
 namespace {
 
 // What the border has let in is never sent away again.
-EngineOptions without_limit(EngineOptions options) {
-  options.max_waiting = std::numeric_limits<int>::max();
-  return options;
+EngineConfig without_limit(EngineConfig config) {
+  config.max_waiting = std::numeric_limits<int>::max();
+  return config;
 }
 
 }  // namespace
 
-Engine::Engine(Model& model, const EngineOptions& options)
-    : model_(model), options_(options), local_(model, without_limit(options)) {
+Engine::Engine(Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step)
+    : model_(model), config_(config), on_step_(std::move(on_step)), local_(model, without_limit(config)) {
   stats_ = local_.core().stats();
   stats_.kv_bytes = local_.graph().kv_bytes();
   device_ = local_.graph().use();
@@ -98,8 +98,8 @@ Submitted Engine::submit(Request request, std::function<void(const Event&)> on_e
   {
     const std::lock_guard lock(mutex_);
     // Whoever finds a free seq does not wait.
-    const int free = std::max(0, options_.max_seqs - stats_.running);
-    if (draining_ || stop_ || int64_t{stats_.waiting} + queued_ >= int64_t{options_.max_waiting} + free) {
+    const int free = std::max(0, config_.max_seqs - stats_.running);
+    if (draining_ || stop_ || int64_t{stats_.waiting} + queued_ >= int64_t{config_.max_waiting} + free) {
       ++busy_;
       return {.id = -1, .refused = {}, .busy = true};
     }
@@ -189,9 +189,9 @@ void Engine::loop() {
 void Engine::run_step() {
   const int64_t before = local_.core().n_steps();
   const std::span<Event> events = local_.step();
-  if (options_.on_step && local_.core().n_steps() != before) {
+  if (on_step_ && local_.core().n_steps() != before) {
     try {
-      options_.on_step(local_.core().last_step());
+      on_step_(local_.core().last_step());
     } catch (...) {
       // A count is missing: no request ends for that.
     }

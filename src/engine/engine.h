@@ -53,8 +53,9 @@ struct Submission {
 
 class Engine {
  public:
-  // `model` must outlive the engine.
-  Engine(Model& model, const EngineOptions& options);
+  // `model` must outlive the engine. `on_step` is called after each step by the engine's thread; it must not wait, and
+  // what it throws is lost.
+  Engine(Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step = {});
   // Cancels what is left.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -79,7 +80,7 @@ class Engine {
   void call(const std::function<void(LocalEngine&)>& body);
 
   const Model& model() const { return model_; }
-  const EngineOptions& options() const { return options_; }
+  const EngineConfig& config() const { return config_; }
   DeviceUse device() const;  // as of now
 
  private:
@@ -110,7 +111,8 @@ class Engine {
   void close(SeqId id);
 
   const Model& model_;
-  const EngineOptions options_;
+  const EngineConfig config_;
+  const std::function<void(const StepFacts&)> on_step_;
   DeviceUse device_;  // as of the start
 
   mutable std::mutex mutex_;

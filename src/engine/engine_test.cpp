@@ -21,8 +21,9 @@ struct Fixture {
   Model model = Model::load(INGOT_SOURCE_DIR "/tests/data/arch/llama", {.context = 64});
   Engine engine;
 
-  explicit Fixture(EngineOptions options = {.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16})
-      : engine(model, options) {}
+  explicit Fixture(const EngineConfig& config = {.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16},
+                   std::function<void(const StepFacts&)> on_step = {})
+      : engine(model, config, std::move(on_step)) {}
 
   static Request request(std::vector<int32_t> prompt, int max_tokens) {
     Request r;
@@ -228,11 +229,11 @@ TEST(Engine, HiddenStatesAreThoseOfTheModel) {
   Model plain = Model::load(path, {.context = 64, .keep_hidden = true});
   Model kept = Model::load(path, {.context = 64, .keep_last = true});
   Model bare = Model::load(path, {.context = 64});
-  const EngineOptions options{.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16};
+  const EngineConfig config{.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16};
   const Request prompt = Fixture::request({5, 9, 11, 200, 7, 5, 9, 11, 200, 7, 5, 9, 11, 200, 7, 5, 9, 11, 200, 7}, 0);
   std::vector<std::vector<float>> expected, got;
   {
-    Engine engine(plain, options);
+    Engine engine(plain, config);
     const std::string last = "hidden." + std::to_string(plain.hp.layers);
     engine.call([&](LocalEngine& local) {
       local.graph().on_body = [&](const Batch& batch, const StepOutputs& runner) {
@@ -245,7 +246,7 @@ TEST(Engine, HiddenStatesAreThoseOfTheModel) {
     }
   }
   ASSERT_EQ(expected.size(), prompt.prompt.size());
-  Engine engine(kept, options);
+  Engine engine(kept, config);
   for (int i = 0; i < 2; ++i) {  // the second time all of it is in the cache
     Request r = prompt;
     got.clear();
@@ -259,7 +260,7 @@ TEST(Engine, HiddenStatesAreThoseOfTheModel) {
     }
     EXPECT_EQ(got, expected);
   }
-  Engine other(bare, options);
+  Engine other(bare, config);
   EXPECT_EQ(other
                 .submit([&] {
                   Request r = prompt;
@@ -273,12 +274,12 @@ TEST(Engine, HiddenStatesAreThoseOfTheModel) {
 TEST(Engine, TellsOfItsSteps) {
   std::atomic<int64_t> steps = 0, rows = 0, prompt_rows = 0;
   std::atomic<bool> wrong = false;
-  Fixture f({.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16, .on_step = [&](const StepFacts& step) {
-               ++steps;
-               rows += step.rows;
-               prompt_rows += step.prompt_rows;
-               if (step.seqs < 1 || step.seqs > 3 || step.rows < step.seqs || step.seconds < 0) wrong = true;
-             }});
+  Fixture f({.threads = 1, .max_seqs = 3, .step_rows = 32, .page_rows = 16}, [&](const StepFacts& step) {
+    ++steps;
+    rows += step.rows;
+    prompt_rows += step.prompt_rows;
+    if (step.seqs < 1 || step.seqs > 3 || step.rows < step.seqs || step.seconds < 0) wrong = true;
+  });
   for (int i = 0; i < 3; ++i) EXPECT_EQ(f.tokens(f.engine.submit(f.request({1, 2, 3, i}, 6))).size(), 6u);
   f.expect_all_free();  // and the last step has been told
   const EngineStats stats = f.engine.stats();

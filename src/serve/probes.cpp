@@ -112,7 +112,7 @@ void handle_limits(Server& server, HttpRequest, std::shared_ptr<Responder> respo
   const ServedModel& model = server.context().model;
   limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
-                                  {"running", server.context().engine().options().max_seqs}};
+                                  {"running", server.context().engine().config().max_seqs}};
   send_json(*responder, limits);
 }
 

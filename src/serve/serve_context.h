@@ -40,8 +40,7 @@ struct ServeContext {
 
 // A list of which not all can wait at once would be turned away for ever. Throws ApiError, 400.
 inline void check_list(std::string_view param, size_t items, const Engine& engine) {
-  const size_t room =
-      static_cast<size_t>(engine.options().max_waiting) + static_cast<size_t>(engine.options().max_seqs);
+  const size_t room = static_cast<size_t>(engine.config().max_waiting) + static_cast<size_t>(engine.config().max_seqs);
   if (items <= room) return;
   throw bad_field(param, fmt::format("{} has {} entries; this server takes {} at once", param, items, room));
 }

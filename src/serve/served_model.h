@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/session.h"
 #include "engine/engine.h"
 #include "text/chat_template.h"
 #include "text/prompt.h"
@@ -39,5 +40,11 @@ struct ServedModel {
   // architecture and the formats with their bytes. The same after a restart.
   std::string fingerprint() const;
 };
+
+// The model of a session, which must outlive it. An empty `name`: that of its file, without a directory, so that
+// clients learn nothing of where files lie. A chat template that cannot be parsed is left out, since completions work
+// without it, and `template_error` says why; else that stays as it is.
+ServedModel served_model(Session& session, const std::string& name, std::vector<std::string> aliases,
+                         std::string& template_error);
 
 }  // namespace ingot

@@ -164,11 +164,11 @@ class ToyServer {
  public:
   static constexpr int kContext = 256;
 
-  explicit ToyServer(EngineOptions options = {.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16},
-                     const std::string& chat = kToyTemplate)
+  explicit ToyServer(const EngineConfig& config = {.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16},
+                     const std::string& chat = kToyTemplate, std::function<void(const StepFacts&)> on_step = {})
       : weights_(Model::load(INGOT_SOURCE_DIR "/tests/data/arch/llama", model_options())),
         tokenizer_(toy_tokenizer()),
-        engine_(weights_, options) {
+        engine_(weights_, config, std::move(on_step)) {
     model.name = "toy";
     model.engine = &engine_;
     model.tokenizer = tokenizer_.get();

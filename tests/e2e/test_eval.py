@@ -38,7 +38,7 @@ class LogitsTest(support.TestCase):
         self.assert_fails(support.run("eval", "logits", model, "--ids", "1,x"), 2, "--ids")
         self.assert_fails(support.run("eval", "logits", model, "--ids", ""), 2, "--ids")
         self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--no-fuse", "nonsense"), 1, "nonsense")
-        self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--kv", "q2"), 1, "q2")
+        self.assert_fails(support.run("eval", "logits", model, "--ids", "1", "--kv", "q2"), 2, "--kv", "q2")
 
 
 class TextTest(support.TestCase):

@@ -1,5 +1,5 @@
 // Real models on the CPU, by both sets of kernels.
-#include "cli/engine_setup.h"
+#include "app/open_engine.h"
 #include "golden/models_support.h"
 
 namespace ingot {
@@ -41,14 +41,10 @@ TEST_P(Real, PerplexityOfFastKernels) {
   const char* named = std::getenv("INGOT_ISA");
   const bool best = named == nullptr || *named == '\0';
   const bool all = best && std::string(GetParam().name) == kRealModels[0].name;
-  CommonOptions common;
-  common.threads = 2;
-  common.device = "cpu";
   for (const char* kv : best ? std::vector{"", "f32"} : std::vector{""}) {
     SCOPED_TRACE(std::string("KV ") + kv);
-    EngineSetup setup{.context = 512};
-    set_kv(setup, kv, common);
-    OpenEngine open = open_engine(*path, common, setup);
+    OpenEngine open =
+        open_engine(*path, {.device = "cpu", .kv = kv, .model = {.context = 512}, .engine = {.threads = 2}});
     text.expect_near(*open.engine, all ? text.nll.size() : 8, 7e-3, all ? 4e-3 : 7e-3);
   }
 }

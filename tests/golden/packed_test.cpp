@@ -42,7 +42,7 @@ class Packed : public testing::TestWithParam<std::string> {
     return Model::random(hp, formats_by_name(GetParam(), hp), {.context = 256, .kv = kv});
   }
   // The logits of the seqs, all in one engine.
-  std::vector<LogitRows> run(DType kv, const EngineOptions& options,
+  std::vector<LogitRows> run(DType kv, const EngineConfig& options,
                              const std::vector<std::vector<int32_t>>& seqs) const {
     Model loaded = model(kv);
     LocalEngine engine(loaded, options);

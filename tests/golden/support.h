@@ -56,13 +56,13 @@ struct TestEngine {
   explicit TestEngine(const std::string& path, const RunSetup& s = {})
       : model(std::make_unique<Model>(Model::load(
             path, {.context = s.context, .keep_hidden = s.keep_hidden, .kv = s.kv, .fuse_off = s.fuse_off}))),
-        engine(std::make_unique<LocalEngine>(*model, EngineOptions{.threads = s.threads,
-                                                                   .max_seqs = s.max_seqs,
-                                                                   .step_rows = s.step_rows,
-                                                                   .chunk_rows = s.chunk_rows,
-                                                                   .kernels = s.kernels,
-                                                                   .short_cols = s.short_cols,
-                                                                   .device = s.device})) {}
+        engine(std::make_unique<LocalEngine>(*model, EngineConfig{.threads = s.threads,
+                                                                  .max_seqs = s.max_seqs,
+                                                                  .step_rows = s.step_rows,
+                                                                  .chunk_rows = s.chunk_rows,
+                                                                  .kernels = s.kernels,
+                                                                  .short_cols = s.short_cols,
+                                                                  .device = s.device})) {}
 };
 
 // The logits of every position.

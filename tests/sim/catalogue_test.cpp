@@ -34,9 +34,10 @@ Request request_of(std::vector<int32_t> prompt, int max_tokens) {
   return r;
 }
 
-CoreOptions options_of(const Shape& shape, const StepLimits& limits) {
+CoreOptions options_of(const Shape& shape, int context, int logit_rows = 4) {
   CoreOptions options;
-  options.limits = limits;
+  options.context = context;
+  options.logit_rows = logit_rows;
   options.vocab = shape.vocab;
   options.groups = shape.groups;
   return options;
@@ -94,8 +95,7 @@ TEST(Catalogue, Row29PrefixReplay) {
   shape.groups = {{.pages = static_cast<int>(seen.size() + 4 * requests.size()) + 2000}};
   shape.slots = 64;
   ScriptedModel model(shape);
-  EngineCore core(model,
-                  options_of(shape, {.rows = 4096, .seqs = 64, .logits = 4, .context = 16384, .page_rows = kRows}));
+  EngineCore core(model, {.max_seqs = 64, .step_rows = 4096, .page_rows = kRows}, options_of(shape, 16384));
   size_t next = 0;
   std::map<SeqId, std::pair<size_t, size_t>> live;  // request, tokens so far
   std::vector<std::vector<int32_t>> expected(requests.size());
@@ -135,12 +135,11 @@ TEST(Catalogue, Row32Progress) {
     shape.page_rows = 16;
     shape.slots = 8;
     int64_t now_ns = 1;
-    CoreOptions options = options_of(shape, {.rows = 64, .seqs = 8, .logits = 4, .context = 6000, .page_rows = 16});
+    CoreOptions options = options_of(shape, 6000);
     options.now_ns = [&] { return now_ns; };
-    options.gap_seconds = 0.01;
     ScriptedModel model(shape);
     model.on_step = [&](const StepWork& work) { now_ns += 1'000'000 + 100'000 * work.batch.n_rows; };
-    EngineCore core(model, options);
+    EngineCore core(model, {.max_seqs = 8, .step_rows = 64, .page_rows = 16, .gap_ms = 10}, options);
     Request big = request_of(tokens_of(1, 4000, 50), 1000);
     big.priority = priority;
     core.submit(big);
@@ -169,7 +168,7 @@ TEST(Catalogue, Row35Cancels) {
   shape.groups = {{.pages = 60}, {.pages = 60, .window = 9}};
   shape.slots = 6;
   ScriptedModel model(shape);
-  EngineCore core(model, options_of(shape, {.rows = 24, .seqs = 6, .logits = 4, .context = 100, .page_rows = 4}));
+  EngineCore core(model, {.max_seqs = 6, .step_rows = 24, .page_rows = 4}, options_of(shape, 100));
   std::map<SeqId, std::pair<std::vector<int32_t>, size_t>> kept;  // expected, got
   std::map<SeqId, int> doomed;                                    // steps to live
   int cancelled = 0;
@@ -238,9 +237,9 @@ TEST(Catalogue, Row36NthAllocationFails) {
     ScriptedModel model(shape);
     model.ahead = tried % 2 == 0;
     int64_t now_ns = 1;
-    CoreOptions options = options_of(shape, {.rows = 16, .seqs = 3, .logits = 4, .context = 60, .page_rows = 4});
+    CoreOptions options = options_of(shape, 60);
     options.now_ns = [&now_ns] { return ++now_ns; };
-    EngineCore core(model, options);
+    EngineCore core(model, {.max_seqs = 3, .step_rows = 16, .page_rows = 4}, options);
     // What the model itself needs is not the engine's to fail.
     model.on_step = [](const StepWork&) { pause_allocation_failure(); };
     core.damaged = [] {
@@ -296,7 +295,7 @@ TEST(Catalogue, Row52TenantsCannotTell) {
   ScriptedModel model(shape);
   int64_t rows = 0;
   model.on_step = [&](const StepWork& work) { rows += work.batch.n_rows; };
-  EngineCore core(model, options_of(shape, {.rows = 32, .seqs = 2, .logits = 4, .context = 200, .page_rows = 4}));
+  EngineCore core(model, {.max_seqs = 2, .step_rows = 32, .page_rows = 4}, options_of(shape, 200));
   const auto cost = [&](const std::string& tenant, uint64_t seed) {
     Request r = request_of(tokens_of(seed, 60, 50), 1);
     r.tenant = tenant;
@@ -325,7 +324,7 @@ TEST(Catalogue, OwnCostOfAStep) {
   } model;
   Shape shape;
   shape.groups = {{.pages = 20'000}};
-  EngineCore core(model, options_of(shape, {.rows = 512, .seqs = 256, .logits = 16, .context = 4096, .page_rows = 64}));
+  EngineCore core(model, {.max_seqs = 256, .step_rows = 512, .page_rows = 64}, options_of(shape, 4096, 16));
   for (uint64_t i = 0; i < 256; ++i) core.submit(request_of(tokens_of(i, 500, 50), 2000));
   while (core.stats().waiting > 0) core.step();
   for (int i = 0; i < 300; ++i) core.step();

@@ -29,7 +29,7 @@ TEST(CoreAhead, AnswersAreThoseOfOneStepAfterAnother) {
     Fixture f([&](Fixture& x) {
       x.ahead = runs_ahead;
       x.shape.groups = {{.pages = 60}, {.pages = 40, .window = 9}};
-      x.options.limits.context = 100;
+      x.options.context = 100;
     });
     for (const Request& r : many_requests(f)) f.submit(r);
     f.run();
@@ -80,7 +80,7 @@ TEST(CoreAhead, ACancelWhileItsRowIsUnderWay) {
   Fixture f([](Fixture& x) {
     x.ahead = true;
     x.shape.groups[0].pages = 12;
-    x.options.limits.context = 40;
+    x.options.context = 40;
   });
   const SeqId gone = f.submit(f.request(tokens_of(1, 9), 30));
   const Request other = f.request(tokens_of(3, 10), 25);
@@ -174,7 +174,7 @@ TEST(CoreAhead, OnlyWhereTheHostIsNotNeeded) {
     Fixture f([](Fixture& x) {
       x.ahead = true;
       x.options.has_hidden = true;
-      x.options.max_draft = 2;
+      x.config.max_draft = 2;
     });
     Request r = f.request(tokens_of(2, 10), 12), plain = f.request(tokens_of(4, 10), 12);
     kinds[k].second(r);
@@ -199,7 +199,7 @@ TEST(CoreAhead, NotWithRecurrentState) {
 TEST(CoreAhead, NotWithMoreLogitRowsThanTheHeadHas) {
   Fixture f([](Fixture& x) {
     x.ahead = true;
-    x.options.limits.seqs = 6;
+    x.config.max_seqs = 6;
   });
   std::map<SeqId, Request> requests;
   for (int i = 0; i < 6; ++i) {

@@ -22,6 +22,7 @@ inline std::vector<int32_t> tokens_of(int first, int n) {
 
 struct Fixture {
   Shape shape;
+  EngineConfig config{.max_seqs = 4, .step_rows = 32, .page_rows = 4};
   CoreOptions options;
   std::unique_ptr<ScriptedModel> model;
   std::unique_ptr<EngineCore> core;
@@ -34,16 +35,17 @@ struct Fixture {
 
   explicit Fixture(const std::function<void(Fixture&)>& change = {}) {
     shape.groups = {{.pages = 200}};
-    options.limits = {.rows = 32, .seqs = 4, .logits = 4, .context = 200, .page_rows = 4};
+    options.context = 200;
+    options.logit_rows = 4;
     options.now_ns = [this] { return now_ns; };
     if (change) change(*this);
     options.vocab = shape.vocab;
     options.groups = shape.groups;
     options.has_state = shape.has_state;
-    shape.slots = options.limits.seqs + options.snapshots;
+    shape.slots = config.max_seqs + options.snapshots;
     model = std::make_unique<ScriptedModel>(shape);
     model->ahead = ahead;
-    core = std::make_unique<EngineCore>(*model, options);
+    core = std::make_unique<EngineCore>(*model, config, options);
   }
   Request request(std::vector<int32_t> prompt, int max_tokens) const {
     Request r;
@@ -74,7 +76,7 @@ struct Fixture {
     }
   }
   std::vector<int32_t> expected(const Request& r, int choice = 0) const {
-    return expected_tokens(shape, r, choice, options.limits.context);
+    return expected_tokens(shape, r, choice, options.context);
   }
 };
 

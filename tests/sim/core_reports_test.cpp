@@ -6,7 +6,7 @@ namespace {
 
 // A step takes a millisecond of this clock.
 TEST(Core, TheFirstEventSaysHowLongItWaited) {
-  Fixture f([](Fixture& x) { x.options.limits.seqs = 1; });
+  Fixture f([](Fixture& x) { x.config.max_seqs = 1; });
   const SeqId first = f.submit(f.request(tokens_of(0, 4), 10)), second = f.submit(f.request(tokens_of(1, 4), 3));
   f.run();
   EXPECT_EQ(f.queued[first], 0);
@@ -43,7 +43,7 @@ TEST(Core, OneChoiceEndsAndTheOthersGoOn) {
 TEST(Core, HiddenStatesAreReportedOnceForEachPosition) {
   Fixture f([](Fixture& x) {
     x.options.has_hidden = true;
-    x.options.chunk_rows = 7;
+    x.config.chunk_rows = 7;
     x.shape.groups[0].pages = 24;
   });
   std::map<int, std::vector<int>> seen;

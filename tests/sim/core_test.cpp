@@ -118,7 +118,7 @@ TEST(Core, AConstraintIsKeptAndEndsTheAnswer) {
 TEST(Core, DraftsNeverChangeAnAnswer) {
   for (const int kind : {0, 1, 2, 3}) {
     Fixture f([&](Fixture& x) {
-      x.options.max_draft = 4;
+      x.config.max_draft = 4;
       if (kind == 1) x.shape.groups.push_back({.pages = 200, .window = 6});
       if (kind == 2) x.shape.has_state = true, x.options.snapshots = 3;
     });
@@ -190,7 +190,7 @@ TEST(Core, OnlyTheOneWhosePartThrowsEnds) {
   };
   for (const int where : {0, 1, 2, 3, 4}) {
     Fixture f([](Fixture& x) {
-      x.options.max_draft = 2;
+      x.config.max_draft = 2;
       x.options.has_hidden = true;
     });
     Request bad = f.request(tokens_of(1, 10), 20);
@@ -240,7 +240,7 @@ TEST(Core, AFailedStepIsRepeatedAndTheCauseFound) {
 }
 
 TEST(Core, QueueAndDeadlines) {
-  Fixture f([](Fixture& x) { x.options.limits.seqs = 1, x.options.max_waiting = 3; });
+  Fixture f([](Fixture& x) { x.config.max_seqs = 1, x.config.max_waiting = 3; });
   f.submit(f.request(tokens_of(0, 4), 100));
   f.step();
   Request hasty = f.request(tokens_of(1, 4), 5);

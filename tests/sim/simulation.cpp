@@ -74,7 +74,7 @@ class Run {
     model_->ahead = mix(seed) % 2 == 0;
     model_->is_nan = row_is_nan;
     model_->on_step = [this](const StepWork& work) { on_step(work); };
-    core_ = std::make_unique<EngineCore>(*model_, options_);
+    core_ = std::make_unique<EngineCore>(*model_, config_, options_);
   }
 
   void step(int number) {
@@ -143,20 +143,23 @@ class Run {
       if (group.window > 0 && pick(2) == 0) group.pages = (group.window + shape_.page_rows - 1) / shape_.page_rows + 2;
     }
     shape_.has_state = more == 3;
-    options_.limits = {
-        .rows = pick(4, 40), .seqs = pick(1, 6), .logits = 4, .context = context, .page_rows = shape_.page_rows};
+    config_.step_rows = pick(4, 40);
+    config_.max_seqs = pick(1, 6);
+    config_.page_rows = shape_.page_rows;
+    options_.logit_rows = 4;
+    options_.context = context;
     options_.vocab = shape_.vocab;
     options_.groups = shape_.groups;
-    options_.chunk_rows = pick(0, 12);
-    options_.gap_seconds = pick(3) == 0 ? 0.02 : 0;
-    options_.max_waiting = pick(4, 30);
-    options_.max_draft = pick(0, 4);
-    options_.prefix_cache = pick(5) != 0;
+    config_.chunk_rows = pick(0, 12);
+    config_.gap_ms = pick(3) == 0 ? 20 : 0;
+    config_.max_waiting = pick(4, 30);
+    config_.max_draft = pick(0, 4);
+    config_.prefix_cache = pick(5) != 0;
     options_.hash_key = random_();
     options_.hash_bits = pick(3) == 0 ? 2 : 64;
     options_.has_state = shape_.has_state;
     options_.snapshots = shape_.has_state ? pick(0, 5) : 0;
-    shape_.slots = options_.limits.seqs + options_.snapshots;
+    shape_.slots = config_.max_seqs + options_.snapshots;
     options_.now_ns = [this] { return now_ns_; };
     arrival_percent_ = static_cast<uint64_t>(pick(5, 60));
     memory_faults_ = pick(4) == 0;
@@ -172,7 +175,7 @@ class Run {
 
   Request make_request() {
     Request r;
-    const int context = options_.limits.context;
+    const int context = options_.context;
     const std::vector<int32_t>& text = texts_[pick(texts_.size())];
     const int shared = pick(0, context - 2), own = pick(0, 6);
     r.prompt.assign(text.begin(), text.begin() + shared);
@@ -202,7 +205,7 @@ class Run {
     for (int c = 0; c < r.choices; ++c) {
       EveryThird plain(shape_.vocab, false);
       client.expected.push_back(r.max_tokens == 0 ? std::vector<int32_t>{}
-                                                  : expected_tokens(shape_, r, c, options_.limits.context, nan_of(r),
+                                                  : expected_tokens(shape_, r, c, options_.context, nan_of(r),
                                                                     constrained ? &plain : nullptr));
       client.open.push_back(1);
     }
@@ -249,8 +252,8 @@ class Run {
   void on_step(const StepWork& work) {
     fail_allocation(-1);
     now_ns_ += 1'000'000 + 200'000 * work.batch.n_rows + (pick(50) == 0 ? 500'000'000 : 0);
-    require(work.batch.n_rows > 0 && work.batch.n_rows <= options_.limits.rows, "the budget of rows");
-    require(work.batch.n_seqs <= options_.limits.seqs, "the limit of seqs");
+    require(work.batch.n_rows > 0 && work.batch.n_rows <= config_.step_rows, "the budget of rows");
+    require(work.batch.n_seqs <= config_.max_seqs, "the limit of seqs");
     for (const SampleRow& row : work.samples) {
       const bool poison = (row.params->seed & kPoisonSeed) != 0 && row.position >= row.prompt_tokens + 4;
       if (!poison) continue;
@@ -324,6 +327,7 @@ class Run {
   const int arrivals_until_;
   Outcome& outcome_;
   Shape shape_;
+  EngineConfig config_;
   CoreOptions options_;
   std::vector<std::vector<int32_t>> texts_;
   std::unique_ptr<ScriptedModel> model_;

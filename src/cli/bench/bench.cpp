@@ -107,7 +107,7 @@ Result measure(Engine& engine, int batch, const Options& options) {
 // One profile of the steps that read the prompts, and one of those that make tokens.
 JsonObject profile(Engine& engine, int batch, const Options& options, const BenchLimits& limits, JsonArray& pages) {
   run_once(engine, batch, options);
-  const int rows = std::min(engine.options().step_rows, batch * options.prompt);
+  const int rows = std::min(engine.config().step_rows, batch * options.prompt);
   const ProfileStep reading{.rows = rows,
                             .logits = std::clamp(rows / options.prompt, 1, batch),
                             .cache_rows = rows >= options.prompt ? rows : (options.prompt + rows) / 2.0,
@@ -159,8 +159,7 @@ JsonObject result_json(const Result& r, const Options& options, const WeightByte
 int run(const Options& options) {
   check_bench_model(options.model);
   const int seqs = *std::ranges::max_element(options.batch);
-  OpenEngine opened =
-      open_bench_model(options.model, {.context = options.prompt + options.gen, .seqs = seqs}, options.prompt);
+  OpenEngine opened = open_bench_model(options.model, options.prompt + options.gen, seqs, options.prompt);
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
   if (!options.html.empty()) page.emplace(options.html);
   const BenchLimits limits = measure_limits(*opened.engine);

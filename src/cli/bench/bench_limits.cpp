@@ -25,7 +25,7 @@ void each_part(const Graph& graph, F&& f) {
 
 BenchLimits measure_limits(Engine& engine) {
   BenchLimits limits;
-  limits.threads = engine.options().threads;
+  limits.threads = engine.config().threads;
   limits.device = engine.device();
   const Graph& graph = engine.model().graph;
   engine.call([&](LocalEngine& local) {

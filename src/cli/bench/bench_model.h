@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "cli/engine_setup.h"
+#include "app/open_engine.h"
+#include "cli/command.h"
 #include "files/json.h"
 
 namespace ingot {
@@ -13,12 +14,11 @@ struct BenchModelOptions {
   std::string shape;  // where none: the model
   std::string format = "q8_0";
   std::string save;
-  int step_rows = 0;  // 0: 512, on a GPU 16384 and one for each seq
-  std::string kv;     // as kv_or_default takes it
+  OpenOptions open = {.engine = {.threads = 0, .max_seqs = 16, .step_rows = 0}};  // step_rows: of open_bench_model
   CommonOptions common;
 };
 
-// MODEL, --shape, --format, --save, --step-rows, --kv, those of the engine and --json.
+// MODEL, --shape, --format, --save, --step-rows, --kv, those of the engine, --verbose and --json.
 void add_bench_model_options(CLI::App& app, BenchModelOptions& options);
 
 // CLI::ValidationError where they do not go together.
@@ -27,8 +27,9 @@ void check_bench_model(const BenchModelOptions& options);
 // The path of the model, or the shape and the format. Fetches the default model where that is meant.
 std::string bench_model_name(const BenchModelOptions& options);
 
-// Opens it; a context longer than the shape's is cut. `prompt`: tokens of a prompt, for the rows of a step.
-OpenEngine open_bench_model(const BenchModelOptions& options, EngineSetup setup, int prompt);
+// Opens it for `seqs` of `context` tokens; a context longer than the shape's is cut. Without --step-rows a step has 512
+// rows, on a GPU 16384 (or those of all prompts, of `prompt` tokens each, where that is less) and one for each seq.
+OpenEngine open_bench_model(const BenchModelOptions& options, int context, int seqs, int prompt);
 
 // {architecture, format} for reports.
 JsonObject bench_model_json(const BenchModelOptions& options, const Model& model);

@@ -163,7 +163,7 @@ int Chat::run() {
 namespace {
 
 int run(const ChatOptions& options) {
-  Session session(options.session);
+  Session session = open_session(options.session);
   if (!session.has_template()) {
     throw Error("[chat] {} has no chat template: it goes on with text, see ingot run --raw", session.path());
   }

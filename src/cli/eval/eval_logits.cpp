@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "cli/engine_setup.h"
+#include "cli/engine_options.h"
 #include "cli/eval/eval.h"
 #include "cli/eval/scoring.h"
 #include "cli/session.h"
@@ -14,10 +14,7 @@ namespace {
 struct Options {
   std::string model;
   std::vector<int32_t> ids;
-  bool hidden = false;
-  int chunk = 0;
-  std::string fuse_off;
-  std::string kv = "f32";
+  OpenOptions open = {.kv = "f32"};
   CommonOptions common;
 };
 
@@ -52,13 +49,9 @@ class HiddenStates {
 };
 
 int run(const Options& options) {
-  const EngineSetup setup{.chunk_rows = options.chunk,
-                          .keep_hidden = options.hidden,
-                          .kv = parse_kv(options.kv),
-                          .fuse_off = split_names(options.fuse_off)};
-  OpenEngine open = open_engine(resolve_model(options.model), options.common, setup);
+  OpenEngine open = open_engine(resolve_model(options.model), options.open);
   std::unique_ptr<HiddenStates> hidden;
-  if (options.hidden) hidden = std::make_unique<HiddenStates>(*open.engine, open.model->hp.layers + 1);
+  if (options.open.model.keep_hidden) hidden = std::make_unique<HiddenStates>(*open.engine, open.model->hp.layers + 1);
   JsonArray argmax, logsumexp;
   JsonArray last;
   for_each_logits(*open.engine, options.ids, 0, [&](int position, std::span<const float> logits) {
@@ -81,11 +74,14 @@ CommandBody setup_eval_logits(CLI::App& app) {
       ->delimiter(',')
       ->required()
       ->check([](const std::string& id) { return id.empty() ? "an id is empty" : ""; });
-  app.add_flag("--hidden", options->hidden, "Also the hidden state after the embedding and each layer");
-  app.add_option("--chunk", options->chunk, "Rows of a step (0: as many as fit)")->check(CLI::Range(0, 256));
-  app.add_option("--no-fuse", options->fuse_off, "Fusion rules to switch off, separated by commas, or all");
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
-  add_engine_options(app, options->common);
+  app.add_flag("--hidden", options->open.model.keep_hidden, "Also the hidden state after the embedding and each layer");
+  app.add_option("--chunk", options->open.engine.chunk_rows, "Rows of a step (0: as many as fit)")
+      ->check(CLI::Range(0, 256));
+  add_engine_option(app, "--no-fuse", options->open, "Fusion rules to switch off, separated by commas, or all")
+      ->type_name("TEXT");
+  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16 or q8_0")->type_name("TEXT");
+  add_engine_options(app, OptionsOf::kEngine, options->open);
+  add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };
 }

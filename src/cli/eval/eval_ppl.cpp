@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "cli/engine_setup.h"
+#include "cli/engine_options.h"
 #include "cli/eval/eval.h"
 #include "cli/eval/scoring.h"
 #include "cli/session.h"
@@ -19,7 +19,7 @@ struct Options {
   std::string text;
   int chunks = 0;
   int chunk_tokens = 512;
-  std::string kv = "f32";
+  OpenOptions open = {.kv = "f32"};
   CommonOptions common;
 };
 
@@ -27,8 +27,9 @@ int run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::string path = resolve_model(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(path);
-  const EngineSetup setup{.context = options.chunk_tokens, .kv = parse_kv(options.kv)};
-  OpenEngine open = open_engine(path, options.common, setup);
+  OpenOptions setup = options.open;
+  setup.model.context = options.chunk_tokens;
+  OpenEngine open = open_engine(path, setup);
   const std::vector<int32_t> ids = tokenizer->encode(read_text_file(options.text), {.add_special = true});
   const size_t size = static_cast<size_t>(options.chunk_tokens);
   const size_t available = ids.size() / size;
@@ -69,8 +70,9 @@ CommandBody setup_eval_ppl(CLI::App& app) {
   app.add_option("--text", options->text, "A text file")->required();
   app.add_option("--chunks", options->chunks, "At most this many chunks (0: all)")->check(CLI::Range(0, 1 << 30));
   app.add_option("--chunk-tokens", options->chunk_tokens, "Tokens of a chunk")->check(CLI::Range(4, 1 << 20));
-  app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
-  add_engine_options(app, options->common);
+  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16 or q8_0")->type_name("TEXT");
+  add_engine_options(app, OptionsOf::kEngine, options->open);
+  add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };
 }

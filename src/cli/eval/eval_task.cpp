@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "cli/engine_setup.h"
+#include "cli/engine_options.h"
 #include "cli/eval/eval.h"
 #include "cli/eval/scoring.h"
 #include "cli/session.h"
@@ -18,6 +18,7 @@ struct Options {
   std::string task;
   std::string data;
   int limit = 0;
+  OpenOptions open = {.kv = "f32"};
   CommonOptions common;
 };
 
@@ -71,7 +72,7 @@ int run(const Options& options) {
   if (items.empty()) throw Error("[eval] '{}' holds no question", options.data);
   const std::string path = resolve_model(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(path);
-  OpenEngine open = open_engine(path, options.common, {});
+  OpenEngine open = open_engine(path, options.open);
   int right = 0, right_normalized = 0;
   for (const TaskItem& item : items) {
     const Score s = score(*open.engine, *tokenizer, item, between);
@@ -99,7 +100,8 @@ CommandBody setup_eval_task(CLI::App& app) {
   app.add_option("--task", options->task, "arc_challenge, arc_easy, hellaswag, openbook_qa or piqa")->required();
   app.add_option("--data", options->data, "The task's file")->required();
   app.add_option("--limit", options->limit, "Only the first N questions (0: all)")->check(CLI::Range(0, 1 << 30));
-  add_engine_options(app, options->common);
+  add_engine_options(app, OptionsOf::kEngine, options->open);
+  add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/config.h"
 #include "engine/model/device_model.h"
 #include "models/model.h"
-#include "ops/batch.h"
 
 namespace ingot {
 
@@ -18,16 +18,12 @@ namespace ingot {
 std::string cuda_refusal(int index);
 
 struct CudaModelOptions {
-  int device = 0;
+  EngineDevice device;  // its `cuda` is the device's index
   StepLimits limits;
   int threads = 1;  // of the host, to read weights
   // Pages of each KV group: as many as are wanted and fit, and never fewer than `least_pages`.
   int pages = 0;
   int least_pages = 0;
-  bool graphs = true;   // steps are recorded once for each bucket
-  bool overlap = true;  // a kernel may begin while the one before it ends
-  bool ahead = true;    // a step may be launched while the one in front runs
-  bool batch_invariant = false;
 };
 
 // `model` must outlive it. Throws Error, in one line: no such device, no kernel for it, too little memory, with how

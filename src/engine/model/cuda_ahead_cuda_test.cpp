@@ -62,7 +62,7 @@ std::vector<Asked> requests() {
 
 std::map<std::pair<size_t, int>, Told> answers(Model& model, const EngineDevice& device, bool late,
                                                const std::vector<Asked>& asked, EngineStats& stats) {
-  EngineOptions options = options_of(device);
+  EngineConfig options = options_of(device);
   options.device.batch_invariant = true;  // who shares a step with whom is not the same
   LocalEngine engine(model, options);
   const LateDevice lag(late);

@@ -16,14 +16,14 @@ namespace ingot {
 namespace {
 
 cuda::RunnerOptions runner_options(const CudaModelOptions& o) {
-  return {.device = o.device,
+  return {.device = o.device.cuda,
           .limits = o.limits,
           .threads = o.threads,
           .pages = o.pages,
           .least_pages = o.least_pages,
-          .graphs = o.graphs,
-          .overlap = o.overlap,
-          .batch_invariant = o.batch_invariant};
+          .graphs = o.device.graphs,
+          .overlap = o.device.overlap,
+          .batch_invariant = o.device.batch_invariant};
 }
 
 // Of the logit rows from `first` on, those of this run of the head that are sampled.
@@ -78,13 +78,13 @@ CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
 // CUDA keeps the device in use for each thread, and asking for it takes longer than some kernels.
 void CudaModel::use_device() {
   if (thread_ == std::this_thread::get_id()) return;
-  cuda::use_device(options_.device);
+  cuda::use_device(options_.device.cuda);
   thread_ = std::this_thread::get_id();
 }
 
 DeviceUse CudaModel::use() const {
   const cuda::DeviceFacts now = cuda::device_facts();
-  return {.name = fmt::format("cuda:{} {}", options_.device, now.name),
+  return {.name = fmt::format("cuda:{} {}", options_.device.cuda, now.name),
           .total_bytes = now.total_bytes,
           .free_bytes = now.free_bytes,
           .weight_bytes = runner_.weight_bytes(),

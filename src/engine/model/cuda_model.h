@@ -16,7 +16,7 @@ class CudaModel final : public DeviceModel {
   CudaModel(Model& model, const CudaModelOptions& options);
 
   // Profiles and named outputs are of one step.
-  bool runs_ahead() const override { return options_.ahead && !on_body && runner_.node_seconds().empty(); }
+  bool runs_ahead() const override { return options_.device.ahead && !on_body && runner_.node_seconds().empty(); }
   void launch(StepWork& work) override;
   std::string wait() override;
 
@@ -26,7 +26,7 @@ class CudaModel final : public DeviceModel {
   const std::vector<double>& node_seconds() const override { return runner_.node_seconds(); }
   double profiled_seconds() const override { return runner_.profiled_seconds(); }
   DeviceUse use() const override;
-  int64_t free_bytes() const override { return cuda::free_device_bytes(options_.device); }
+  int64_t free_bytes() const override { return cuda::free_device_bytes(options_.device.cuda); }
   DeviceCeilings ceilings() override;
 
  private:

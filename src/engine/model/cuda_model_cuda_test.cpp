@@ -24,7 +24,7 @@ struct Answer {
 };
 
 // Greedy answers to prompts of several lengths, all at once.
-std::vector<Answer> answers(Model& model, const EngineOptions& options, const std::vector<int>& prompts, int n) {
+std::vector<Answer> answers(Model& model, const EngineConfig& options, const std::vector<int>& prompts, int n) {
   LocalEngine engine(model, options);
   std::vector<Answer> all(prompts.size());
   std::map<SeqId, size_t> index;
@@ -73,7 +73,7 @@ TEST(CudaModel, Bf16TokensEqualTheCpus) {
   NEEDS_DEVICE();
   const std::vector<int> prompts = {5, 18};
   Model cpu = random_model(Format::kBF16, DType::kF32, false), gpu = random_model(Format::kBF16, DType::kBF16, false);
-  EngineOptions reference = options_of({});
+  EngineConfig reference = options_of({});
   reference.kernels = Kernels::kRef;
   expect_near(answers(gpu, options_of({.cuda = 0}), prompts, 5), answers(cpu, reference, prompts, 5), 0.15f);
 }
@@ -83,7 +83,7 @@ TEST(CudaModel, RandomWeightsOfTheDeviceAreTheHosts) {
   NEEDS_DEVICE();
   for (const Format format : {Format::kBF16, Format::kF32}) {
     Model made = random_model(format, DType::kF32, true), given = random_model(format, DType::kF32, false);
-    const EngineOptions options = options_of({.cuda = 0});
+    const EngineConfig options = options_of({.cuda = 0});
     EXPECT_EQ(answers(made, options, {4}, 2), answers(given, options, {4}, 2)) << format_name(format);
   }
 }
@@ -106,7 +106,7 @@ TEST(CudaModel, LargerLimitsChangeNothing) {
   NEEDS_DEVICE();
   const std::vector<int> prompts = {3, 11, 6};
   Model model = random_model(Format::kBF16, DType::kBF16, false);
-  EngineOptions large = options_of({.cuda = 0});
+  EngineConfig large = options_of({.cuda = 0});
   large.max_seqs = 9;
   large.step_rows = 200;
   EXPECT_EQ(answers(model, large, prompts, 4), answers(model, options_of({.cuda = 0}), prompts, 4));
@@ -115,7 +115,7 @@ TEST(CudaModel, LargerLimitsChangeNothing) {
 TEST(CudaModel, BatchInvariantAnswersDoNotDependOnTheBatch) {
   NEEDS_DEVICE();
   Model model = random_model(Format::kBF16, DType::kBF16, false);
-  const EngineOptions options = options_of({.cuda = 0, .batch_invariant = true});
+  const EngineConfig options = options_of({.cuda = 0, .batch_invariant = true});
   const std::vector<Answer> alone = answers(model, options, {7}, 4);
   EXPECT_EQ(answers(model, options, {7, 20, 3}, 4)[0], alone[0]);
 }
@@ -128,7 +128,7 @@ TEST(CudaModel, CancelsAndPreemptionsLeaveNothingBehind) {
   { const std::vector<Answer> first = answers(model, options_of({.cuda = 0}), {2}, 2); }  // kernels are loaded
   const int64_t before = cuda::device_facts().free_bytes;
   {
-    EngineOptions options = options_of({.cuda = 0});
+    EngineConfig options = options_of({.cuda = 0});
     options.pages = 9;
     options.prefix_cache = false;
     LocalEngine engine(model, options);
@@ -236,7 +236,7 @@ TEST(CudaModel, ProfilesEveryNode) {
   }
 }
 
-std::string error_of(Model& model, const EngineOptions& options) {
+std::string error_of(Model& model, const EngineConfig& options) {
   try {
     const LocalEngine engine(model, options);
   } catch (const Error& e) {
@@ -274,7 +274,7 @@ TEST(CudaModel, KvMemoryIsNeverCut) {
   constexpr int64_t kBytes = 8 << 20, kPage = 2 * 2 * 16 * 2 * 16 * 2;  // layers · (k, v) · rows · heads · dim · bytes
   const WithMemory some(kBytes);
   Model model = random_model(Format::kBF16, DType::kBF16, false);
-  EngineOptions options = options_of({.cuda = 0});
+  EngineConfig options = options_of({.cuda = 0});
   int early = 0, late = 0;
   options.kv_bytes = kBytes;
   for (std::string error; !(error = error_of(model, options)).empty(); options.kv_bytes -= 32 * kPage) {

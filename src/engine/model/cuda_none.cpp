@@ -7,7 +7,7 @@ namespace ingot {
 std::string cuda_refusal(int) { return "this build has no CUDA (see INGOT_CUDA in the README)"; }
 
 std::unique_ptr<DeviceModel> make_cuda_model(Model&, const CudaModelOptions& options) {
-  throw Error("[device] {}", cuda_refusal(options.device));
+  throw Error("[device] {}", cuda_refusal(options.device.cuda));
 }
 
 void bench_cuda_ops(int device, const std::vector<std::string>&, const DeviceOpsListener&) {

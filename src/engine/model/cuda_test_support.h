@@ -51,7 +51,7 @@ inline Model random_model(Format format, DType kv, bool on_device) {
                        {.context = 128, .kv = kv, .random_on_device = on_device});
 }
 
-inline EngineOptions options_of(const EngineDevice& device) {
+inline EngineConfig options_of(const EngineDevice& device) {
   return {.max_seqs = 4, .step_rows = 64, .page_rows = 16, .device = device};
 }
 

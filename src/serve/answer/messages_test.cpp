@@ -253,12 +253,12 @@ TEST(Answering, Row43WhatThrowsEndsItsOwnRequestOnly) {
 // A template that refuses a conversation, and a count that cannot be taken: the others are answered as ever.
 TEST(Answering, Row43ATemplateThatThrowsAndACountThatThrows) {
   int counted = 0;
-  EngineOptions options{.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16};
-  options.on_step = [&](const StepFacts&) {
-    ++counted;
-    throw std::runtime_error("planted");
-  };
-  ToyServer server(options, "{% if messages[0]['content'] == 'bad' %}{{ raise_exception('planted') }}{% endif %}x");
+  ToyServer server({.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16},
+                   "{% if messages[0]['content'] == 'bad' %}{{ raise_exception('planted') }}{% endif %}x",
+                   [&](const StepFacts&) {
+                     ++counted;
+                     throw std::runtime_error("planted");
+                   });
   const std::string good = R"({"prompt":"abc","max_tokens":30,"seed":5,"temperature":1})";
   const auto text = [](const std::shared_ptr<TestResponder>& responder) {
     return text_of(parse_json(responder->wait().body, "answer").at("choices").as_array()[0].at("text"));

@@ -9,9 +9,10 @@
 #include <chrono>
 #include <optional>
 
+#include "app/device.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/machine.h"
-#include "cli/engine_setup.h"
+#include "cli/engine_options.h"
 #include "cli/interrupt.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
@@ -71,15 +72,16 @@ void print_result(const JsonObject& r) {
 struct Options {
   std::vector<std::string> names;
   std::string html;
+  OpenOptions open = {.engine = {.threads = 0}};  // the device and the threads count
   CommonOptions common;
 };
 
-OpsReport bench_cpu_ops(const std::vector<std::string>& names, const CommonOptions& common) {
+OpsReport bench_cpu_ops(const std::vector<std::string>& names, int threads, bool json) {
   const std::vector<OpCase> cases = op_cases(names);
   const InterruptGuard guard;
-  ThreadPool pool(common.threads ? common.threads : available_cores());
+  ThreadPool pool(threads ? threads : available_cores());
   const Ceilings limits = measure_ceilings(pool);
-  if (!common.json) {
+  if (!json) {
     fmt::print("{}, {} threads, set {}: {}, int8 {:.0f} GOP/s, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", cpu_name(),
                pool.threads(), cpu::kernels().name, reads_text(limits.reads), limits.int8_gops, limits.f32_gflops,
                limits.bf16_gflops);
@@ -90,7 +92,7 @@ OpsReport bench_cpu_ops(const std::vector<std::string>& names, const CommonOptio
   for (const OpCase& c : cases) {
     const double seconds = measure(c.make(pool));
     results.push_back(result_json(c, seconds, limits));
-    if (!common.json) print_result(results.back().as_object());
+    if (!json) print_result(results.back().as_object());
   }
   return {std::move(results),
           {{"cpu", cpu_name()},
@@ -106,17 +108,18 @@ OpsReport bench_cpu_ops(const std::vector<std::string>& names, const CommonOptio
 }
 
 int run(const Options& options) {
-  const CommonOptions& common = options.common;
+  const bool json = options.common.json;
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
   if (!options.html.empty()) page.emplace(options.html);
-  const bool gpu = cuda_index(common.device) >= 0;
-  const OpsReport report =
-      gpu ? bench_gpu_ops(choose_device(common), options.names, common.json) : bench_cpu_ops(options.names, common);
+  const OpenOptions& open = options.open;
+  const OpsReport report = cuda_index(open.device) >= 0
+                               ? bench_gpu_ops(choose_device(open.device, open.ref), options.names, json)
+                               : bench_cpu_ops(options.names, open.engine.threads, json);
   if (page) {
     page->write(ops_page(report));
     page->commit();
   }
-  if (common.json) {
+  if (json) {
     fmt::print("{}\n", to_json(JsonObject{{"results", report.results}, {"machine", report.machine}}));
   }
   return 0;
@@ -126,7 +129,8 @@ CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("NAME", options->names, "Operators and formats, such as linear q4_0 (default: all)")->type_name("");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
-  add_engine_options(app, options->common);
+  add_engine_options(app, OptionsOf::kEngine, options->open);
+  add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };
 }

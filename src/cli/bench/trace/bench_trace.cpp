@@ -12,9 +12,9 @@
 #include "cli/bench/bench_model.h"
 #include "cli/bench/machine.h"
 #include "cli/bench/trace/trace_report.h"
+#include "cli/engine_options.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
-#include "ops/kv_cache.h"
 #include "weights/model_files.h"
 
 namespace ingot {
@@ -24,11 +24,6 @@ struct Options {
   std::string file;
   TraceScale scale;
   size_t limit = 0;  // requests; 0: all
-  double gap_ms = 0;
-  int seqs = 16;
-  int max_waiting = 1 << 20;
-  uint64_t kv_bytes = 0;
-  int page_rows = 64;
   std::string html;
   BenchModelOptions model;
 };
@@ -50,10 +45,6 @@ std::string not_nan(const std::string& text) {
   return std::isnan(std::strtod(text.c_str(), nullptr)) ? "must be a number" : "";
 }
 
-std::string whole_key_groups(const std::string& text) {
-  return std::atoi(text.c_str()) % kKeyGroup != 0 ? fmt::format("must be a multiple of {}", kKeyGroup) : "";
-}
-
 void show_progress(size_t ended, size_t requests, const TraceSample& sample) {
   fmt::print(stderr, "\r{:.0f} s: {} of {} requests ended, {} running, {} waiting\x1b[K", sample.at, ended, requests,
              sample.running, sample.waiting);
@@ -61,16 +52,11 @@ void show_progress(size_t ended, size_t requests, const TraceSample& sample) {
 
 // With the context that the trace needs, or what the model has: it refuses the requests that are too long.
 OpenEngine open(const Options& options, const Trace& trace, const std::string& model) {
-  EngineSetup setup{.context = context_of(trace, options.scale),
-                    .seqs = options.seqs,
-                    .page_rows = options.page_rows,
-                    .kv_bytes = static_cast<int64_t>(options.kv_bytes),
-                    .gap_ms = options.gap_ms,
-                    .max_waiting = options.max_waiting};
+  int context = context_of(trace, options.scale);
   if (options.model.shape.empty()) {
-    setup.context = std::min(setup.context, Model::read_numbers(ModelFiles::open(model)).context);
+    context = std::min(context, Model::read_numbers(ModelFiles::open(model)).context);
   }
-  return open_bench_model(options.model, setup, kPromptTokens);
+  return open_bench_model(options.model, context, options.model.open.engine.max_seqs, kPromptTokens);
 }
 
 int run(const Options& options) {
@@ -85,14 +71,12 @@ int run(const Options& options) {
     if (terminal) show_progress(ended, trace.requests.size(), sample);
   });
   if (terminal) fmt::print(stderr, "\r\x1b[K");
-  const EngineOptions& engine = opened.engine->options();
   const TraceSetup setup{.file = options.file,
                          .model = model,
                          .machine = cpu_name(),
-                         .threads = engine.threads,
                          .scale = options.scale,
-                         .gap_ms = options.gap_ms};
-  const TraceReport report = make_trace_report(trace, std::move(replayed), setup, engine);
+                         .engine = opened.engine->config()};
+  const TraceReport report = make_trace_report(trace, std::move(replayed), setup);
   if (page) {
     page->write(trace_page(report));
     page->commit();
@@ -116,15 +100,8 @@ CommandBody setup(CLI::App& app) {
       ->check(range(1e-3, 1e9))
       ->check(not_nan);
   add("--limit", "N", options->limit, "Requests to take (all)")->check(range(1, 1 << 30));
-  add("--gap-ms", "MS", options->gap_ms, "Target between two tokens while prompts are read")
-      ->check(range(0.01, 1e6))
-      ->check(not_nan);
-  add("--seqs", "N", options->seqs, "Requests that run at once (16)")->check(range(1, 4096));
-  add("--max-waiting", "N", options->max_waiting, "Requests that may wait; more are busy")->check(range(1, 1 << 30));
-  add("--kv-memory", "BYTES", options->kv_bytes, "Of the KV cache, such as 512M (as --seqs contexts need)")
-      ->transform(CLI::AsSizeValue(false).description(""))
-      ->check(range(uint64_t{1}, uint64_t{1} << 50));
-  add("--page-rows", "N", options->page_rows, "Rows of a KV page (64)")->check(range(1, 4096))->check(whole_key_groups);
+  for (CLI::Option* option : add_engine_options(app, OptionsOf::kTrace, options->model.open)) option->group("Replay");
+  app.get_option("--kv-memory")->description("Of the KV cache, such as 512M (as --seqs contexts need)");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
   return [options] { return run(*options); };
 }

@@ -68,7 +68,7 @@ EngineStats minus(EngineStats stats, const EngineStats& before) {
 void warm_up(Engine& engine) {
   const int context = engine.model().context;
   Request request;
-  for (int i = 0; i < std::min(engine.options().step_rows, context / 2); ++i) request.prompt.push_back(0);
+  for (int i = 0; i < std::min(engine.config().step_rows, context / 2); ++i) request.prompt.push_back(0);
   if (request.prompt.empty()) return;
   request.max_tokens = 1;
   request.sampling.temperature = 0;

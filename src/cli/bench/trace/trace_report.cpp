@@ -64,18 +64,15 @@ JsonArray series_json(const TraceReport& r) {
 }
 
 double over_target_percent(const TraceReport& r) {
-  const auto over = r.gap_ms.end() - std::ranges::upper_bound(r.gap_ms, r.setup.gap_ms);
+  const auto over = r.gap_ms.end() - std::ranges::upper_bound(r.gap_ms, r.setup.engine.gap_ms);
   return percent(static_cast<double>(over), static_cast<double>(r.gap_ms.size()));
 }
 
 }  // namespace
 
-TraceReport make_trace_report(const Trace& trace, TraceRun run, const TraceSetup& setup, const EngineOptions& engine) {
+TraceReport make_trace_report(const Trace& trace, TraceRun run, const TraceSetup& setup) {
   TraceReport report{.setup = setup,
                      .kind = trace.kind,
-                     .seqs = engine.max_seqs,
-                     .step_rows = engine.step_rows,
-                     .page_rows = engine.page_rows,
                      .requests = std::ssize(trace.requests),
                      .seconds = run.seconds,
                      .stats = run.stats,
@@ -110,7 +107,7 @@ std::string trace_table(const TraceReport& r) {
   std::string text = fmt::format(
       "{}: {} requests of {} (lengths / {}, {:g} times faster) on {}\n{}, {} threads, {} seqs, {} pages of {} rows\n",
       r.setup.file, r.requests, r.kind, r.setup.scale.length, r.setup.scale.time, r.setup.model, r.setup.machine,
-      r.setup.threads, r.seqs, s.pages, r.page_rows);
+      r.setup.engine.threads, r.setup.engine.max_seqs, s.pages, r.setup.engine.page_rows);
   text += fmt::format("{} finished, {} busy, {} refused, {} failed in {:.1f} s{}\n\n", r.finished, r.busy, r.refused,
                       r.failed, r.seconds, r.first_refusal.empty() ? "" : fmt::format(" ({})", r.first_refusal));
   text += spread_header();
@@ -126,8 +123,9 @@ std::string trace_table(const TraceReport& r) {
                   r.reused_tokens, percent(static_cast<double>(r.reused_tokens), static_cast<double>(r.prompt_tokens)),
                   percent(static_cast<double>(r.ideal_tokens), static_cast<double>(r.prompt_tokens)));
   text += fmt::format("engine     {} steps, {} preempted, {} pages evicted\n", s.steps, s.preempted, s.evicted);
-  if (r.setup.gap_ms > 0) {
-    text += fmt::format("gaps       {:.2f} % over the target of {:g} ms\n", over_target_percent(r), r.setup.gap_ms);
+  if (r.setup.engine.gap_ms > 0) {
+    text +=
+        fmt::format("gaps       {:.2f} % over the target of {:g} ms\n", over_target_percent(r), r.setup.engine.gap_ms);
   }
   return text;
 }
@@ -153,17 +151,23 @@ JsonObject trace_json(const TraceReport& r) {
   json["e2e_ms"] = spread_json(r.e2e_ms);
   json["request_tps"] = spread_json(r.request_tps);
   json["total_tps"] = spread_json(r.total_tps);
-  json["gap_target_ms"] = r.setup.gap_ms > 0 ? Json(r.setup.gap_ms) : Json(nullptr);
-  json["gaps_over_target_percent"] = r.setup.gap_ms > 0 ? Json(over_target_percent(r)) : Json(nullptr);
+  json["gap_target_ms"] = r.setup.engine.gap_ms > 0 ? Json(r.setup.engine.gap_ms) : Json(nullptr);
+  json["gaps_over_target_percent"] = r.setup.engine.gap_ms > 0 ? Json(over_target_percent(r)) : Json(nullptr);
   const auto prompts = static_cast<double>(r.prompt_tokens);
   json["prefix"] = JsonObject{{"reused_tokens", r.reused_tokens},
                               {"hit_percent", percent(static_cast<double>(r.reused_tokens), prompts)},
                               {"ideal_percent", percent(static_cast<double>(r.ideal_tokens), prompts)}};
-  json["engine"] = JsonObject{{"seqs", r.seqs},           {"step_rows", r.step_rows}, {"page_rows", r.page_rows},
-                              {"pages", s.pages},         {"steps", s.steps},         {"rows", s.rows},
-                              {"preempted", s.preempted}, {"evicted", s.evicted},     {"failed_steps", s.failed_steps}};
+  json["engine"] = JsonObject{{"seqs", r.setup.engine.max_seqs},
+                              {"step_rows", r.setup.engine.step_rows},
+                              {"page_rows", r.setup.engine.page_rows},
+                              {"pages", s.pages},
+                              {"steps", s.steps},
+                              {"rows", s.rows},
+                              {"preempted", s.preempted},
+                              {"evicted", s.evicted},
+                              {"failed_steps", s.failed_steps}};
   json["series"] = series_json(r);
-  json["machine"] = JsonObject{{"cpu", r.setup.machine}, {"gpu", nullptr}, {"threads", r.setup.threads}};
+  json["machine"] = JsonObject{{"cpu", r.setup.machine}, {"gpu", nullptr}, {"threads", r.setup.engine.threads}};
   return json;
 }
 

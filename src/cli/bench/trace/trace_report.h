@@ -14,15 +14,13 @@ struct TraceSetup {
   std::string file = {};
   std::string model = {};
   std::string machine = {};
-  int threads = 0;
   TraceScale scale = {};
-  double gap_ms = 0;  // target; 0: none
+  EngineConfig engine = {};
 };
 
 struct TraceReport {
   TraceSetup setup;
   std::string kind;
-  int seqs = 0, step_rows = 0, page_rows = 0;
   int64_t requests = 0, finished = 0, busy = 0, refused = 0, failed = 0;
   std::string first_refusal = {};
   double seconds = 0;
@@ -38,7 +36,7 @@ struct TraceReport {
   std::vector<TraceSample> samples;
 };
 
-TraceReport make_trace_report(const Trace& trace, TraceRun run, const TraceSetup& setup, const EngineOptions& engine);
+TraceReport make_trace_report(const Trace& trace, TraceRun run, const TraceSetup& setup);
 
 std::string trace_table(const TraceReport& report);
 JsonObject trace_json(const TraceReport& report);

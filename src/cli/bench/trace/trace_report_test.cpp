@@ -47,7 +47,7 @@ TEST(TraceReport, CountsTimesAndHits) {
   run.records[3].refused = "too long";
   run.samples = {{.at = 1, .tokens = 0}, {.at = 3, .tokens = 4}};
   run.seconds = 4;
-  const TraceReport report = make_trace_report(trace, run, {.gap_ms = 600}, {});
+  const TraceReport report = make_trace_report(trace, run, {.engine = {.gap_ms = 600}});
   const JsonObject json = trace_json(report);
   EXPECT_EQ(to_json(json.at("requests")), R"({"sent":4,"finished":2,"busy":1,"refused":1,"failed":0})");
   EXPECT_EQ(report.ttft_ms, (std::vector<double>{1000, 3000}));

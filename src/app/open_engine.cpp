@@ -1,0 +1,77 @@
+#include "app/open_engine.h"
+
+#include <utility>
+
+#include "app/device.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "files/manifest.h"
+#include "graph/kv_store.h"
+#include "weights/model_files.h"
+
+namespace ingot {
+namespace {
+
+constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
+
+// Nobody has named the type of the KV cache: it follows the weights or the CPU.
+void choose_kv_type(Graph& graph, const OpenOptions& options, bool gpu) {
+  if (!options.kv.empty() || options.ref) return;
+  set_kv_dtype(graph, gpu ? kv_of_weights(graph, DType::kF16) : kv_of_cpu(graph, DType::kF16));
+}
+
+EngineConfig engine_config(const Model& model, const OpenOptions& options, int cuda) {
+  EngineConfig config = options.engine;
+  if (config.threads == 0) config.threads = available_cores();
+  if (options.ref) config.kernels = Kernels::kRef;
+  config.device.cuda = cuda;
+  if (options.fit_kv != nullptr) options.fit_kv(model, config);
+  return config;
+}
+
+// What loading needed and running does not: weights that were put in another order before they were packed, and the
+// pages of the files. 16 MB of the default model.
+void give_back(OpenEngine& open) {
+  open.engine->call([&](LocalEngine& local) {
+    // A GPU has copies of all.
+    const Runner* runner = local.graph().runner();
+    open.model->weights->release([&](const std::byte* data) { return runner == nullptr || runner->replaced(data); });
+  });
+  if (open.model->files) open.model->files->give_back_pages();
+}
+
+}  // namespace
+
+std::span<const DType> kv_types() { return kKvTypes; }
+
+DType parse_kv(const std::string& name) {
+  for (const DType dtype : kKvTypes) {
+    if (name == dtype_name(dtype)) return dtype;
+  }
+  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, q8_0", name);
+}
+
+ModelOptions model_options(const OpenOptions& options) {
+  ModelOptions model = options.model;
+  model.kv = !options.kv.empty() ? parse_kv(options.kv) : options.ref ? DType::kF32 : DType::kF16;
+  if (options.ref) model.fuse_off = {"all"};
+  return model;
+}
+
+OpenEngine make_engine(Model model, const OpenOptions& options) {
+  OpenEngine open;
+  open.model = std::make_unique<Model>(std::move(model));
+  const int cuda = choose_device(options.device, options.ref);
+  choose_kv_type(open.model->graph, options, cuda >= 0);
+  open.engine = std::make_unique<Engine>(*open.model, engine_config(*open.model, options, cuda), options.on_step);
+  give_back(open);
+  return open;
+}
+
+OpenEngine open_engine(const std::string& path, const OpenOptions& options) {
+  choose_device(options.device, options.ref);  // what is not there is said before the model is read
+  if (!options.verify.empty()) verify_manifest(path, options.verify);
+  return make_engine(Model::load(path, model_options(options)), options);
+}
+
+}  // namespace ingot

@@ -1,0 +1,58 @@
+// What may be chosen about an engine: its memory, how it batches, where it computes. One struct from the options of a
+// command down to the core: a new choice is a field here, and a row in cli/engine_options.cpp where people may make it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "graph/run.h"
+#include "ops/batch.h"
+
+namespace ingot {
+
+// Where the engine computes.
+struct EngineDevice {
+  int cuda = -1;                 // index of the CUDA device; -1: the CPU, and nothing else below says anything
+  bool graphs = true;            // steps are recorded once for each bucket
+  bool overlap = true;           // a kernel may begin while the one before it ends
+  bool ahead = true;             // the next step is launched while one runs
+  bool batch_invariant = false;  // nobody's answer depends on who else is served; on the CPU it always holds
+};
+
+// As EngineConfig::kv_bytes: whatever a GPU has free.
+inline constexpr int64_t kAllFreeBytes = std::numeric_limits<int64_t>::max();
+
+struct EngineConfig {
+  int threads = 1;
+
+  // A step.
+  int max_seqs = 1;     // that run at once
+  int step_rows = 256;  // budget of rows
+  int chunk_rows = 0;   // rows of one prompt; 0: the whole budget
+
+  // The KV cache.
+  int page_rows = 64;
+  int pages = 0;  // of each KV group; 0: as kv_bytes says
+  // Its memory; 0: enough for max_seqs whole contexts, or what a GPU has free where that is less.
+  int64_t kv_bytes = 0;
+  int64_t kv_eager_bytes = 0;  // of it, what old content may fill before it gives way (PageGroup::eager); 0: all
+
+  // Requests.
+  double gap_ms = 0;          // target between two tokens of a seq while prompts of others are read; 0: none
+  int max_waiting = 1 << 20;  // that may wait
+  int max_draft = 0;          // guesses of one seq in a step
+  bool prefix_cache = true;
+
+  // The device.
+  Kernels kernels = Kernels::kFast;
+  // Weights of up to so many columns stay in float on the CPU. Tests of small models set 0: the kernels of long rows.
+  int64_t short_cols = kShortCols;
+  EngineDevice device = {};
+
+  // Of a model with so many positions for a seq whose head takes so many logit rows at once.
+  StepLimits limits(int context, int logits) const {
+    return {.rows = step_rows, .seqs = max_seqs, .logits = logits, .context = context, .page_rows = page_rows};
+  }
+};
+
+}  // namespace ingot
