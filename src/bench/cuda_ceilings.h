@@ -1,9 +1,6 @@
 // What a CUDA device can do at most, measured: the limits that percentages name.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "ops/cuda/ctx.h"
 #include "tensor/cuda.h"
 
@@ -17,9 +14,5 @@ struct Ceilings {
 
 // Takes some tens of milliseconds and 2 GiB of the device, or what is free. Waits for the stream.
 Ceilings measure_ceilings(Blas* blas, StreamRef stream);
-
-// Keeps the device reading `from` for at least `seconds`, so that the host can give it work in advance: then the times
-// between two kernels hold no launch that came late.
-void keep_busy(const std::byte* from, int64_t bytes, double seconds, StreamRef stream);
 
 }  // namespace ingot::cuda

@@ -1,4 +1,6 @@
-#include "cli/bench/ops/bench_ops_operands.h"
+#include "bench/op_operands.h"
+
+#include <unistd.h>
 
 #include <cstring>
 
@@ -74,6 +76,11 @@ Weight Bench::weight(Format format, int64_t rows, int64_t cols) {
   }
   w.data = data;
   return w;
+}
+
+int64_t rotation_bytes() {
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::clamp<int64_t>(3 * cache, int64_t{96} << 20, int64_t{1} << 30);
 }
 
 size_t copies(double bytes) {

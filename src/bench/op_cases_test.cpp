@@ -1,4 +1,4 @@
-#include "cli/bench/ops/bench_ops.h"
+#include "bench/op_cases.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 namespace ingot {
 namespace {
 
-std::set<std::string> ops_of(const std::vector<OpCase>& cases) {
+std::set<std::string> ops_of(const OpCases& cases) {
   std::set<std::string> names;
   for (const OpCase& c : cases) names.insert(c.op);
   return names;
 }
 
-std::set<std::string> formats_of(const std::vector<OpCase>& cases) {
+std::set<std::string> formats_of(const OpCases& cases) {
   std::set<std::string> names;
   for (const OpCase& c : cases) names.insert(c.format);
   return names;
@@ -33,14 +33,14 @@ TEST(BenchOps, LinearHasEveryFormatAndAttentionEveryCache) {
 }
 
 TEST(BenchOps, NamesSelectOperatorsAndFormats) {
-  const std::vector<OpCase> all = op_cases({});
+  const OpCases all = op_cases({});
   EXPECT_TRUE(ops_of(all).contains("glu"));
   EXPECT_FALSE(ops_of(all).contains("ladder"));
   EXPECT_EQ(ops_of(op_cases({"rope", "ladder"})), (std::set<std::string>{"ladder", "rope"}));
-  const std::vector<OpCase> q8 = op_cases({"q8_0"});
+  const OpCases q8 = op_cases({"q8_0"});
   EXPECT_EQ(ops_of(q8), (std::set<std::string>{"attention", "linear"}));
   EXPECT_EQ(formats_of(q8), std::set<std::string>{"q8_0"});
-  const std::vector<OpCase> some = op_cases({"int4", "linear", "rope"});
+  const OpCases some = op_cases({"int4", "linear", "rope"});
   EXPECT_EQ(ops_of(some), (std::set<std::string>{"linear", "rope"}));
   EXPECT_EQ(formats_of(some), (std::set<std::string>{"", "int4"}));
   EXPECT_THROW(op_cases({"nonsense"}), Error);

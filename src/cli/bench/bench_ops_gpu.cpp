@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "cli/bench/machine.h"
-#include "cli/bench/ops/bench_ops.h"
+#include "bench/device.h"
+#include "bench/machine.h"
+#include "cli/bench/bench_ops.h"
 #include "cli/interrupt.h"
-#include "engine/model/cuda.h"
 #include "files/json.h"
 
 namespace ingot {
@@ -58,7 +58,7 @@ int bench_gpu_ops(int device, const std::vector<std::string>& names, bool json) 
     results.push_back(gpu_result(t, most));
     if (!json) print_row(results.back().as_object());
   };
-  bench_cuda_ops(device, names, listener);
+  bench_device_ops(device, names, listener);
   if (json) fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
   return 0;
 }

@@ -1,7 +1,7 @@
-// Linears of ingot bench ops: every format.
+// Linears of every format.
 #include <fmt/format.h>
 
-#include "cli/bench/ops/bench_ops_operands.h"
+#include "bench/op_operands.h"
 
 namespace ingot {
 namespace {
@@ -55,7 +55,7 @@ OpCase linear_case(Format format, int rows) {
 
 }  // namespace
 
-void add_linear_cases(std::vector<OpCase>& cases) {
+void bench_linear(OpCases& cases) {
 #define X(NAME) \
   for (const int rows : {1, 4, 16, 64, 512}) cases.push_back(linear_case(Format::k##NAME, rows));
   INGOT_FORMATS(X)

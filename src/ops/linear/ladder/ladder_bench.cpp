@@ -1,10 +1,10 @@
-// The steps of the Q4_0 kernels as cases of ingot bench ops, each with all threads.
+// The steps from a plain product with Q4_0 weights to the one that runs, each with all threads.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "cli/bench/ops/bench_ops.h"
+#include "bench/op_operands.h"
 #include "matmul/cpu/packed_store.h"
 #include "ops/linear/ladder/ladder.h"
 #include "tensor/memory.h"
@@ -43,7 +43,7 @@ Weight random_weight(std::byte* data) {
 std::shared_ptr<Operands> make_operands(ThreadPool& pool, int64_t rows) {
   auto o = std::make_shared<Operands>();
   const int64_t bytes = kSize * format_row_bytes(Format::kQ4_0, kSize);
-  const auto n = static_cast<size_t>(std::max<int64_t>(2, rotation_bytes() / bytes));
+  const auto n = static_cast<size_t>(std::max<int64_t>(2, op_bench::rotation_bytes() / bytes));
   const auto huge = [](int64_t size) { return Memory::huge((size + (2 << 20) - 1) >> 21 << 21); };
   o->stored.push_back(huge(bytes));
   const Weight first = random_weight(o->stored[0].data());
@@ -70,11 +70,10 @@ std::shared_ptr<Operands> make_operands(ThreadPool& pool, int64_t rows) {
 
 }  // namespace
 
-std::vector<OpCase> ladder_cases() {
-  std::vector<OpCase> cases;
+void bench_ladder(OpCases& cases) {
   for (const int rows : {1, 64}) {
     for (const cpu::LadderStep& step : cpu::ladder()) {
-      OpCase c{.op = "ladder", .shape = fmt::format("{}, {} rows", step.name, rows)};
+      OpCase c{.op = "ladder", .shape = fmt::format("{}, {} rows", step.name, rows), .on_request = true};
       c.bytes = static_cast<double>(kSize * format_row_bytes(Format::kQ4_0, kSize)) + 8.0 * rows * kSize;
       c.flops = 2.0 * rows * kSize * kSize;
       c.by = Multiplies::kInt8;
@@ -90,7 +89,6 @@ std::vector<OpCase> ladder_cases() {
       cases.push_back(std::move(c));
     }
   }
-  return cases;
 }
 
 }  // namespace ingot

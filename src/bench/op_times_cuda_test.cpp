@@ -2,13 +2,14 @@
 #include <map>
 
 #include "base/error.h"
-#include "engine/model/cuda_test_support.h"
+#include "bench/device.h"
+#include "ops/cuda/cuda_test_support.h"
 
 namespace ingot {
 namespace {
 
 TEST(CudaOps, EachIsTimedAlone) {
-  NEEDS_DEVICE();
+  INGOT_NEEDS_DEVICE();
   std::map<std::string, int> seen;
   std::string device;
   DeviceOpsListener listener;
@@ -20,12 +21,12 @@ TEST(CudaOps, EachIsTimedAlone) {
     EXPECT_GT(t.bytes, 0) << t.op << " " << t.shape;
     EXPECT_GT(t.flops, 0) << t.op << " " << t.shape;
   };
-  bench_cuda_ops(0, {"attention", "linear"}, listener);
+  bench_device_ops(0, {"attention", "linear"}, listener);
   EXPECT_TRUE(device.starts_with("cuda:0 ")) << device;
   EXPECT_GT(seen["linear"], 0);
   EXPECT_GT(seen["attention"], 0);
   EXPECT_EQ(seen.size(), 2u);
-  EXPECT_THROW(bench_cuda_ops(0, {"linera"}, listener), Error);
+  EXPECT_THROW(bench_device_ops(0, {"linera"}, listener), Error);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
-// What the cases of ingot bench ops share: their sizes, those of a model with 2048 columns, 32 heads of 64 and 8 KV
-// heads, and operands that are larger than the caches.
+// What the cases of operators share: their sizes, those of a model with 2048 columns, 32 heads of 64 and 8 KV heads,
+// and operands that are larger than the caches.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -8,7 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "cli/bench/ops/bench_ops.h"
+#include "bench/op_cases.h"
 #include "matmul/cpu/packed_store.h"
 #include "ops/op_list.inc"
 #include "tensor/memory.h"
@@ -72,7 +74,31 @@ std::function<void()> in_turn(std::shared_ptr<Bench> b, std::vector<Op> ops) {
   };
 }
 
+// Bytes of operands to pass through between two uses of one: three times the last-level cache.
+int64_t rotation_bytes();
+
 // How many operands of so many bytes rotation_bytes() are.
 size_t copies(double bytes);
+
+// An op made of tensors alone, as often as fits. `make` gives one with operands of its own.
+template <class Op, class Make>
+OpCase row_case(const std::string& name, int rows, int64_t cols, const Make& make) {
+  OpCase c{.op = name, .shape = fmt::format("{} x {}", rows, cols)};
+  ThreadPool one(1);
+  Bench probe(one, {rows}, 0);
+  const Cost cost = make(probe).cost({.tokens = rows, .logits = rows});
+  c.bytes = cost.bytes;
+  c.flops = cost.flops;
+  c.make = [rows, make, cost](ThreadPool& pool) {
+    auto b = std::make_shared<Bench>(pool, std::vector<int>{rows}, 0);
+    std::vector<Op> ops;
+    for (size_t i = 0; i < copies(cost.bytes); ++i) {
+      ops.push_back(make(*b));
+      cpu::prepare(ops.back(), b->prepare);
+    }
+    return in_turn(b, std::move(ops));
+  };
+  return c;
+}
 
 }  // namespace ingot::op_bench

@@ -1,12 +1,11 @@
-#include "cli/bench/ops/bench_ops.h"
+#include "cli/bench/bench_ops.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "cli/bench/machine.h"
+#include "bench/machine.h"
+#include "bench/op_cases.h"
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 #include "files/json.h"
@@ -14,30 +13,6 @@
 
 namespace ingot {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// The median time of a run. Short ones are timed in groups of at least 0.2 ms.
-double measure(const std::function<void()>& run) {
-  constexpr double kGroup = 2e-4, kWhole = 0.12;
-  constexpr size_t kFewest = 5, kMost = 1000;
-  const auto first = Clock::now();
-  run();
-  run();
-  const int group = std::max(1, static_cast<int>(kGroup / (seconds_since(first) / 2)));
-  std::vector<double> times;
-  const auto start = Clock::now();
-  while (times.size() < kFewest || (seconds_since(start) < kWhole && times.size() < kMost)) {
-    const auto begin = Clock::now();
-    for (int i = 0; i < group; ++i) run();
-    times.push_back(seconds_since(begin) / group);
-    if (interrupted()) throw Interrupted();
-  }
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
-}
 
 JsonObject result_json(const OpCase& c, double seconds, const Ceilings& limits) {
   const double peak = c.by == Multiplies::kInt8  ? limits.int8_gops
@@ -65,14 +40,9 @@ void print_result(const JsonObject& r) {
 
 }  // namespace
 
-int64_t rotation_bytes() {
-  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return std::clamp<int64_t>(3 * cache, int64_t{96} << 20, int64_t{1} << 30);
-}
-
 int bench_ops(const std::vector<std::string>& names, const CommonOptions& common) {
   if (cuda_index(common.device) >= 0) return bench_gpu_ops(choose_device(common), names, common.json);
-  const std::vector<OpCase> cases = op_cases(names);
+  const OpCases cases = op_cases(names);
   const InterruptGuard guard;
   ThreadPool pool(common.threads ? common.threads : available_cores());
   const Ceilings limits = measure_ceilings(pool);
@@ -85,7 +55,9 @@ int bench_ops(const std::vector<std::string>& names, const CommonOptions& common
   }
   JsonArray results;
   for (const OpCase& c : cases) {
-    const double seconds = measure(c.make(pool));
+    const double seconds = measure_op(c.make(pool), [] {
+      if (interrupted()) throw Interrupted();
+    });
     results.push_back(result_json(c, seconds, limits));
     if (!common.json) print_result(results.back().as_object());
   }

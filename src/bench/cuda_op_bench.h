@@ -1,40 +1,43 @@
-#include "graph/cuda/cuda_op_times.h"
+// What the cases of operators on a CUDA device share: their sizes, and the memory, batch and preparation of one. The
+// cases of an operator lie beside it: ops/<op>/cuda_<op>_bench.cpp defines `void bench_<op>(Blas*, const TellTime&)` in
+// this namespace, and the list of all is written by CMake.
+#pragma once
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
-#include <set>
+#include <vector>
 
-#include "base/error.h"
+#include "bench/cuda_op_times.h"
 #include "graph/cuda/cuda_batch.h"
 #include "graph/cuda/cuda_random.h"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {
-namespace {
 
-constexpr int kPageRows = 64;
+inline constexpr int kBenchPageRows = 64;
 
-struct Sizes {
+// Of an 8B model; small ones where the host plays the device.
+struct BenchSizes {
   int64_t cols = 4096, qkv = 6144, ffn = 14336;
   int heads = 32, kv_heads = 8, head_dim = 128;
   std::vector<int> rows = {1, 8, 16, 32, 64, 128, 512, 4096};
   int most_seqs = 256;
 };
-Sizes sizes() {
+inline BenchSizes bench_sizes() {
   if (!is_emulated()) return {};
   return {.cols = 64, .qkv = 96, .ffn = 96, .heads = 4, .kv_heads = 2, .head_dim = 64, .rows = {1, 17}, .most_seqs = 2};
 }
 
 // Memory, batch and preparation of one case.
-class Bench {
+class DeviceBench {
  public:
   // `seqs` seqs of `rows` rows after `past` positions.
-  Bench(Blas* blas, int seqs, int rows, int past)
+  DeviceBench(Blas* blas, int seqs, int rows, int past)
       : facts_(device_facts()),
         blas_(blas),
-        limits_{.rows = seqs * rows, .seqs = seqs, .logits = 1, .context = past + rows, .page_rows = kPageRows},
+        limits_{.rows = seqs * rows, .seqs = seqs, .logits = 1, .context = past + rows, .page_rows = kBenchPageRows},
         bucket_{.rows = limits_.rows, .seqs = seqs, .q_rows = rows, .logits = 0},
         batch_(limits_, 1),
         tickets_(kTickets * static_cast<int64_t>(sizeof(uint32_t))),
@@ -126,7 +129,8 @@ class Bench {
         const int position = past + i;
         batch.position[t] = position;
         batch.seq[t] = s;
-        batch.groups[0].slot[t] = batch.pages(0, s)[position / kPageRows] * kPageRows + position % kPageRows;
+        batch.groups[0].slot[t] =
+            batch.pages(0, s)[position / kBenchPageRows] * kBenchPageRows + position % kBenchPageRows;
       }
       batch.q_start[static_cast<size_t>(s) + 1] = row;
       batch.kv_len[static_cast<size_t>(s)] = past + rows;
@@ -161,105 +165,5 @@ class Bench {
   uint64_t keys_ = 0;
   Prepare prepare_;
 };
-
-// n outputs of each part from rows of bf16; two parts: a gated unit.
-OpTime time_linear(Blas* blas, int64_t n, int64_t cols, int parts, int rows) {
-  Bench b(blas, rows, 1, 0);
-  OpTime t{.op = "linear", .shape = fmt::format("{}{}x{}, {} rows", parts == 2 ? "2 x " : "", n, cols, rows)};
-  std::vector<Linear> ops;
-  for (int i = 0; i == 0 || i < b.copies(t.bytes); ++i) {
-    Linear op;
-    op.x = b.tokens(cols, DType::kBF16);
-    op.n_parts = parts;
-    for (size_t p = 0; p < static_cast<size_t>(parts); ++p) {
-      op.parts[p].weight = b.weight(Format::kBF16, n, cols);
-      op.parts[p].out = b.tokens(n, parts == 2 ? DType::kBF16 : DType::kF32);
-    }
-    if (parts == 2) op.glu = ActivationKind::kSilu;
-    const Cost cost = op.cost({.tokens = rows, .logits = 0});
-    t.bytes = cost.bytes;
-    t.flops = cost.flops;
-    ops.push_back(std::move(op));
-  }
-  t.seconds = b.time(std::move(ops));
-  return t;
-}
-
-OpTime time_attention(Blas* blas, const Sizes& size, int seqs, int rows, int past) {
-  Bench b(blas, seqs, rows, past);
-  const double keys = static_cast<double>(seqs) * (past + rows), heads = size.heads, dim = size.head_dim;
-  OpTime t{.op = "attention", .shape = fmt::format("{} x {} rows after {}", seqs, rows, past)};
-  t.bytes = 4 * keys * size.kv_heads * dim + 4.0 * b.rows() * heads * dim;
-  for (int i = 0; i < rows; ++i) t.flops += 4.0 * seqs * (past + i + 1.0) * heads * dim;
-  std::vector<Attention> ops;
-  for (int i = 0; i < b.copies(t.bytes); ++i) {
-    Attention op;
-    op.q = b.tokens(int64_t{size.heads} * size.head_dim, DType::kBF16);
-    op.out = b.tokens(int64_t{size.heads} * size.head_dim, DType::kBF16);
-    op.heads = size.heads;
-    op.scale = 0.09f;
-    op.kv.group = 0;
-    op.kv.kv_heads = size.kv_heads;
-    op.kv.k_dim = op.kv.v_dim = size.head_dim;
-    op.kv.page_rows = kPageRows;
-    op.kv.dtype = DType::kBF16;
-    const int64_t slots = b.pages() * kPageRows * size.kv_heads;
-    op.kv.k = const_cast<std::byte*>(b.weight(Format::kBF16, slots, size.head_dim).data);
-    op.kv.v = const_cast<std::byte*>(b.weight(Format::kBF16, slots, size.head_dim).data);
-    ops.push_back(op);
-  }
-  t.seconds = b.time(std::move(ops));
-  return t;
-}
-
-OpTime time_norm(Blas* blas, int64_t cols, int rows) {
-  Bench b(blas, rows, 1, 0);
-  OpTime t{.op = "rms_norm", .shape = fmt::format("{} x {}", rows, cols)};
-  std::vector<RmsNorm> ops;
-  for (int i = 0; i == 0 || i < b.copies(t.bytes); ++i) {
-    RmsNorm op{.x = b.tokens(cols, DType::kF32),
-               .weight = b.weight(Format::kF32, 1, cols),
-               .out = b.tokens(cols, DType::kF32),
-               .width = cols,
-               .eps = 1e-5f};
-    const Cost cost = op.cost({.tokens = rows, .logits = 0});
-    t.bytes = cost.bytes;
-    t.flops = cost.flops;
-    ops.push_back(op);
-  }
-  t.seconds = b.time(std::move(ops));
-  return t;
-}
-
-}  // namespace
-
-void time_ops(const std::vector<std::string>& names, Blas* blas, const std::function<void(const OpTime&)>& tell) {
-  const std::set<std::string> known = {"linear", "attention", "rms_norm"};
-  for (const std::string& name : names) {
-    if (!known.contains(name))
-      throw Error("[bench] there is no operator '{}' on a GPU; known are {}", name, fmt::join(known, ", "));
-  }
-  const auto wanted = [&](const char* name) { return names.empty() || std::ranges::find(names, name) != names.end(); };
-  const Sizes size = sizes();
-  if (wanted("linear")) {
-    for (const int rows : size.rows) {
-      tell(time_linear(blas, size.qkv, size.cols, 1, rows));
-      tell(time_linear(blas, size.cols, size.cols, 1, rows));
-      tell(time_linear(blas, size.ffn, size.cols, 2, rows));
-      tell(time_linear(blas, size.cols, size.ffn, 1, rows));
-    }
-  }
-  if (wanted("attention")) {
-    for (const int seqs : {1, 8, 32, 256}) {
-      if (seqs <= size.most_seqs) tell(time_attention(blas, size, seqs, 1, is_emulated() ? 70 : 575));
-    }
-    for (const int seqs : {1, 8}) {
-      if (seqs <= size.most_seqs) tell(time_attention(blas, size, seqs, is_emulated() ? 20 : 512, 0));
-    }
-  }
-  if (wanted("rms_norm")) {
-    for (const int rows : size.rows) tell(time_norm(blas, size.cols, rows));
-  }
-}
 
 }  // namespace ingot::cuda

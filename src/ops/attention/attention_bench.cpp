@@ -1,7 +1,7 @@
-// Attention of ingot bench ops: every type of the KV cache, as it lies on this CPU.
+// Attention over every type of the KV cache, as it lies on this CPU.
 #include <fmt/format.h>
 
-#include "cli/bench/ops/bench_ops_operands.h"
+#include "bench/op_operands.h"
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/kernels.h"
 #include "ops/kv_write/write_rows.h"
@@ -77,7 +77,7 @@ OpCase attention_case(DType dtype, const Step& step) {
 
 }  // namespace
 
-void add_attention_cases(std::vector<OpCase>& cases) {
+void bench_attention(OpCases& cases) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
     for (const Step& step : {Step{1, 1, 127}, Step{1, 1, 4095}, Step{16, 1, 511}, Step{1, 512, 0}, Step{1, 256, 2048}})
       cases.push_back(attention_case(dtype, step));

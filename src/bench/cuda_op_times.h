@@ -19,9 +19,11 @@ struct OpTime {
   double seconds = 0;  // 0 on the emulated device
 };
 
-// Tells each time when it is there; `tell` may throw to stop. Names select operators, all where there are none. Throws
+using TellTime = std::function<void(const OpTime&)>;  // may throw to stop
+
+// Tells each time when it is there. Names select operators, all where there are none. Throws
 // Error for a name that no operator has, and where the device's memory does not suffice. Of the device in use; `blas`
 // may be null.
-void time_ops(const std::vector<std::string>& names, Blas* blas, const std::function<void(const OpTime&)>& tell);
+void time_ops(const std::vector<std::string>& names, Blas* blas, const TellTime& tell);
 
 }  // namespace ingot::cuda

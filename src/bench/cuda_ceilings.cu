@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "graph/cuda/cuda_ceilings.h"
+#include "bench/cuda_ceilings.h"
 #include "graph/cuda/cuda_random.h"
 #include "ops/cuda/kernel.cuh"
 #include "ops/linear/linear_blas.h"
@@ -105,17 +105,6 @@ Ceilings measure_ceilings(Blas* blas, StreamRef stream) {
   });
   if (blas != nullptr) result.bf16_gflops = measure_products(*blas, stream);
   return result;
-}
-
-void keep_busy(const std::byte* from, int64_t bytes, double seconds, StreamRef stream) {
-  // The fastest memory there is reads 8 TB/s; a launch takes 4 us beside it.
-  const double one = std::max(4e-6, static_cast<double>(bytes) / 8e12);
-  const Ctx ctx = plain_ctx(stream);
-  const dim3 grid(static_cast<unsigned>(device_facts().multiprocessors * 4));
-  for (double spent = 0; spent < seconds; spent += one) {
-    launch(ctx, walk_kernel<false>, {grid, dim3(kThreads)}, reinterpret_cast<const uint4*>(from),
-           static_cast<uint4*>(nullptr), bytes / 16);
-  }
 }
 
 }  // namespace ingot::cuda

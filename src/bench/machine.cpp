@@ -1,4 +1,4 @@
-#include "cli/bench/machine.h"
+#include "bench/machine.h"
 
 #include <fmt/ranges.h>
 #include <sys/resource.h>
