@@ -21,6 +21,7 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOW_PROGRAMS = ("golden_tests", "issues_tests")  # whole models: not in the fast set
+SLOW_MODULES = ("test_howtos.py",)  # compiles: not in the fast set
 TAIL = 6000  # characters of a crashed program's output that are shown
 SLOWEST = 10  # tests that are named at the end
 MOST_RETRIED = 20  # failures of one job: more are no accident
@@ -84,6 +85,8 @@ def collect_jobs(args, temp):
             env = {"INGOT_BUILD": str(args.build)}
             parallel.append(Job(f"tools/{script.name}", [sys.executable, script], check_reader(script.name), env))
         for module in sorted((ROOT / "tools").glob("test_*.py")):
+            if args.fast and module.name in SLOW_MODULES:
+                continue
             parallel.append(unittest_job(module, args.build, temp))
         for module in [] if args.fast else sorted((ROOT / "tests/e2e").glob("test_*.py")):
             serial.append(unittest_job(module, args.build, temp, retried=True))
