@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
+#include "bench/machine.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_model.h"
-#include "cli/bench/machine.h"
 #include "cli/bench/trace/trace_report.h"
 #include "cli/engine_options.h"
 #include "files/atomic_file.h"
