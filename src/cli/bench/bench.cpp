@@ -12,6 +12,7 @@
 #include "cli/bench/bench_limits.h"
 #include "cli/bench/bench_model.h"
 #include "cli/bench/bench_profile.h"
+#include "cli/bench/chart_svg.h"
 #include "cli/bench/old_spellings.h"
 #include "cli/bench/speed_page.h"
 #include "cli/interrupt.h"
@@ -30,6 +31,8 @@ struct Options {
   int repeat = 5;
   bool profile = false;
   std::string html;
+  std::string svg;
+  std::vector<std::string> from;
   BenchModelOptions model;
 };
 
@@ -142,7 +145,7 @@ JsonObject profile(Engine& engine, int batch, const Options& options, const Benc
 }
 
 JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
-  // A step of decoding reads every weight but an embedding's table once, whatever the batch.
+  // A decode step reads every weight but an embedding's table once, whatever the batch.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
           {"prompt", options.prompt},
@@ -156,7 +159,19 @@ JsonObject result_json(const Result& r, const Options& options, const WeightByte
           {"percent_of_multiplier", 100 * r.prefill_tps(options) * limits.token_seconds}};
 }
 
+void write_chart(const std::string& file, const BenchChart& chart) {
+  AtomicFile svg(file);
+  svg.write(bench_chart_svg(chart));
+  svg.commit();
+}
+
 int run(const Options& options) {
+  if (!options.from.empty()) {
+    if (options.svg.empty()) throw CLI::ValidationError("--from needs --svg");
+    write_chart(options.svg, read_bench_chart(options.from));
+    return 0;
+  }
+  if (options.profile && !options.svg.empty()) throw CLI::ValidationError("--svg draws speeds, not a profile");
   check_bench_model(options.model);
   const int seqs = *std::ranges::max_element(options.batch);
   OpenEngine opened = open_bench_model(options.model, options.prompt + options.gen, seqs, options.prompt);
@@ -189,6 +204,11 @@ int run(const Options& options) {
     results.push_back(json);
   }
   const JsonObject machine = machine_json(limits);
+  if (!options.svg.empty()) {
+    const std::string device = limits.device.name.empty() ? cpu_name() : limits.device.name;
+    write_chart(options.svg, {.title = fmt::format("{}, {} in, {} out", device, options.prompt, options.gen),
+                              .series = {{.name = "Ingot", .results = results}}});
+  }
   const JsonObject report{
       {"results", results}, {"machine", machine}, {"model", bench_model_json(options.model, *opened.model)}};
   if (page) {
@@ -215,6 +235,10 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(range(1, 1000))->type_name("N");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node; --html: a timeline");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
+  app.add_option("--svg", options->svg, "Also draw the results as a chart")->type_name("FILE");
+  app.add_option("--from", options->from, "With --svg: draw these results of --json instead of measuring")
+      ->delimiter(',')
+      ->type_name("FILES");
   add_bench_model_options(app, options->model);
   return add_subcommands(app, kParts, [options] { return run(*options); });
 }
