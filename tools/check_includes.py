@@ -36,10 +36,12 @@ TOP = "cli"
 # A header that is the interface between two folders that do not otherwise meet, and who may include it.
 SHARED_HEADERS = {
     "ops/batch.h": ("engine",),  # the flat arrays of one step: the engine fills them, ops read them
-    # A launch of its own after the head: the engine fills its parameters.
-    "ops/sample/sample.h": ("engine", "app", "serve"),
+    "ops/sample/sample.h": ("engine",),  # a launch of its own after the head
+    # What a request may ask of it, and the ranges.
+    "ops/sample/sampling_params.h": ("engine", "app", "serve"),
     "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
     "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
+    "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.
@@ -78,7 +80,8 @@ def allowed_folders(folder, is_test):
 
 def problem_with(path, bracket, target, src):
     """Why `path` (relative to src/) may not include `target`, or None."""
-    folder = path.split("/")[0]
+    # The cases of an op for the bench lie beside the op and are linked with the bench.
+    folder = "bench" if path.endswith("_bench.cpp") else path.split("/")[0]
     is_test = TEST.search(path) is not None
     for prefix, places in LIBRARIES.items():
         if target.startswith(prefix):

@@ -1,6 +1,9 @@
 #include "app/model_sampling.h"
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string>
 
 #include "weights/model_files.h"
 
@@ -8,23 +11,18 @@ namespace ingot {
 
 namespace {
 
-// Numbers of a published configuration that cannot be meant (a negative temperature) are left out: they are hints.
-template <class T>
-void take_hint(std::optional<double> value, double low, double high, T& field) {
-  if (value && *value >= low && *value <= high) field = static_cast<T>(*value);
-}
-
-SamplingParams gguf_sampling(const Gguf& gguf, const SamplingParams& base) {
-  SamplingParams params = base;
-  const auto number = [&](const char* key) -> std::optional<double> {
-    return gguf.has(key) ? std::optional<double>(gguf.get_f32(key)) : std::nullopt;
-  };
-  take_hint(number("general.sampling.temp"), 0, 100, params.temperature);
-  take_hint(number("general.sampling.top_k"), 0, 1e6, params.top_k);
-  take_hint(number("general.sampling.top_p"), 0, 1, params.top_p);
-  take_hint(number("general.sampling.min_p"), 0, 1, params.min_p);
-  take_hint(number("general.sampling.penalty_repeat"), 0.01, 100, params.repetition_penalty);
-  return params;
+// What the model's files say of a number. One that cannot be meant (a negative temperature) is left out: they are
+// hints.
+std::optional<double> hint_of(const ModelFiles& files, const SamplingNumber& n) {
+  std::optional<double> value;
+  if (!files.is_gguf()) {
+    const Json* found = n.hint ? find(files.generation_config, n.name) : nullptr;
+    if (found != nullptr && found->is_number()) value = found->to_number<double>();
+  } else if (n.gguf != nullptr) {
+    const std::string key = fmt::format("general.sampling.{}", n.gguf);
+    if (files.gguf->has(key)) value = files.gguf->get_f32(key);
+  }
+  return value && n.in_range(*value) ? value : std::nullopt;
 }
 
 }  // namespace
@@ -34,26 +32,21 @@ SamplingParams model_sampling(const ModelFiles& files) {
   params.temperature = 0.7f;
   params.top_k = 40;
   params.top_p = 0.9f;
-  if (files.is_gguf()) return gguf_sampling(*files.gguf, params);
   const JsonObject& config = files.generation_config;
-  const auto number = [&](const char* key) -> std::optional<double> {
+  const auto is_number = [&](const char* key) {
     const Json* value = find(config, key);
-    return value != nullptr && value->is_number() ? std::optional(value->to_number<double>()) : std::nullopt;
+    return value != nullptr && value->is_number();
   };
-  const bool says = number("temperature") || number("top_p") || number("top_k") || find(config, "do_sample");
-  if (says) {
+  const Json* sample = find(config, "do_sample");
+  if (sample != nullptr || is_number("temperature") || is_number("top_p") || is_number("top_k")) {
     // What the configuration leaves out has these values in the library that it was written for.
     params.temperature = 1;
     params.top_k = 50;
     params.top_p = 1;
   }
-  take_hint(number("temperature"), 0, 100, params.temperature);
-  take_hint(number("top_k"), 0, 1e6, params.top_k);
-  take_hint(number("top_p"), 0, 1, params.top_p);
-  take_hint(number("min_p"), 0, 1, params.min_p);
-  take_hint(number("typical_p"), 0, 1, params.typical_p);
-  take_hint(number("repetition_penalty"), 0.01, 100, params.repetition_penalty);
-  const Json* sample = find(config, "do_sample");
+  for (const SamplingNumber& n : kSamplingNumbers) {
+    if (const std::optional<double> value = hint_of(files, n)) n.set(params, *value);
+  }
   if (sample != nullptr && sample->is_bool() && !sample->get_bool()) params.temperature = 0;
   return params;
 }

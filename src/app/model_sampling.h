@@ -1,7 +1,7 @@
 // How a model's publisher samples.
 #pragma once
 
-#include "ops/sample/sample.h"
+#include "ops/sample/sampling_params.h"
 
 namespace ingot {
 

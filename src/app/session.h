@@ -8,7 +8,7 @@
 
 #include "app/model_text.h"
 #include "app/open_engine.h"
-#include "ops/sample/sample.h"
+#include "ops/sample/sampling_params.h"
 #include "text/chat_template.h"
 
 namespace ingot {

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/interrupt.h"
@@ -33,12 +35,21 @@ void print_error(std::string_view message) {
   fmt::print(stderr, "ingot: {}\n", line);
 }
 
-int run_body(const Command& command, const CommandBody& body) {
+std::string example_text(const Command& command) { return fmt::format("Example:\n  {}", command.example); }
+
+// Sends to the help of the subcommand where one was named.
+int wrong_usage(const CLI::App& app, const Command& command, const CLI::ParseError& e) {
+  std::string name = command.name;
+  for (const CLI::App* part : app.get_subcommands()) name += " " + part->get_name();
+  print_error(fmt::format("{}: {} (see ingot {} --help)", name, e.what(), name));
+  return kExitUsage;
+}
+
+int run_body(const CLI::App& app, const Command& command, const CommandBody& body) {
   try {
     return body();
   } catch (const CLI::ParseError& e) {
-    print_error(fmt::format("{}: {} (see ingot {} --help)", command.name, e.what(), command.name));
-    return kExitUsage;
+    return wrong_usage(app, command, e);
   } catch (const Interrupted&) {
     print_error("interrupted");
     return kExitInterrupted;
@@ -71,21 +82,49 @@ void add_json_option(CLI::App& app, CommonOptions& options) {
   app.add_flag("--json", options.json, "One JSON document on stdout");
 }
 
+CommandBody add_subcommands(CLI::App& app, std::span<const Command* const> parts, CommandBody otherwise) {
+  struct Part {
+    const CLI::App* app;
+    CommandBody body;
+  };
+  auto added = std::make_shared<std::vector<Part>>();
+  for (const Command* part : parts) {
+    CLI::App* sub = app.add_subcommand(part->name, part->summary);
+    sub->footer(example_text(*part));
+    added->push_back({sub, part->setup(*sub)});
+  }
+  if (!otherwise) app.require_subcommand(1);
+  return [&app, added, otherwise = std::move(otherwise)] {
+    for (const Part& part : *added) {
+      if (!part.app->parsed()) continue;
+      for (const CLI::Option* option : app.get_options()) {
+        if (option->count() == 0) continue;
+        throw CLI::ValidationError(fmt::format("{} stands before '{}' and would be lost: options come behind it",
+                                               option->get_name(), part.app->get_name()));
+      }
+      return part.body();
+    }
+    return otherwise();
+  };
+}
+
 int run_command(const Command& command, int argc, const char* const* argv) {
   CLI::App app(command.summary, fmt::format("ingot {}", command.name));
   app.set_help_flag("-h,--help", "Show this help");
   app.get_formatter()->column_width(28);
-  app.footer(fmt::format("Example:\n  {}", command.example));
+  app.footer(example_text(command));
   CommandBody body = command.setup(app);
+  std::vector<std::string> args(argv + 1, argv + argc);
+  if (command.modernize) command.modernize(app, args);
+  std::ranges::reverse(args);  // as the parser takes them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(args));
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    print_error(fmt::format("{}: {} (see ingot {} --help)", command.name, e.what(), command.name));
-    return kExitUsage;
+    return wrong_usage(app, command, e);
   }
-  return run_body(command, body);
+  return run_body(app, command, body);
 }
 
 }  // namespace ingot

@@ -19,8 +19,8 @@
 //   }  // namespace ingot
 //
 // and has one `extern` line below and one line in the list of main.cpp. Each command is parsed by a
-// CLI::App of its own, so a prompt that equals a command's name stays a prompt; `eval` and `bench`
-// may add subcommands to their app.
+// CLI::App of its own, so a prompt that equals a command's name stays a prompt. A subcommand (`eval ppl`, `bench ops`)
+// is written in the same way, in one file; add_subcommands() hangs it under its command.
 //
 // A body returns the exit status. It throws Error for a bad model, file or request (one line
 // `ingot: …`, exit 1), CLI::ValidationError for wrong usage that only the body can see (one line,
@@ -28,7 +28,9 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -44,7 +46,13 @@ struct Command {
   const char* summary;              // one line of `ingot --help`
   const char* example;              // shown under the options of `ingot NAME --help`; may have several lines
   CommandBody (*setup)(CLI::App&);  // adds the options and returns the body
+  // Turns arguments as an earlier release took them into today's, and says so on stderr; none: there are none.
+  void (*modernize)(const CLI::App& app, std::vector<std::string>& args) = nullptr;
 };
+
+// Adds each of `parts` as a subcommand. The body runs the one that was named, or `otherwise` where none was; without
+// `otherwise` one must be named. Options of the command itself do not go with a subcommand: wrong usage.
+CommandBody add_subcommands(CLI::App& app, std::span<const Command* const> parts, CommandBody otherwise = {});
 
 // Options that mean the same in every command.
 struct CommonOptions {

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
 
 #include "base/error.h"
 #include "cli/engine_options.h"
@@ -14,6 +13,7 @@
 #include "text/prompt.h"
 #include "text/tokenizer.h"
 #include "weights/model_files.h"
+#include "weights/stored_tensors.h"
 
 namespace ingot {
 namespace {
@@ -26,33 +26,6 @@ struct Options {
   std::string hash;
   CommonOptions common;
 };
-
-struct TensorLine {
-  std::string name;
-  std::vector<int64_t> shape;  // row-major
-  std::string format;
-  int64_t bytes = 0;
-};
-
-std::vector<TensorLine> list_tensors(const ModelFiles& files) {
-  std::vector<TensorLine> lines;
-  if (files.is_gguf()) {
-    for (const GgufTensor& t : files.gguf->tensors()) {
-      const std::optional<Format> format = format_by_gguf_type(t.type);
-      lines.push_back({t.name,
-                       {t.dims.rbegin(), t.dims.rend()},
-                       format ? std::string(format_name(*format)) : fmt::format("type {}", t.type),
-                       static_cast<int64_t>(t.bytes)});
-    }
-  } else {
-    for (const SafeTensor& t : files.safetensors->tensors()) {
-      const std::optional<Format> format = format_by_name(t.dtype);
-      lines.push_back(
-          {t.name, t.shape, format ? std::string(format_name(*format)) : t.dtype, static_cast<int64_t>(t.bytes)});
-    }
-  }
-  return lines;
-}
 
 // The KV cache of one seq of `context` positions in float32, without building the model.
 int64_t kv_bytes(const Hparams& hp, int context) {
@@ -78,27 +51,27 @@ std::string template_text(const std::string& path) {
 }
 
 JsonObject describe(const std::string& path, const ModelFiles& files, const Hparams& hp, int context) {
-  std::map<std::string, int64_t> bytes_of_format;
+  const FormatBytes format_bytes = bytes_of_formats(files);
   int64_t parameters = 0, bytes = 0;
   JsonArray tensors;
-  for (const TensorLine& line : list_tensors(files)) {
+  for (const StoredTensor& tensor : stored_tensors(files)) {
     int64_t n = 1;
-    for (const int64_t d : line.shape) n *= d;
+    for (const int64_t d : tensor.shape) n *= d;
     parameters += n;
-    bytes += line.bytes;
-    bytes_of_format[line.format] += line.bytes;
-    tensors.push_back(JsonObject{{"name", line.name},
-                                 {"shape", JsonArray(line.shape.begin(), line.shape.end())},
-                                 {"format", line.format},
-                                 {"bytes", line.bytes}});
+    bytes += tensor.bytes;
+    tensors.push_back(JsonObject{{"name", tensor.name},
+                                 {"shape", JsonArray(tensor.shape.begin(), tensor.shape.end())},
+                                 {"format", tensor.format},
+                                 {"bytes", tensor.bytes}});
   }
   JsonObject formats;
-  for (const auto& [name, n] : bytes_of_format) formats[name] = n;
+  for (const auto& [name, n] : format_bytes) formats[name] = n;
   return {{"path", path},
           {"container", files.is_gguf() ? "gguf" : "safetensors"},
           {"architecture", hp.arch},
           {"parameters", parameters},
           {"weight_bytes", bytes},
+          {"format", format_text(format_bytes)},
           {"formats", formats},
           {"layers", hp.layers},
           {"hidden", hp.hidden},
@@ -122,8 +95,8 @@ void print_text(const JsonObject& d, bool with_tensors) {
   const auto text = [&](const char* key) { return std::string_view(d.at(key).as_string()); };
   fmt::print("{}\n", text("path"));
   fmt::print("architecture   {} ({})\n", text("architecture"), text("container"));
-  fmt::print("parameters     {:.1f} M in {:.1f} MiB\n", static_cast<double>(number("parameters")) / 1e6,
-             mib(d.at("weight_bytes")));
+  fmt::print("parameters     {:.1f} M in {:.1f} MiB, {}\n", static_cast<double>(number("parameters")) / 1e6,
+             mib(d.at("weight_bytes")), text("format"));
   for (const auto& [name, bytes] : d.at("formats").as_object()) {
     fmt::print("               {:8} {:.1f} MiB\n", std::string_view(name), mib(bytes));
   }

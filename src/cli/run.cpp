@@ -101,8 +101,7 @@ void print_json(const Session& session, const Answer& answer, const SamplingPara
 void print_verbose(Session& session, const SamplingParams& sampling) {
   fmt::print(stderr, "ingot: model {}: {}, context {}, {} threads\n", session.path(), session.model().arch->name,
              session.context(), session.engine().config().threads);
-  fmt::print(stderr, "ingot: temperature {}, top-k {}, top-p {}, min-p {}, seed {}\n", sampling.temperature,
-             sampling.top_k, sampling.top_p, sampling.min_p, sampling.seed);
+  fmt::print(stderr, "ingot: {}\n", sampling_text(sampling));
 }
 
 int run(Options& options) {
@@ -158,7 +157,7 @@ CommandBody setup(CLI::App& app) {
 
 const std::string kExample = fmt::format(
     "ingot run \"Why is the sky blue?\"\n  ingot run model.gguf --temp 0 -n 64 --raw \"Once upon a time\"\n\n{}",
-    kMoreSamplingOptions);
+    more_sampling_options());
 
 }  // namespace
 

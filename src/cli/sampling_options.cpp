@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -52,17 +53,17 @@ std::string check_seed(const std::string& text) {
   return to_integer<uint64_t>(text) ? "" : fmt::format("'{}' is not a whole number from 0", utf8_printable(text));
 }
 
-template <class T>
-CLI::Option* add_number(CLI::App& app, const char* name, T& value, double low, double high, const char* help) {
-  return app.add_option(name, value, help)->check(number_in(low, high))->type_name("X");
+CLI::Option* add_number(CLI::App& app, const SamplingNumber& n, std::optional<double>& value) {
+  CLI::Option* option = app.add_option(n.option, value, n.help ? n.help : "");
+  if (n.integer) {
+    option->check(integer_in(static_cast<int64_t>(n.low), static_cast<int64_t>(n.high)))->type_name("N");
+  } else {
+    option->check(number_in(n.low, n.high))->type_name("X");
+  }
+  return option;
 }
 
-template <class T>
-CLI::Option* add_integer(CLI::App& app, const char* name, T& value, int64_t low, const char* help) {
-  return app.add_option(name, value, help)->check(integer_in(low, 1'000'000'000))->type_name("N");
-}
-
-// Kept out of the list of --help so that it fits a screen; kMoreSamplingOptions names them.
+// Kept out of the list of --help so that it fits a screen; more_sampling_options() names them.
 constexpr const char* kHiddenGroup = "More";
 
 class ShortFormatter : public CLI::Formatter {
@@ -74,31 +75,23 @@ class ShortFormatter : public CLI::Formatter {
   }
 };
 
-void add_more_options(CLI::App& app, SamplingOptions& o) {
-  const std::vector<CLI::Option*> hidden = {
-      add_number(app, "--typical", o.typical_p, 0, 1, ""),
-      add_number(app, "--presence-penalty", o.presence_penalty, -1000, 1000, ""),
-      add_number(app, "--frequency-penalty", o.frequency_penalty, -1000, 1000, ""),
-      add_integer(app, "--penalty-last-n", o.penalty_last_n, -1, ""),
-      add_number(app, "--dry-multiplier", o.dry_multiplier, 0, 1000, ""),
-      add_number(app, "--dry-base", o.dry_base, 1, 1000, ""),
-      add_integer(app, "--dry-allowed-length", o.dry_allowed_length, 0, ""),
-      add_integer(app, "--dry-last-n", o.dry_last_n, -1, ""),
-      add_number(app, "--xtc-probability", o.xtc_probability, 0, 1, ""),
-      add_number(app, "--xtc-threshold", o.xtc_threshold, 0, 1, ""),
-      app.add_option("--logit-bias", o.logit_bias, "")->check(check_bias)->allow_extra_args(false),
-  };
-  for (CLI::Option* option : hidden) option->group(kHiddenGroup);
-  const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
-  app.formatter(std::make_shared<ShortFormatter>(*formatter));
-}
-
 }  // namespace
 
-const char* const kMoreSamplingOptions =
-    "More on sampling: --typical X --presence-penalty X --frequency-penalty X --penalty-last-n N\n"
-    "--dry-multiplier X --dry-base X --dry-allowed-length N --dry-last-n N --xtc-probability X\n"
-    "--xtc-threshold X --logit-bias ID:X";
+std::string more_sampling_options() {
+  constexpr size_t kWidth = 96;
+  std::string text = "More on sampling:";
+  size_t line = 0;  // where it begins
+  const auto add = [&](const std::string& option) {
+    const bool full = text.size() - line + 1 + option.size() > kWidth;
+    if (full) line = text.size() + 1;
+    text += (full ? "\n" : " ") + option;
+  };
+  for (const SamplingNumber& n : kSamplingNumbers) {
+    if (n.help == nullptr) add(fmt::format("{} {}", n.option, n.integer ? "N" : "X"));
+  }
+  add("--logit-bias ID:X");
+  return text;
+}
 
 std::function<std::string(const std::string&)> number_in(double low, double high) {
   return [=](const std::string& text) -> std::string {
@@ -118,42 +111,29 @@ std::function<std::string(const std::string&)> integer_in(int64_t low, int64_t h
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& o) {
-  add_integer(app, "-n", o.max_tokens, 0, "Tokens to make (default: until the answer ends)");
-  add_number(app, "--temp", o.temperature, 0, 100,
-             "Temperature; 0: the most likely token (default: the model's, or 0.7)");
-  add_integer(app, "--top-k", o.top_k, 0, "Only the N most likely; 0: all (default: the model's, or 40)");
-  add_number(app, "--top-p", o.top_p, 0, 1, "Only the most likely of this mass (default: the model's, or 0.9)");
-  add_number(app, "--min-p", o.min_p, 0, 1, "Only those this likely relative to the best");
-  add_number(app, "--repeat-penalty", o.repetition_penalty, 0.01, 100, "Over 1: against repetition");
+  app.add_option("-n", o.max_tokens, "Tokens to make (default: until the answer ends)")
+      ->check(integer_in(0, 1'000'000'000))
+      ->type_name("N");
+  for (size_t i = 0; i < kSamplingNumbers.size(); ++i) {
+    CLI::Option* option = add_number(app, kSamplingNumbers[i], o.numbers[i]);
+    if (kSamplingNumbers[i].help == nullptr) option->group(kHiddenGroup);
+  }
   app.add_option("--seed", o.seed, "The same seed gives the same text (default: random)")
       ->check(check_seed)
       ->type_name("N");
   app.add_option("--stop", o.stop, "End the answer before this text; may be given again")
       ->allow_extra_args(false)
       ->type_name("TEXT");
-  add_more_options(app, o);
+  app.add_option("--logit-bias", o.logit_bias, "")->check(check_bias)->allow_extra_args(false)->group(kHiddenGroup);
+  const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
+  app.formatter(std::make_shared<ShortFormatter>(*formatter));
 }
 
 SamplingParams sampling_params(const SamplingOptions& o, const SamplingParams& base) {
   SamplingParams p = base;
-  const auto set = [](auto& field, const auto& given) {
-    if (given) field = *given;
-  };
-  set(p.temperature, o.temperature);
-  set(p.top_k, o.top_k);
-  set(p.top_p, o.top_p);
-  set(p.min_p, o.min_p);
-  set(p.typical_p, o.typical_p);
-  set(p.repetition_penalty, o.repetition_penalty);
-  set(p.presence_penalty, o.presence_penalty);
-  set(p.frequency_penalty, o.frequency_penalty);
-  set(p.penalty_last_n, o.penalty_last_n);
-  set(p.dry_multiplier, o.dry_multiplier);
-  set(p.dry_base, o.dry_base);
-  set(p.dry_allowed_length, o.dry_allowed_length);
-  set(p.dry_last_n, o.dry_last_n);
-  set(p.xtc_probability, o.xtc_probability);
-  set(p.xtc_threshold, o.xtc_threshold);
+  for (size_t i = 0; i < kSamplingNumbers.size(); ++i) {
+    if (o.numbers[i]) kSamplingNumbers[i].set(p, *o.numbers[i]);
+  }
   for (const std::string& text : o.logit_bias) {
     const Bias bias = *to_bias(text);
     p.logit_bias.emplace_back(bias.token, bias.bias);
@@ -166,6 +146,19 @@ SamplingParams sampling_params(const SamplingOptions& o, const SamplingParams& b
     p.seed = ((uint64_t{random()} << 32) | random()) >> 11;
   }
   return p;
+}
+
+std::string sampling_text(const SamplingParams& params) {
+  const SamplingParams none;
+  std::string text;
+  for (const SamplingNumber& n : kSamplingNumbers) {
+    if (n.help == nullptr && n.of(params) == n.of(none)) continue;
+    std::string name = n.name;
+    std::ranges::replace(name, '_', '-');
+    text +=
+        n.integer ? fmt::format("{} {}, ", name, params.*n.integer) : fmt::format("{} {}, ", name, params.*n.number);
+  }
+  return text + fmt::format("seed {}", params.seed);
 }
 
 }  // namespace ingot

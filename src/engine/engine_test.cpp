@@ -64,7 +64,7 @@ TEST(Engine, RefusesWhatCanNeverBeServed) {
   EXPECT_EQ(refused(f.request({1}, -5)), "max_tokens is -5");
   Request bad = f.request({1}, 1);
   bad.sampling.temperature = std::nanf("");
-  EXPECT_EQ(refused(bad), "temperature is nan, expected 0 to 1000000");
+  EXPECT_EQ(refused(bad), "temperature is nan, expected 0 to 2");
 }
 
 TEST(Engine, ChecksEverySamplingParameter) {

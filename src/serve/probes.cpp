@@ -8,6 +8,7 @@
 
 #include "files/json.h"
 #include "serve/api/fields.h"
+#include "serve/api/limits.h"
 #include "serve/api/openapi.h"
 #include "serve/process_facts.h"
 #include "serve/server.h"
@@ -21,6 +22,8 @@ void send_json(Responder& responder, const Json& body, int status = 200) {
 }
 
 JsonObject model_json(const ServedModel& model) {
+  JsonObject formats;
+  for (const auto& [name, bytes] : model.formats) formats[name] = bytes;
   return {{"id", model.name},
           {"object", "model"},
           {"created", model.created},
@@ -28,7 +31,10 @@ JsonObject model_json(const ServedModel& model) {
           {"max_model_len", model.context},
           {"context_length", model.context},
           {"vocab_size", model.vocab},
-          {"format", model.format}};
+          {"architecture", model.architecture},
+          {"format", model.format},
+          {"formats", formats},
+          {"fingerprint", model.fingerprint()}};
 }
 
 int hex_digit(char c) {

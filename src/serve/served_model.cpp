@@ -1,10 +1,13 @@
 #include "serve/served_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
 #include <utility>
 
 #include "base/error.h"
+#include "weights/stored_tensors.h"
 
 namespace ingot {
 
@@ -34,6 +37,14 @@ bool ServedModel::answers_to(std::string_view asked) const {
   return asked.empty() || asked == name || std::ranges::find(aliases, asked) != aliases.end();
 }
 
+std::string ServedModel::fingerprint() const {
+  std::string facts = name + "\n" + architecture;
+  for (const auto& [of, bytes] : formats) facts += fmt::format("\n{} {}", of, bytes);
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : facts) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return fmt::format("fp_{:010x}", hash >> 24);
+}
+
 ServedModel served_model(Session& session, const std::string& name, std::vector<std::string> aliases,
                          std::string& template_error) {
   ServedModel served;
@@ -51,7 +62,9 @@ ServedModel served_model(Session& session, const std::string& name, std::vector<
   served.context = session.context();
   served.vocab = session.model().hp.vocab;
   served.hidden = session.model().hp.hidden;
-  served.format = session.model().arch->name;
+  served.architecture = session.model().arch->name;
+  served.formats = bytes_of_formats(*session.model().files);
+  served.format = format_text(served.formats);
   return served;
 }
 

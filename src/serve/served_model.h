@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,12 +28,17 @@ struct ServedModel {
   std::shared_ptr<const ChatTemplate> tool_chat;  // for requests with tools; may equal `chat`
   SamplingParams sampling;                        // the model's own defaults
   std::vector<Token> end_tokens;
-  int context = 0;     // positions of the prompt and the answer together
-  int vocab = 0;       // logits of the head
-  int hidden = 0;      // size of an embedding
-  std::string format;  // of the weights, for people
+  int context = 0;  // positions of the prompt and the answer together
+  int vocab = 0;    // logits of the head
+  int hidden = 0;   // size of an embedding
+  std::string architecture;
+  std::string format;                      // of the weights: "q8_0", "q4_k+q6_k"
+  std::map<std::string, int64_t> formats;  // bytes in each
 
   bool answers_to(std::string_view asked) const;
+  // What answers carry so that clients see that they came from the same weights in the same formats: of the name, the
+  // architecture and the formats with their bytes. The same after a restart.
+  std::string fingerprint() const;
 };
 
 // The model of a session, which must outlive it. An empty `name`: that of its file, without a directory, so that

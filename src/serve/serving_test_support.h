@@ -178,7 +178,9 @@ class ToyServer {
     model.context = kContext;
     model.vocab = 256;
     model.hidden = weights_.hp.hidden;
+    model.architecture = "llama";
     model.format = "f32";
+    model.formats = {{"f32", 1000}};
   }
   // The workers go last: the engine's end posts to them.
   ~ToyServer() = default;

@@ -68,7 +68,7 @@ class BadModelTest(support.TestCase):
         return path
 
     def test_gguf_cut_short(self):
-        source = support.shared_data("models", "stories260K", "stories260K.gguf")
+        source = support.test_data("models", "stories260K", "stories260K.gguf")
         size = source.stat().st_size
         for part in (size // 2, size - 1, 5000, 24, 4, 1):
             with self.subTest(part):
@@ -180,7 +180,8 @@ class HelpTest(support.TestCase):
         commands = [line.split()[0] for line in listed]
         self.assertIn("bench", commands)
         self.assertGreaterEqual(len(commands), 12)
-        forms = [[], *([command] for command in commands), ["bench", "serve"], ["bench", "ops"], ["bench", "--trace", "x"]]
+        forms = [[], *([command] for command in commands), ["bench", "serve"], ["bench", "ops"], ["bench", "trace"],
+                 ["eval", "ppl"]]
         for form in forms:
             with self.subTest(form):
                 result = support.run(*form, "--help")
@@ -189,3 +190,8 @@ class HelpTest(support.TestCase):
                 lines = result.stdout.splitlines()
                 self.assertLessEqual(len(lines), 50)
                 self.assertLessEqual(max(map(len, lines)), 120)
+
+    def test_help_of_bench_lists_its_subcommands(self):
+        text = support.run("bench", "--help").stdout.split("Subcommands:")[1]
+        self.assertEqual([line.split()[0] for line in text.split("Example")[0].split("\n") if line.strip()],
+                         ["ops", "serve", "trace"])

@@ -1,4 +1,4 @@
-"""`ingot bench --trace`: small traces through the engine on a tiny shape; the report's numbers agree with each other."""
+"""`ingot bench trace`: small traces through the engine on a tiny shape; the report's numbers agree with each other."""
 import json
 import signal
 import time
@@ -30,7 +30,7 @@ class BenchTraceTest(support.TestCase):
         return path
 
     def bench(self, text, *args, name="trace"):
-        return support.run("bench", "--shape", "tiny", "--trace", self.write(text, name), "--threads", "1", *args)
+        return support.run("bench", "trace", self.write(text, name), "--shape", "tiny", "--threads", "1", *args)
 
     def report(self, text, *args):
         result = self.bench(text, "--json", *args)
@@ -152,15 +152,16 @@ class BenchTraceTest(support.TestCase):
             with self.subTest(text):
                 self.assert_fails(self.bench(text, "--json"), 1, "[trace]", *words)
         missing = self.directory / "none.csv"
-        self.assert_fails(support.run("bench", "--shape", "tiny", "--trace", missing), 1, "none.csv")
+        self.assert_fails(support.run("bench", "trace", missing, "--shape", "tiny"), 1, "none.csv")
         self.assert_fails(self.bench(good, "--html", self.directory / "no" / "page.html"), 1, "page.html")
         self.assert_fails(self.bench(good, "--kv-memory", "1K"), 1, "[kv]", "1024")
 
     def test_wrong_usage(self):
         good = azure([(0.0, 16, 16)])
-        self.assert_fails(support.run("bench", "--shape", "tiny", "--html", "x"), 2, "--html needs --trace")
-        self.assert_fails(support.run("bench", "--shape", "tiny", "--seqs", "2"), 2, "--seqs needs --trace")
-        self.assert_fails(self.bench(good, "--batch", "2"), 2, "--batch does not go with --trace")
+        self.assert_fails(support.run("bench", "trace"), 2, "FILE")
+        self.assert_fails(support.run("bench", "--shape", "tiny", "--seqs", "2"), 2, "--seqs")
+        self.assert_fails(self.bench(good, "--batch", "2"), 2, "--batch", "bench trace --help")
+        self.assert_fails(support.run("bench", "--threads", "1", "trace", self.write(good)), 2, "--threads", "trace")
         for option, value in (("--length-divisor", "0"), ("--time-divisor", "0"), ("--time-divisor", "nan"),
                               ("--limit", "0"), ("--kv-memory", "much"), ("--kv-memory", "99999999999G"),
                               ("--seqs", "0"), ("--max-waiting", "0"), ("--gap-ms", "-1"), ("--page-rows", "0"),
@@ -168,9 +169,17 @@ class BenchTraceTest(support.TestCase):
             with self.subTest(option=option, value=value):
                 self.assert_fails(self.bench(good, option, value), 2, option)
 
+    def test_the_old_spelling_works_and_names_the_new_one(self):
+        result = support.run("bench", "--shape", "tiny", "--trace", self.write(azure([(0.0, 64, 64)])), "--threads", "1",
+                             "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["requests"]["finished"], 1)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertIn("bench trace FILE", result.stderr)
+
     def test_interrupt(self):
         path = self.write(azure([(0.0, 160, 160), (3000.0, 160, 160)]))
-        process = support.start("bench", "--shape", "tiny", "--trace", path)
+        process = support.start("bench", "trace", path, "--shape", "tiny")
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

@@ -76,10 +76,13 @@ class TextTest(support.TestCase):
 class BenchTest(support.TestCase):
     def test_json_and_saved_model(self):
         path = self.temp_dir() / "tiny.gguf"
+        page = self.temp_dir() / "speed.html"
         result = support.run("bench", "--shape", "tiny", "--format", "q4_0", "--prompt", "20", "--gen", "5", "--batch",
-                             "1,3", "--repeat", "2", "--json", "--save", path)
+                             "1,3", "--repeat", "2", "--json", "--save", path, "--html", page)
         self.assertEqual(result.returncode, 0, result.stderr)
         got = json.loads(result.stdout)
+        self.assertEqual(got["model"], {"architecture": "llama", "format": "q4_0"})
+        self.assertEqual(self.data_of(page), got)
         self.assertEqual([r["batch"] for r in got["results"]], [1, 3])
         for row in got["results"]:
             for key in ("prefill_tps", "decode_tps", "ttft_ms", "weight_bytes", "percent_of_bandwidth"):
@@ -91,6 +94,9 @@ class BenchTest(support.TestCase):
         result = support.run("eval", "logits", path, "--ids", "1,5,9", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(all(math.isfinite(v) for v in json.loads(result.stdout)["logits_last"]))
+
+    def data_of(self, page):
+        return json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
 
     def check_reads(self, machine):
         both = [machine["measured_read_ahead_gbs"], machine["measured_read_plain_gbs"]]
@@ -105,11 +111,19 @@ class BenchTest(support.TestCase):
         self.assert_fails(support.run("bench", "ops", "linear", "--device", "cuda:99"), 1, "[device]", "cuda:99")
         self.assert_fails(support.run("bench", "serve"), 2, "URL")
 
+    def test_options_before_ops_still_count(self):
+        result = support.run("bench", "--threads", "1", "--json", "ops", "rope", timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["machine"]["threads"], 1)
+        self.assertIn("bench ops OPTIONS", result.stderr)
+
     def test_ops(self):
+        page = self.temp_dir() / "ops.html"
         result = support.run("bench", "ops", "rope", "sample", "linear", "attention", "q8_0", "f8_e5m2", "--threads", "2",
-                             "--json", timeout=300)
+                             "--json", "--html", page, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
         got = json.loads(result.stdout)
+        self.assertEqual(self.data_of(page), got)
         self.assertEqual({(r["op"], r["format"]) for r in got["results"]},
                          {("rope", None), ("sample", None), ("linear", "q8_0"), ("linear", "f8_e5m2"),
                           ("attention", "q8_0")})
@@ -127,6 +141,7 @@ class InspectTest(support.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         got = json.loads(result.stdout)
         self.assertEqual(got["architecture"], "qwen3")
+        self.assertEqual(got["format"], "f32")
         self.assertEqual(got["layers"], 2)
         self.assertEqual(sum(t["bytes"] for t in got["tensors"]), got["weight_bytes"])
 

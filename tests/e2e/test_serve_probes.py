@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import time
 import unittest
+import unittest.mock
 
+import models
 import serving
 
 
@@ -47,6 +49,19 @@ class Probes(serving.ToyCase):
         self.assertEqual(model["object"], "model")
         self.assertEqual(self.server.get("/v1/models/" + model["id"]).json(), model)
         self.assertEqual(self.server.get("/v1/models/other").status, 404)
+
+    def test_models_of_one_name_differ_by_their_format(self):
+        plain = self.server.get("/v1/models").json()["data"][0]
+        self.assertEqual((plain["architecture"], plain["format"], list(plain["formats"])), ("llama", "f32", ["f32"]))
+        self.assertEqual(self.chat()["system_fingerprint"], plain["fingerprint"])
+        name = ("--name", plain["id"])
+        with serving.Server(self.model, *name) as again:
+            self.assertEqual(again.get("/v1/models").json()["data"][0], {**plain, "created": unittest.mock.ANY})
+        with serving.Server(models.to_bf16(models.make_tiny(self.temp_dir() / "half")), *name) as half:
+            other = half.get("/v1/models").json()["data"][0]
+        self.assertEqual((other["id"], other["architecture"], other["format"]), (plain["id"], "llama", "bf16"))
+        self.assertEqual(other["formats"], {"bf16": plain["formats"]["f32"] // 2})
+        self.assertNotEqual(other["fingerprint"], plain["fingerprint"])
 
     def test_limits_and_openapi(self):
         limits = self.server.get("/v1/limits").json()

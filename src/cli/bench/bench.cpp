@@ -1,24 +1,23 @@
-// ingot bench: speed of the engine on a model, or on a published shape with random weights.
+// ingot bench: speed of the engine on a model, or on a published shape with random weights; and its subcommands.
+#include "cli/bench/bench.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
+#include <set>
 
-#include "app/device.h"
 #include "base/error.h"
 #include "cli/bench/bench_limits.h"
+#include "cli/bench/bench_model.h"
 #include "cli/bench/bench_profile.h"
-#include "cli/bench/ops/bench_ops.h"
-#include "cli/bench/save_random.h"
-#include "cli/bench/shapes.h"
-#include "cli/bench/trace/bench_trace.h"
-#include "cli/engine_options.h"
+#include "cli/bench/chart_svg.h"
+#include "cli/bench/old_spellings.h"
+#include "cli/bench/speed_page.h"
 #include "cli/interrupt.h"
-#include "cli/load/bench_serve.h"
-#include "cli/session.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
-#include "weights/model_files.h"
 
 namespace ingot {
 namespace {
@@ -26,20 +25,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::vector<std::string> words;  // MODEL, or ops [NAME…]
-  std::string model;
-  std::string shape;
-  std::string format = "q8_0";
-  std::string save;
   int prompt = 512;
   int gen = 128;
   std::vector<int> batch = {1};
   int repeat = 5;
-  // 0 step_rows: 512, on a GPU 16384 and one for each seq. Without a trace the batch says how many seqs there are.
-  OpenOptions open = {.engine = {.threads = 0, .max_seqs = 16, .step_rows = 0}};
   bool profile = false;
-  BenchTraceOptions trace;  // its page is also that of a profile
-  CommonOptions common;
+  std::string html;
+  std::string svg;
+  std::vector<std::string> from;
+  BenchModelOptions model;
 };
 
 struct Times {
@@ -106,7 +100,7 @@ Result measure(Engine& engine, int batch, const Options& options) {
     const Times times = run_once(engine, batch, options);
     first.push_back(times.first);
     rest.push_back(times.whole - times.first);
-    if (options.common.verbose) {
+    if (options.model.common.verbose) {
       fmt::print(stderr, "batch {} run {}: first {:.3f} s, whole {:.3f} s\n", batch, i + 1, times.first, times.whole);
     }
   }
@@ -141,7 +135,7 @@ JsonObject profile(Engine& engine, int batch, const Options& options, const Benc
   if (interrupted()) throw Interrupted();
   JsonObject result{{"batch", batch}};
   const auto tell = [&](const char* name, const Profile& p, const std::string& title) {
-    if (!options.common.json) print_profile(p, title, limits);
+    if (!options.model.common.json) print_profile(p, title, limits);
     result[name] = profile_json(p);
     pages.push_back(JsonObject{{"title", title}, {"profile", result[name]}});
   };
@@ -150,48 +144,8 @@ JsonObject profile(Engine& engine, int batch, const Options& options, const Benc
   return result;
 }
 
-// Says where the format that was asked for does not fit.
-void note_plain(Model& model, const std::string& format) {
-  int plain = 0;
-  for (const auto& weight : dynamic_cast<RandomSource&>(model.weights->source()).made()) {
-    plain += weight->shape.size() == 2 && weight->format == Format::kF32 && format != "f32";
-  }
-  if (plain) fmt::print(stderr, "{} matrices are f32: their rows are no whole number of blocks of {}\n", plain, format);
-}
-
-OpenEngine open(const Options& options, int context, int seqs) {
-  const bool gpu = choose_device(options.open.device, options.open.ref) >= 0;
-  // An H200 reads 32 prompts of an 8B model 2 % faster in steps of 8,192 rows than of 4,096, and 0.2 to 0.9 % more in
-  // one of 16,384; with a row more for each seq those that already answer take no prompt's place. A step of the CPU's
-  // shall not keep others waiting.
-  const int64_t all = int64_t{options.prompt} * seqs;
-  const int usual = gpu ? static_cast<int>(std::min<int64_t>(all, 16384)) + seqs : 512;
-  OpenOptions setup = options.open;
-  setup.model.context = context;
-  setup.engine.max_seqs = seqs;
-  setup.engine.step_rows = std::max(options.open.engine.step_rows != 0 ? options.open.engine.step_rows : usual, seqs);
-  if (options.shape.empty()) return open_engine(resolve_model(options.model), setup);
-  const Hparams hp = shape_by_name(options.shape);
-  setup.model.context = std::min(context, hp.context);
-  ModelOptions model_setup = model_options(setup);
-  model_setup.random_on_device = gpu && options.save.empty();
-  Model model = Model::random(hp, formats_by_name(options.format, hp), model_setup);
-  if (!options.save.empty()) save_random(model, options.save);
-  note_plain(model, options.format);
-  return make_engine(std::move(model), setup);
-}
-
-// With the context that the trace needs, or what the model has.
-int replay(const Options& options) {
-  const std::string name = options.shape.empty() ? resolve_model(options.model) : options.shape + " " + options.format;
-  return bench_trace(options.trace, options.common, name, [&](int context) {
-    if (options.shape.empty()) context = std::min(context, Model::read_numbers(ModelFiles::open(name)).context);
-    return open(options, context, options.open.engine.max_seqs);
-  });
-}
-
 JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
-  // A step of decoding reads every weight but an embedding's table once, whatever the batch.
+  // A decode step reads every weight but an embedding's table once, whatever the batch.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
           {"prompt", options.prompt},
@@ -205,23 +159,29 @@ JsonObject result_json(const Result& r, const Options& options, const WeightByte
           {"percent_of_multiplier", 100 * r.prefill_tps(options) * limits.token_seconds}};
 }
 
-int run(Options& options) {
-  if (!options.words.empty() && options.words[0] == "ops")
-    return bench_ops({options.words.begin() + 1, options.words.end()}, options.open, options.common.json);
-  if (options.words.size() > 1) throw CLI::ValidationError("give one MODEL");
-  if (!options.words.empty()) options.model = options.words[0];
-  if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
-  if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
-  if (!options.trace.file.empty()) return replay(options);
+void write_chart(const std::string& file, const BenchChart& chart) {
+  AtomicFile svg(file);
+  svg.write(bench_chart_svg(chart));
+  svg.commit();
+}
+
+int run(const Options& options) {
+  if (!options.from.empty()) {
+    if (options.svg.empty()) throw CLI::ValidationError("--from needs --svg");
+    write_chart(options.svg, read_bench_chart(options.from));
+    return 0;
+  }
+  if (options.profile && !options.svg.empty()) throw CLI::ValidationError("--svg draws speeds, not a profile");
+  check_bench_model(options.model);
   const int seqs = *std::ranges::max_element(options.batch);
-  OpenEngine opened = open(options, options.prompt + options.gen, seqs);
+  OpenEngine opened = open_bench_model(options.model, options.prompt + options.gen, seqs, options.prompt);
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
-  if (!options.trace.html.empty()) page.emplace(options.trace.html);
+  if (!options.html.empty()) page.emplace(options.html);
   const BenchLimits limits = measure_limits(*opened.engine);
   const WeightBytes weights = weight_bytes(*opened.model);
   const InterruptGuard guard;
   JsonArray results, pages;
-  if (!options.common.json) {
+  if (!options.model.common.json) {
     fmt::print("{}\n", limits_line(limits, weights));
     if (!options.profile && limits.device.name.empty())
       fmt::print("% bandwidth: these {:.1f} MB once for each step of decoding, of {:.1f} GB/s\n",
@@ -236,7 +196,7 @@ int run(Options& options) {
       continue;
     }
     const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weights, limits);
-    if (!options.common.json) {
+    if (!options.model.common.json) {
       fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, options.prompt, options.gen,
                  json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
                  json.at("percent_of_bandwidth").as_double(), json.at("percent_of_multiplier").as_double());
@@ -244,21 +204,27 @@ int run(Options& options) {
     results.push_back(json);
   }
   const JsonObject machine = machine_json(limits);
+  if (!options.svg.empty()) {
+    const std::string device = limits.device.name.empty() ? cpu_name() : limits.device.name;
+    write_chart(options.svg, {.title = fmt::format("{}, {} in, {} out", device, options.prompt, options.gen),
+                              .series = {{.name = "Ingot", .results = results}}});
+  }
+  const JsonObject report{
+      {"results", results}, {"machine", machine}, {"model", bench_model_json(options.model, *opened.model)}};
   if (page) {
-    page->write(profile_page(pages, machine));
+    page->write(options.profile ? profile_page(pages, machine) : speed_page(report));
     page->commit();
   }
-  if (options.common.json) fmt::print("{}\n", to_json(JsonObject{{"results", results}, {"machine", machine}}));
+  if (options.model.common.json) fmt::print("{}\n", to_json(report));
   return 0;
 }
+
+constexpr std::array kParts = {&kBenchOps, &kBenchServe, &kBenchTrace};
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   // Without a description: a range beside the name of a number would make two lines of the help.
   const auto range = [](int low, int high) { return CLI::Range(low, high).description(""); };
-  app.add_option("MODEL", options->words,
-                 "A GGUF file, a Hugging Face directory or a cached name; or: ops [NAME…], the operators alone")
-      ->type_name("");
   app.add_option("--prompt", options->prompt, "Tokens of each prompt")->check(range(1, 1 << 24))->type_name("N");
   app.add_option("--gen", options->gen, "Tokens to make for each")->check(range(1, 1 << 24))->type_name("N");
   app.add_option("--batch", options->batch, "Sequences at once, separated by commas")
@@ -267,27 +233,23 @@ CommandBody setup(CLI::App& app) {
       ->check(range(1, 4096))
       ->type_name("N");
   app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(range(1, 1000))->type_name("N");
-  app.add_option("--shape", options->shape, "Random weights of a published shape, such as llama-3.2-1b");
-  app.add_option("--format", options->format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
-  app.add_option("--save", options->save, "With --shape: also write the model as GGUF")->type_name("FILE");
-  add_engine_option(app, "--step-rows", options->open, "Rows of a step (512; on a GPU 16384 and the batch)");
-  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16 or q8_0")->type_name("TEXT");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node; --html: a timeline");
-  add_trace_options(app, options->trace, options->open);
-  add_engine_options(app, OptionsOf::kEngine, options->open);
-  add_verbose_option(app, options->common);
-  add_json_option(app, options->common);
-  CLI::App* serve = app.add_subcommand("serve", "Load on a server that speaks OpenAI's API");
-  return [options, serve, load = setup_bench_serve(*serve)] { return serve->parsed() ? load() : run(*options); };
+  app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
+  app.add_option("--svg", options->svg, "Also draw the results as a chart")->type_name("FILE");
+  app.add_option("--from", options->from, "With --svg: draw these results of --json instead of measuring")
+      ->delimiter(',')
+      ->type_name("FILES");
+  add_bench_model_options(app, options->model);
+  return add_subcommands(app, kParts, [options] { return run(*options); });
 }
 
 }  // namespace
 
 const Command kBenchCommand = {"bench", "Measure the engine's speed",
                                "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
-                               "  ingot bench ops linear q4_0\n  ingot bench ops linear --device cuda\n"
+                               "  ingot bench ops linear q4_0\n"
                                "  ingot bench serve http://127.0.0.1:8080 --concurrency 16\n"
-                               "  ingot bench --trace trace.csv --limit 200 --html trace.html",
-                               setup};
+                               "  ingot bench trace trace.csv --limit 200 --html trace.html",
+                               setup, modernize_bench};
 
 }  // namespace ingot

@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "bench/device.h"
+
 namespace ingot {
 namespace {
 
@@ -30,7 +32,7 @@ BenchLimits measure_limits(Engine& engine) {
   const Graph& graph = engine.model().graph;
   engine.call([&](LocalEngine& local) {
     if (!limits.device.name.empty()) {
-      const DeviceCeilings measured = local.graph().ceilings();
+      const DeviceCeilings measured = measure_device(engine.options().device.cuda);
       limits.read_gbs = measured.read_gbs;
       limits.product_gflops = measured.bf16_gflops;
       if (measured.bf16_gflops <= 0) return;

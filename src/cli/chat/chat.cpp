@@ -180,7 +180,8 @@ CommandBody setup(CLI::App& app) {
   return [options] { return run(*options); };
 }
 
-const std::string kExample = fmt::format("ingot chat --system \"Answer in one sentence.\"\n\n{}", kMoreSamplingOptions);
+const std::string kExample =
+    fmt::format("ingot chat --system \"Answer in one sentence.\"\n\n{}", more_sampling_options());
 
 }  // namespace
 

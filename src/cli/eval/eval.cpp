@@ -3,39 +3,26 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <memory>
 
 namespace ingot {
 namespace {
 
-CommandBody setup(CLI::App& app) {
-  app.require_subcommand(1);
-  struct Part {
-    CLI::App* app;
-    CommandBody body;
-  };
-  auto parts = std::make_shared<std::array<Part, 3>>();
-  const auto add = [&](size_t i, const char* name, const char* summary, CommandBody (*make)(CLI::App&)) {
-    CLI::App* sub = app.add_subcommand(name, summary);
-    (*parts)[i] = {sub, make(*sub)};
-  };
-  add(0, "logits", "Logits of given token ids", setup_eval_logits);
-  add(1, "ppl", "Perplexity of a text", setup_eval_ppl);
-  add(2, "task", "Accuracy on a multiple-choice task", setup_eval_task);
-  return [parts] {
-    for (const Part& part : *parts) {
-      if (part.app->parsed()) return part.body();
-    }
-    return 2;
-  };
-}
+constexpr Command kLogits = {"logits", "Logits of given token ids", "ingot eval logits model.gguf --ids 1,15043",
+                             setup_eval_logits};
+constexpr Command kPpl = {"ppl", "Perplexity of a text", "ingot eval ppl model.gguf --text wiki.test.raw --chunks 40",
+                          setup_eval_ppl};
+constexpr Command kTask = {"task", "Accuracy on a multiple-choice task",
+                           "ingot eval task model.gguf --task arc_easy --data arc_easy.jsonl", setup_eval_task};
+constexpr std::array kParts = {&kLogits, &kPpl, &kTask};
+
+CommandBody setup(CLI::App& app) { return add_subcommands(app, kParts); }
 
 }  // namespace
 
 const Command kEvalCommand = {"eval", "Measure a model: logits, perplexity, tasks",
                               "ingot eval logits model.gguf --ids 1,15043\n"
-                              "ingot eval ppl model.gguf --text wiki.test.raw --chunks 40\n"
-                              "ingot eval task model.gguf --task arc_easy --data arc_easy.jsonl",
+                              "  ingot eval ppl model.gguf --text wiki.test.raw --chunks 40\n"
+                              "  ingot eval task model.gguf --task arc_easy --data arc_easy.jsonl",
                               setup};
 
 }  // namespace ingot

@@ -24,7 +24,7 @@ void check_model_name(const std::string& name);
 struct CachedModel {
   std::string name;
   std::string path;      // usable as MODEL: the .gguf file (the first part of a split one), or the directory
-  std::string format;    // "gguf" or "safetensors"
+  std::string format;    // of the container: "gguf" or "safetensors"
   std::string revision;  // the commit it was pulled at; empty where there is none
   uint64_t bytes = 0;    // of all its files
 };

@@ -1,5 +1,4 @@
-#include "cli/load/bench_serve.h"
-
+// ingot bench serve URL: load on a server that speaks OpenAI's API.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/bench/bench.h"
 #include "cli/load/load_report.h"
 #include "files/atomic_file.h"
 
@@ -148,9 +148,7 @@ void add_requests(CLI::App& app, Options& options) {
   add("--warm-up", "N", options.warm_up, "Requests before the clock starts (1)")->check(range(0, 1000));
 }
 
-}  // namespace
-
-CommandBody setup_bench_serve(CLI::App& app) {
+CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("URL", options->url, "The server, such as http://127.0.0.1:8080")->required()->type_name("");
   add_arrivals(app, options->load);
@@ -158,10 +156,15 @@ CommandBody setup_bench_serve(CLI::App& app) {
   app.add_option("--slo", options->slo, "Goodput within ttft=MS,itl=MS,e2e=MS")->type_name("LIMITS");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
   add_json_option(app, options->common);
-  app.footer(
-      "Example:\n  ingot bench serve http://127.0.0.1:8080 --concurrency 16 --requests 160 --slo ttft=500,itl=50\n"
-      "  ingot bench serve http://127.0.0.1:8080 --trace trace.csv --html load.html");
   return [options] { return run(*options); };
 }
+
+}  // namespace
+
+const Command kBenchServe = {
+    "serve", "Load on a server that speaks OpenAI's API",
+    "ingot bench serve http://127.0.0.1:8080 --concurrency 16 --requests 160 --slo ttft=500,itl=50\n"
+    "  ingot bench serve http://127.0.0.1:8080 --trace trace.csv --html load.html",
+    setup};
 
 }  // namespace ingot

@@ -10,8 +10,4 @@ std::unique_ptr<DeviceModel> make_cuda_model(Model&, const CudaModelOptions& opt
   throw Error("[device] {}", cuda_refusal(options.device.cuda));
 }
 
-void bench_cuda_ops(int device, const std::vector<std::string>&, const DeviceOpsListener&) {
-  throw Error("[device] {}", cuda_refusal(device));
-}
-
 }  // namespace ingot

@@ -22,40 +22,18 @@
 // Logprobs are of the model's own distribution, before 1. A row whose logits hold NaN or +inf, or nothing
 // but -inf after 2, gets token -1 and no logprobs; other rows do not notice. Ids outside [0, V) in a
 // history or a bias are passed over, and tokens beyond the end of a mask are not allowed.
-// REQUIRES: parameters that the request's validation lets through: all finite but the biases, and
-// temperature >= 0, repetition_penalty > 0, dry_multiplier >= 0, dry_base > 0.
+// REQUIRES: parameters that are all finite but the biases, and temperature >= 0, repetition_penalty > 0,
+// dry_multiplier >= 0, dry_base > 0; what requests may ask for is less (sampling_params.h).
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "ops/ctx.h"
+#include "ops/sample/sampling_params.h"
 
 namespace ingot {
-
-struct SamplingParams {
-  float temperature = 1;  // 0: greedy
-  int top_k = 0;          // 0: off
-  float top_p = 1;        // 1: off
-  float min_p = 0;        // 0: off
-  float typical_p = 1;    // 1: off
-  float repetition_penalty = 1;
-  float presence_penalty = 0;
-  float frequency_penalty = 0;
-  int penalty_last_n = -1;   // tokens of history that the penalties see; -1: all
-  float dry_multiplier = 0;  // 0: off
-  float dry_base = 1.75f;
-  int dry_allowed_length = 2;
-  int dry_last_n = -1;                // -1: all
-  std::vector<int32_t> dry_breakers;  // tokens that end a repetition
-  float xtc_probability = 0;          // 0: off
-  float xtc_threshold = 0.1f;
-  std::vector<std::pair<int32_t, float>> logit_bias;
-  uint64_t seed = 0;
-  int n_logprobs = -1;  // -1: none; 0: the chosen token's only; n: also the n most likely
-};
 
 struct SampleRow {
   const SamplingParams* params = nullptr;

@@ -33,10 +33,8 @@ void ChoiceAnswer::add(ChoicePiece piece) {
 }
 
 AnswerNames answer_names(const ServedModel& model, const Generation& generation) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : model.name + "\n" + model.format) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return {.model = model.name,
-          .fingerprint = fmt::format("fp_{:010x}", hash >> 24),
+          .fingerprint = model.fingerprint(),
           .created = static_cast<int64_t>(std::time(nullptr)),
           .scored = generation.sampling.n_logprobs >= 0,
           .include_usage = generation.include_usage,

@@ -57,7 +57,7 @@ class AnswerWriter {
 // What all of a request's answer repeats.
 struct AnswerNames {
   std::string model;
-  std::string fingerprint;  // of the model and its format
+  std::string fingerprint;  // as ServedModel has it
   int64_t created = 0;      // unix time
   bool scored = false;      // logprobs were asked for
   bool include_usage = false;

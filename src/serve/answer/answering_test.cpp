@@ -118,6 +118,21 @@ TEST(Answering, ShapeOfAChatAnswer) {
   EXPECT_EQ(usage.at("total_tokens").as_int64(), 28);
 }
 
+TEST(Answering, FingerprintTellsTheWeightsFormat) {
+  ServedModel q4{.name = "m", .architecture = "llama", .format = "q4_0", .formats = {{"f32", 10}, {"q4_0", 900}}};
+  const ServedModel same = q4;
+  EXPECT_EQ(same.fingerprint(), q4.fingerprint());
+  ServedModel q8 = q4;
+  q8.format = "q8_0";
+  q8.formats = {{"f32", 10}, {"q8_0", 1700}};
+  EXPECT_NE(q8.fingerprint(), q4.fingerprint());
+  // Two mixes of the same formats.
+  q4.formats = {{"f32", 10}, {"q4_k", 800}, {"q6_k", 200}};
+  ServedModel other = q4;
+  other.formats["q6_k"] = 300;
+  EXPECT_NE(other.fingerprint(), q4.fingerprint());
+}
+
 TEST(Answering, StopStringEndsTheAnswerBeforeIt) {
   ToyServer server;
   const std::string more = R"(,"max_tokens":60,"logit_bias":{"2":-100})";

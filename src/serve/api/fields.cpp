@@ -160,6 +160,26 @@ Json range_end(const Field& field, double end) {
   return end >= 0x1p63 ? Json(kIntMax) : Json(static_cast<int64_t>(end));
 }
 
+std::optional<Json> default_of(const Field& field) {
+  if (field.fallback) return parse_json(field.fallback, "default");
+  if (!field.sampling || field.sampling->hint) return std::nullopt;
+  const SamplingParams defaults;
+  const SamplingNumber& n = *field.sampling;
+  if (n.integer) return Json(defaults.*n.integer);
+  return parse_json(fmt::format("{}", defaults.*n.number), "default");  // 0.1, not the double nearest to 0.1f
+}
+
+JsonArray kind_names(unsigned kinds) {
+  static constexpr std::pair<unsigned, const char*> kNames[] = {{kBool, "boolean"},  {kInteger, "integer"},
+                                                                {kNumber, "number"}, {kString, "string"},
+                                                                {kArray, "array"},   {kObject, "object"}};
+  JsonArray names;
+  for (const auto& [kind, name] : kNames) {
+    if ((kinds & kind) != 0) names.push_back(name);
+  }
+  return names;
+}
+
 void check_fields(const JsonObject& object, const FieldTable& table, const std::string& path) {
   for (const auto& member : object) {
     const std::string_view name(member.key().data(), member.key().size());

@@ -1,5 +1,6 @@
 // The one table of every field of every endpoint: type, range, limit, default and what becomes of it. Requests are
-// checked against it, /v1/limits and /openapi.json are written from it, and the tests walk it.
+// checked against it, /v1/limits and /openapi.json are written from it, and the tests walk it. The numbers of sampling
+// come from theirs (ops/sample/sampling_params.h).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "files/json.h"
+#include "ops/sample/sampling_params.h"
 #include "serve/api/api_error.h"
 
 namespace ingot {
@@ -51,6 +53,8 @@ struct Field {
   size_t item_max_length = 0;           // characters of a string among them
   const FieldTable* members = nullptr;  // of an object, and of the objects among an array's items; none: any, the
                                         // reader checks them
+  // Of the numbers of sampling: what it sets.
+  const SamplingNumber* sampling = nullptr;
 };
 
 struct FieldTable {
@@ -109,7 +113,10 @@ std::optional<int64_t> exact_integer(const Json& value);
 // An end of a number's range as it is published: that of an integer is one.
 Json range_end(const Field& field, double end);
 
-// Of /v1/limits: each endpoint's fields with type, range, limits, default and effect.
-JsonObject field_limits();
+// What absent means, where that is known before a model is.
+std::optional<Json> default_of(const Field& field);
+
+// "boolean", "integer" … of the bits.
+JsonArray kind_names(unsigned kinds);
 
 }  // namespace ingot

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
+#include <sstream>
 
-#include "serve/api/field_tables.h"
+#include "serve/api/limits.h"
+#include "serve/api/shared_fields.h"
+#include "serve/ui_files.h"
 
 namespace ingot {
 namespace {
@@ -214,6 +219,25 @@ TEST(Fields, LimitsTellWhatIsTaken) {
   EXPECT_EQ(chat.at("stop").at("items"), Json(JsonArray{"string"}));
   EXPECT_EQ(chat.at("tool_choice").at("values").as_string(), "none|auto");
   EXPECT_EQ(limits.at("/v1/embeddings").at("input").at("max_prompts").to_number<size_t>(), kMaxPrompts);
+}
+
+// The page offers what is useful of each range, and nothing that would be refused.
+TEST(Fields, SlidersOfThePageStayInTheRange) {
+  const auto page = std::ranges::find_if(ui_files(), [](const UiFile& file) { return file.name == "settings.js"; });
+  ASSERT_NE(page, ui_files().end());
+  std::istringstream lines{std::string(page->bytes)};
+  int sliders = 0;
+  for (std::string line; std::getline(lines, line);) {
+    char name[64];
+    double low = 0, high = 0;
+    if (std::sscanf(line.c_str(), "  [\"%63[a-z_]\", \"%*[^\"]\", %lf, %lf,", name, &low, &high) != 3) continue;
+    ++sliders;
+    const auto n = std::ranges::find_if(kSamplingNumbers,
+                                        [&](const auto& number) { return number.name == std::string_view(name); });
+    ASSERT_NE(n, kSamplingNumbers.end()) << name;
+    EXPECT_TRUE(n->in_range(low) && n->in_range(high)) << name;
+  }
+  EXPECT_EQ(sliders, 6);
 }
 
 TEST(Fields, WordsThatAreRefusedAreToldWhy) {

@@ -8,8 +8,6 @@
 #include <mutex>
 #include <random>
 
-#include "serve/api/field_tables.h"
-
 namespace ingot {
 namespace {
 
@@ -21,22 +19,10 @@ void set_number(const Fields& fields, const char* name, T& target) {
 }
 
 void read_sampling(const Fields& fields, SamplingParams& sampling) {
-  set_number(fields, "temperature", sampling.temperature);
-  set_number(fields, "top_p", sampling.top_p);
-  set_number(fields, "top_k", sampling.top_k);
-  sampling.top_k = std::max(sampling.top_k, 0);
-  set_number(fields, "min_p", sampling.min_p);
-  set_number(fields, "typical_p", sampling.typical_p);
-  set_number(fields, "presence_penalty", sampling.presence_penalty);
-  set_number(fields, "frequency_penalty", sampling.frequency_penalty);
-  set_number(fields, "repetition_penalty", sampling.repetition_penalty);
-  set_number(fields, "penalty_last_n", sampling.penalty_last_n);
-  set_number(fields, "dry_multiplier", sampling.dry_multiplier);
-  set_number(fields, "dry_base", sampling.dry_base);
-  set_number(fields, "dry_allowed_length", sampling.dry_allowed_length);
-  set_number(fields, "dry_last_n", sampling.dry_last_n);
-  set_number(fields, "xtc_probability", sampling.xtc_probability);
-  set_number(fields, "xtc_threshold", sampling.xtc_threshold);
+  for (const SamplingNumber& n : kSamplingNumbers) {
+    // A field may take what stands for an end of the range: top_k -1.
+    if (const auto value = fields.number(n.name)) n.set(sampling, std::clamp(*value, n.low, n.high));
+  }
   const std::optional<int64_t> seed = fields.integer("seed");
   sampling.seed = seed ? static_cast<uint64_t>(*seed) : fresh_seed();
 }

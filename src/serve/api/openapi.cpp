@@ -29,13 +29,7 @@ constexpr Plain kPlain[] = {
 };
 
 JsonArray types_of(unsigned kinds, bool null) {
-  static constexpr std::pair<unsigned, const char*> kNames[] = {{kBool, "boolean"},  {kInteger, "integer"},
-                                                                {kNumber, "number"}, {kString, "string"},
-                                                                {kArray, "array"},   {kObject, "object"}};
-  JsonArray names;
-  for (const auto& [kind, name] : kNames) {
-    if ((kinds & kind) != 0) names.push_back(name);
-  }
+  JsonArray names = kind_names(kinds);
   if (null) names.push_back("null");
   return names;
 }
@@ -90,7 +84,7 @@ class Schemas {
       if (others != 0 || !field.required) any.push_back(JsonObject{{"type", types_of(others, !field.required)}});
       schema["anyOf"] = std::move(any);
     }
-    if (field.fallback) schema["default"] = parse_json(field.fallback, "default");
+    if (const std::optional<Json> value = default_of(field)) schema["default"] = *value;
     return schema;
   }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/utf8.h"
-#include "serve/api/field_tables.h"
 #include "serve/api/generation.h"
+#include "serve/api/shared_fields.h"
 
 namespace ingot {
 namespace {

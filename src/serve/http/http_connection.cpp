@@ -1,10 +1,10 @@
 #include "serve/http/http_connection.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <utility>
+
+#include "serve/http/http_format.h"
 
 namespace ingot {
 
@@ -14,20 +14,10 @@ constexpr size_t kPipelinedBytes = 64 << 10;  // read ahead while an answer is u
 constexpr size_t kLingerBytes = 16 << 20;
 constexpr size_t kReadOver = 64 << 10;  // of the body of a request that is refused by its head
 constexpr double kProbeSeconds = 0.05;
+constexpr double kLingerSeconds = 2;
+constexpr std::chrono::seconds kStallGrace{1};
 
 }  // namespace
-
-HttpResponse HttpCore::refusal(const HttpRefusal& refused) const {
-  try {
-    if (callbacks.refusal) return callbacks.refusal(refused);
-  } catch (...) {  // the plain one will do
-  }
-  HttpResponse response;
-  response.status = refused.status;
-  return response;
-}
-
-std::string HttpCore::next_id() { return fmt::format("{}{:x}", id_prefix, ++last_id); }
 
 HttpConnection::HttpConnection(HttpCore& core, boost::asio::io_context& io, std::unique_ptr<HttpStream> stream)
     : core_(core), stream_(std::move(stream)), reader_(core.limits), timer_(io) {
@@ -73,6 +63,8 @@ void HttpConnection::kill() {
   stream_->close();
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->leave();
 }
+
+// ---- Reading ----
 
 void HttpConnection::enter(Stage stage, double seconds) {
   stage_ = stage;
@@ -219,6 +211,169 @@ HttpResponse HttpConnection::refusal(int status, std::string_view why) {
   if (id_.empty()) id_ = core_.next_id();  // its head was not read, or not to its end
   return core_.refusal({.status = status, .why = why, .path = path_.empty() ? reader_.path() : path_, .id = id_});
 }
+
+// ---- Answering ----
+
+std::shared_ptr<HttpExchange> HttpConnection::open_exchange() {
+  stage_ = Stage::kAnswer;
+  clear_deadline();
+  if (writing_) set_deadline(core_.limits.write_seconds);
+  begun_ = chunked_ = no_body_ = finished_ = aborted_ = false;
+  exchange_ = std::make_shared<HttpExchange>(
+      core_.mailbox,
+      [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->wake();
+      },
+      core_.limits.unsent_bytes);
+  return exchange_;
+}
+
+void HttpConnection::wake() {
+  guarded([&] {
+    if (too_slow()) {
+      ++core_.counters.stalled;
+      return kill();
+    }
+    pump();
+  });
+}
+
+// Too much waits for the reader, and it has taken nothing for a while: a burst that it is taking is let through.
+bool HttpConnection::too_slow() const {
+  if (!exchange_ || !writing_) return false;
+  const bool crowded = exchange_->unsent() > core_.limits.unsent_bytes && Clock::now() - progress_ > kStallGrace;
+  return crowded || exchange_->overflowed();
+}
+
+// An answer that is there as a whole.
+void HttpConnection::answer(HttpResponse response) {
+  open_exchange()->send(std::move(response));
+  pump();
+  read_more();
+}
+
+// Takes what there is to send, unless something is being sent: so many small writes become one.
+void HttpConnection::pump() {
+  if (writing_ || stage_ == Stage::kClosed || stage_ == Stage::kLinger) return;
+  out_head_.clear();
+  out_body_.clear();
+  out_done_ = out_answer_ = 0;
+  if (!interim_.empty()) {
+    out_head_ = std::move(interim_);
+    interim_.clear();
+    return write_some();
+  }
+  if (stage_ != Stage::kAnswer || !exchange_) return;
+  if (exchange_->overflowed()) {  // what was left out cannot come any more
+    ++core_.counters.stalled;
+    return kill();
+  }
+  HttpExchange::Output output = exchange_->take();
+  if (output.forgotten) {
+    output.response = refusal(500, "internal error");
+    output.finished = true;
+  }
+  if (output.empty()) return;
+  if (output.response) begin_answer(output);
+  frame_bytes(output);
+  finished_ = output.finished;
+  aborted_ = output.aborted;
+  if (out_head_.empty() && out_body_.empty()) return after_write();
+  write_some();
+}
+
+void HttpConnection::begin_answer(HttpExchange::Output& output) {
+  HttpResponse& response = *output.response;
+  begun_ = true;
+  probe_ = false;
+  const bool streamed = output.streamed && !output.finished;
+  if (!output.streamed) output.bytes = std::move(response.body);
+  no_body_ = head_only_ || bodyless(response.status);
+  HttpFrame frame;
+  frame.length = output.bytes.size();
+  if (streamed) frame.framing = minor_ == 1 ? HttpFraming::kChunked : HttpFraming::kClose;
+  chunked_ = frame.framing == HttpFraming::kChunked;
+  keep_alive_ = keep_alive_ && !response.close && !core_.draining && frame.framing != HttpFraming::kClose;
+  // A client that has closed its half may have sent further requests before.
+  keep_alive_ = keep_alive_ && (!ended_ || reader_.buffered() > 0);
+  frame.keep_alive = keep_alive_;
+  frame.minor = minor_;
+  frame.id = id_;
+  out_head_ = response_head(response, frame);
+}
+
+// The answer's bytes with what tells their end.
+void HttpConnection::frame_bytes(HttpExchange::Output& output) {
+  out_answer_ = output.bytes.size();
+  if (no_body_) {
+    exchange_->taken(std::exchange(out_answer_, 0));
+    return;
+  }
+  out_body_ = std::move(output.bytes);
+  if (!chunked_) return;
+  if (!out_body_.empty()) {
+    out_head_ += chunk_prefix(out_body_.size());
+    out_body_ += "\r\n";
+  }
+  if (output.finished) out_body_ += "0\r\n\r\n";
+}
+
+void HttpConnection::write_some() {
+  writing_ = true;
+  progress_ = Clock::now();
+  if (stage_ == Stage::kAnswer) set_deadline(core_.limits.write_seconds);
+  const size_t in_head = std::min(out_done_, out_head_.size());
+  const size_t in_body = out_done_ - in_head;
+  const HttpBuffers buffers = {boost::asio::buffer(out_head_.data() + in_head, out_head_.size() - in_head),
+                               boost::asio::buffer(out_body_.data() + in_body, out_body_.size() - in_body)};
+  stream_->write(buffers, [self = shared_from_this()](HttpCode code, size_t count) {
+    self->guarded([&] { self->on_written(code, count); });
+  });
+}
+
+void HttpConnection::on_written(HttpCode code, size_t count) {
+  if (code) return kill();
+  core_.counters.bytes_out += static_cast<int64_t>(count);
+  out_done_ += count;
+  const size_t of_answer = std::min(out_answer_, count);
+  out_answer_ -= of_answer;
+  if (exchange_) exchange_->taken(of_answer);
+  if (out_done_ < out_head_.size() + out_body_.size()) return write_some();
+  writing_ = false;
+  if (stage_ == Stage::kAnswer) clear_deadline();
+  after_write();
+}
+
+void HttpConnection::after_write() {
+  if (aborted_) return kill();
+  if (finished_) return complete_answer();
+  pump();
+}
+
+void HttpConnection::complete_answer() {
+  exchange_.reset();
+  out_head_ = {};
+  out_body_ = {};
+  if (!keep_alive_ || core_.draining) return linger();
+  finished_ = head_begun_ = head_only_ = false;
+  minor_ = 1;
+  id_.clear();
+  path_.clear();
+  reader_.next();
+  enter(Stage::kHead, core_.limits.idle_seconds);
+  advance();
+}
+
+// Ends our half, and reads over what still comes: closing with unread bytes would make the kernel reset the connection,
+// and the client could lose the answer.
+void HttpConnection::linger() {
+  if (ended_) return kill();
+  enter(Stage::kLinger, kLingerSeconds);
+  stream_->shutdown_send(shared_from_this());
+  read_more();
+}
+
+// ---- Time ----
 
 void HttpConnection::set_deadline(double seconds) {
   deadline_seconds_ = seconds;

@@ -70,7 +70,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
   }
 
-  // Reading: http_connection.cpp.
+  // Reading.
   void enter(Stage stage, double seconds);
   void read_more();
   void on_read(HttpCode code, std::string_view bytes);
@@ -85,7 +85,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpResponse refusal(int status, std::string_view why);
   void watch_for_reset();
 
-  // Answering: http_connection_write.cpp.
+  // Answering.
   void answer(HttpResponse response);
   std::shared_ptr<HttpExchange> open_exchange();
   void wake();

@@ -82,6 +82,18 @@ std::string new_id_prefix() {
 
 }  // namespace
 
+HttpResponse HttpCore::refusal(const HttpRefusal& refused) const {
+  try {
+    if (callbacks.refusal) return callbacks.refusal(refused);
+  } catch (...) {  // the plain one will do
+  }
+  HttpResponse response;
+  response.status = refused.status;
+  return response;
+}
+
+std::string HttpCore::next_id() { return fmt::format("{}{:x}", id_prefix, ++last_id); }
+
 struct HttpServer::Impl {
   Impl(const HttpOptions& options, HttpCallbacks callbacks);
   ~Impl();

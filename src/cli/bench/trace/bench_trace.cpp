@@ -1,26 +1,35 @@
-#include "cli/bench/trace/bench_trace.h"
-
+// ingot bench trace FILE: a trace of arrivals and lengths through the engine, without HTTP.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
-#include "cli/bench/machine.h"
+#include "bench/machine.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/bench_model.h"
 #include "cli/bench/trace/trace_report.h"
 #include "cli/engine_options.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
+#include "weights/model_files.h"
 
 namespace ingot {
 namespace {
 
-// Options that say nothing without --trace, and options that say nothing with it.
-constexpr const char* kOnlyWith[] = {"--length-divisor", "--time-divisor", "--limit",     "--gap-ms", "--seqs",
-                                     "--max-waiting",    "--kv-memory",    "--page-rows", "--html"};
-constexpr const char* kOnlyWithout[] = {"--prompt", "--gen", "--batch", "--repeat", "--profile"};
+struct Options {
+  std::string file;
+  TraceScale scale;
+  size_t limit = 0;  // requests; 0: all
+  std::string html;
+  BenchModelOptions model;
+};
+
+// Of a prompt, for the rows of a step on a GPU: what the other benchmark has where nobody says otherwise.
+constexpr int kPromptTokens = 512;
 
 // A context that holds every request; the engine cuts none short.
 int context_of(const Trace& trace, const TraceScale& scale) {
@@ -41,43 +50,24 @@ void show_progress(size_t ended, size_t requests, const TraceSample& sample) {
              sample.running, sample.waiting);
 }
 
-}  // namespace
-
-void add_trace_options(CLI::App& app, BenchTraceOptions& options, OpenOptions& open) {
-  constexpr const char* kGroup = "Replay of a trace";
-  const auto add = [&](const char* name, const char* type, auto& value, const char* text) {
-    return app.add_option(name, value, text)->type_name(type)->group(kGroup);
-  };
-  const auto range = [](auto low, auto high) { return CLI::Range(low, high).description(""); };
-  add("--trace", "FILE", options.file, "Azure CSV or Mooncake JSON lines: arrivals and lengths");
-  add("--length-divisor", "N", options.scale.length, "Lengths are divided by this (16)")->check(range(1, 1 << 20));
-  add("--time-divisor", "X", options.scale.time, "The trace runs so many times faster (6)")
-      ->check(range(1e-3, 1e9))
-      ->check(not_nan);
-  add("--limit", "N", options.limit, "Requests to take (all)")->check(range(1, 1 << 30));
-  for (CLI::Option* option : add_engine_options(app, OptionsOf::kTrace, open)) option->group(kGroup);
-  app.get_option("--kv-memory")->description("Of the KV cache, such as 512M (as --seqs contexts need)");
-  add("--html", "FILE", options.html, "Also write a page with charts, of --profile too");
-  app.callback([&app] {
-    const bool trace = app.count("--trace") > 0;
-    for (const char* name : kOnlyWith) {
-      const bool page = std::string_view(name) == "--html" && app.count("--profile") > 0;
-      if (!trace && !page && app.count(name)) throw CLI::ValidationError(fmt::format("{} needs --trace", name));
-    }
-    for (const char* name : kOnlyWithout) {
-      if (trace && app.count(name)) throw CLI::ValidationError(fmt::format("{} does not go with --trace", name));
-    }
-  });
+// With the context that the trace needs, or what the model has: it refuses the requests that are too long.
+OpenEngine open(const Options& options, const Trace& trace, const std::string& model) {
+  int context = context_of(trace, options.scale);
+  if (options.model.shape.empty()) {
+    context = std::min(context, Model::read_numbers(ModelFiles::open(model)).context);
+  }
+  return open_bench_model(options.model, context, options.model.open.engine.max_seqs, kPromptTokens);
 }
 
-int bench_trace(const BenchTraceOptions& options, const CommonOptions& common, const std::string& model,
-                const std::function<OpenEngine(int context)>& open) {
+int run(const Options& options) {
+  check_bench_model(options.model);
+  const std::string model = bench_model_name(options.model);
   const Trace trace = read_trace(options.file, options.limit);
   std::optional<AtomicFile> page;  // whether it can be written is known before the replay
   if (!options.html.empty()) page.emplace(options.html);
-  OpenEngine opened = open(context_of(trace, options.scale));
+  OpenEngine opened = open(options, trace, model);
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  TraceRun run = replay_trace(*opened.engine, trace, options.scale, [&](size_t ended, const TraceSample& sample) {
+  TraceRun replayed = replay_trace(*opened.engine, trace, options.scale, [&](size_t ended, const TraceSample& sample) {
     if (terminal) show_progress(ended, trace.requests.size(), sample);
   });
   if (terminal) fmt::print(stderr, "\r\x1b[K");
@@ -86,13 +76,41 @@ int bench_trace(const BenchTraceOptions& options, const CommonOptions& common, c
                          .machine = cpu_name(),
                          .scale = options.scale,
                          .engine = opened.engine->config()};
-  const TraceReport report = make_trace_report(trace, std::move(run), setup);
+  const TraceReport report = make_trace_report(trace, std::move(replayed), setup);
   if (page) {
     page->write(trace_page(report));
     page->commit();
   }
-  fmt::print("{}", common.json ? to_json(trace_json(report)) + "\n" : trace_table(report));
+  fmt::print("{}", options.model.common.json ? to_json(trace_json(report)) + "\n" : trace_table(report));
   return 0;
 }
+
+CommandBody setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* type, auto& value, const char* text) {
+    return app.add_option(name, value, text)->type_name(type)->group("Replay");
+  };
+  const auto range = [](auto low, auto high) { return CLI::Range(low, high).description(""); };
+  app.add_option("FILE", options->file, "Azure CSV or Mooncake JSON lines: arrivals and lengths")
+      ->required()
+      ->type_name("");
+  add_bench_model_options(app, options->model);
+  add("--length-divisor", "N", options->scale.length, "Lengths are divided by this (16)")->check(range(1, 1 << 20));
+  add("--time-divisor", "X", options->scale.time, "The trace runs so many times faster (6)")
+      ->check(range(1e-3, 1e9))
+      ->check(not_nan);
+  add("--limit", "N", options->limit, "Requests to take (all)")->check(range(1, 1 << 30));
+  for (CLI::Option* option : add_engine_options(app, OptionsOf::kTrace, options->model.open)) option->group("Replay");
+  app.get_option("--kv-memory")->description("Of the KV cache, such as 512M (as --seqs contexts need)");
+  app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command kBenchTrace = {"trace", "Replay arrivals and lengths of a published trace through the engine",
+                             "ingot bench trace trace.csv --limit 200 --html trace.html\n"
+                             "  ingot bench trace trace.csv model.gguf --gap-ms 150 --json",
+                             setup};
 
 }  // namespace ingot
