@@ -1,5 +1,5 @@
 // The peak of the multipliers that the linear kernels of each instruction set use, for percentages of it: loops of
-// nothing but products in registers (multiplier_<set>.cpp, all from multiplier.inc).
+// nothing but products in registers (multiplier_<set>.cpp, all from multiplier_loops.h).
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,3 @@
 #define INGOT_MULTIPLIER kAmxMultiplier
 #define INGOT_AMX 1
-#include "bench/multiplier.inc"
+#include "bench/multiplier_loops.h"

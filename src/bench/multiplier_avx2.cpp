@@ -1,2 +1,2 @@
 #define INGOT_MULTIPLIER kAvx2Multiplier
-#include "bench/multiplier.inc"
+#include "bench/multiplier_loops.h"

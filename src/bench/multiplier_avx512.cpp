@@ -1,2 +1,2 @@
 #define INGOT_MULTIPLIER kAvx512Multiplier
-#include "bench/multiplier.inc"
+#include "bench/multiplier_loops.h"

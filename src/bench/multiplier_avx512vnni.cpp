@@ -1,2 +1,2 @@
 #define INGOT_MULTIPLIER kAvx512VnniMultiplier
-#include "bench/multiplier.inc"
+#include "bench/multiplier_loops.h"

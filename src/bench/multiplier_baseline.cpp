@@ -1,2 +1,2 @@
 #define INGOT_MULTIPLIER kBaselineMultiplier
-#include "bench/multiplier.inc"
+#include "bench/multiplier_loops.h"

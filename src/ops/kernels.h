@@ -1,5 +1,5 @@
 // The inner loops of the CPU versions, compiled once for each instruction set (kernels_<set>.cpp, all
-// from kernels.inc) and chosen once at start: the best that this CPU runs, or the one named by the
+// from kernels_table.h) and chosen once at start: the best that this CPU runs, or the one named by the
 // environment variable INGOT_ISA (baseline, avx2, avx512, avx512vnni, amx; neon, dotprod, i8mm).
 //
 // Every result depends on its own operands alone, never on how many others are computed beside it. Sums

@@ -2,4 +2,4 @@
 #define INGOT_KERNELS kAvx2Kernels
 #define INGOT_ISA_NAME "avx2"
 #define INGOT_ISA_SPACE ingot_avx2
-#include "ops/kernels.inc"
+#include "ops/kernels_table.h"

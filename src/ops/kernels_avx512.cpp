@@ -2,4 +2,4 @@
 #define INGOT_KERNELS kAvx512Kernels
 #define INGOT_ISA_NAME "avx512"
 #define INGOT_ISA_SPACE ingot_avx512
-#include "ops/kernels.inc"
+#include "ops/kernels_table.h"

@@ -2,4 +2,4 @@
 #define INGOT_KERNELS kBaselineKernels
 #define INGOT_ISA_NAME "baseline"
 #define INGOT_ISA_SPACE ingot_baseline
-#include "ops/kernels.inc"
+#include "ops/kernels_table.h"

@@ -2,4 +2,4 @@
 #define INGOT_KERNELS kNeonKernels
 #define INGOT_ISA_NAME "neon"
 #define INGOT_ISA_SPACE ingot_neon
-#include "ops/kernels.inc"
+#include "ops/kernels_table.h"

@@ -1,4 +1,4 @@
-// The vectors of the instruction set that this translation unit is compiled for, as kernels.inc needs
+// The vectors of the instruction set that this translation unit is compiled for, as kernels_table.h needs
 // them. Sixteen lanes whatever the set: a register of 16, two of 8 or four of 4, so that sets with fma
 // give the same bits. Everything has internal linkage: a copy compiled for one set never leaks into
 // another's code through the linker.

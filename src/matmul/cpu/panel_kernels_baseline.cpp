@@ -1,3 +1,3 @@
 #define INGOT_KERNELS kBaselinePanelKernels
 #define INGOT_ISA_NAME "baseline"
-#include "matmul/cpu/panel_kernels.inc"
+#include "matmul/cpu/panel_table.h"

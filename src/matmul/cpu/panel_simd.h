@@ -1,4 +1,4 @@
-// The vectors that panel_kernels.inc is written with, for the instruction set that this translation unit is compiled
+// The vectors that panel_table.h is written with, for the instruction set that this translation unit is compiled
 // for. A vector covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
 // Everything has internal linkage, see simd.h.
 //

@@ -1,3 +1,3 @@
 #define INGOT_KERNELS kAvx2AttentionKernels
 #define INGOT_ISA_NAME "avx2"
-#include "ops/attention/cpu/attention_kernels.inc"
+#include "ops/attention/cpu/attention_table.h"

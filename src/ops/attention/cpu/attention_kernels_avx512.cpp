@@ -1,3 +1,3 @@
 #define INGOT_KERNELS kAvx512AttentionKernels
 #define INGOT_ISA_NAME "avx512"
-#include "ops/attention/cpu/attention_kernels.inc"
+#include "ops/attention/cpu/attention_table.h"

@@ -1,3 +1,3 @@
 #define INGOT_KERNELS kI8mmAttentionKernels
 #define INGOT_ISA_NAME "i8mm"
-#include "ops/attention/cpu/attention_kernels.inc"
+#include "ops/attention/cpu/attention_table.h"

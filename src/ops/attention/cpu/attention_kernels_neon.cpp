@@ -1,3 +1,3 @@
 #define INGOT_KERNELS kNeonAttentionKernels
 #define INGOT_ISA_NAME "neon"
-#include "ops/attention/cpu/attention_kernels.inc"
+#include "ops/attention/cpu/attention_table.h"

@@ -1,5 +1,5 @@
 // The cache's types in the vectors of the instruction set that this translation unit is compiled for: part of
-// attention_kernels.inc. Everything has internal linkage, see simd.h.
+// attention_table.h. Everything has internal linkage, see simd.h.
 #pragma once
 
 #include <cstddef>

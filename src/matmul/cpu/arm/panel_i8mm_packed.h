@@ -1,6 +1,6 @@
 // Tiles of a packed panel of 4 or 8 bits with f16 scales for each 32 values (Q4_0, Q4_1, Q8_0), for a batch of a few
 // answers: two or three pairs of rows of x by 8 outputs, or four pairs by 4. Assembly for the reasons of
-// panel_i8mm_asm.inc. Included by panel_i8mm.inc.
+// panel_i8mm_expanded.h. Included by panel_i8mm.h.
 //
 //   two and four pairs  v8 … v15 float sums, v16 … v23 integer sums, v28 mask, the others weights, x and scales
 //   three pairs         v8 … v19 float sums, v20 … v31 integer sums, v7 mask, v0 … v6 weights, x and scales

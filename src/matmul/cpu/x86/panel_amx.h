@@ -1,4 +1,4 @@
-// AMX: many rows of integer weights (panel_amx_int8.inc), and all row counts of bf16. Included by panel_kernels.inc.
+// AMX: many rows of integer weights (panel_amx_int8.h), and all row counts of bf16. Included by panel_table.h.
 
 #include <immintrin.h>
 
@@ -22,8 +22,8 @@ inline void configure(int x_rows, int k_bytes, int first_x = 4) {
   _tile_loadconfig(&config);
 }
 
-#include "matmul/cpu/panel_amx_int8.inc"
-#include "matmul/cpu/panel_amx_super.inc"
+#include "matmul/cpu/x86/panel_amx_int8.h"
+#include "matmul/cpu/x86/panel_amx_super.h"
 
 // Asks for the lines of a tile of weights 2 KB ahead of `at`; past the panel's end of the one behind `skipped` others.
 // Few rows wait for the memory: 8B on 16 cores decodes 9.0 tok/s with this and 8.3 without.

@@ -1,5 +1,5 @@
 // Products of bf16 by bfmmla, for a cache of bf16: queries and weights are rounded to bf16 too. Included by
-// attention_kernels.inc for AArch64 with bf16.
+// attention_table.h for AArch64 with bf16.
 //
 // bfmmla multiplies two rows of four by two columns of four into 2 × 2 sums. "Pairs" is how it reads both sides: for each
 // two rows and each four of the depth 16 bytes, four of the one, four of the other. One Neoverse-V1 does 311 GFLOP/s with

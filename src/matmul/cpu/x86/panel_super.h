@@ -1,4 +1,4 @@
-// Weights with super-blocks against x in blocks of 128 (quant/panel_layout.h), few rows. Included by panel_kernels.inc
+// Weights with super-blocks against x in blocks of 128 (quant/panel_layout.h), few rows. Included by panel_table.h
 // in sets with `supers`.
 //
 // The scales of a super-block are integers of 8 bits: Σ scale · (Σ q·x) over 128 values is an integer as well, exact in

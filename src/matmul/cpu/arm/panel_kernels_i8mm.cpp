@@ -1,4 +1,4 @@
 #define INGOT_KERNELS kI8mmPanelKernels
 #define INGOT_ISA_NAME "i8mm"
 #define INGOT_I8MM 1
-#include "matmul/cpu/panel_kernels.inc"
+#include "matmul/cpu/panel_table.h"

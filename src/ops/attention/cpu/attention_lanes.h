@@ -1,5 +1,5 @@
 // The tiles of 3 or 4 queries by 16 keys or dimensions of floats, f16 or bf16: what a prompt's attention is made of, and
-// an answer's where three or four heads share a KV head. Included by attention_kernels.inc for AArch64.
+// an answer's where three or four heads share a KV head. Included by attention_table.h for AArch64.
 //
 // They are assembly for the order of their products. Factors are lanes of registers, since a load that broadcasts takes
 // a vector pipe as well, and 12 or 16 products lie between two of the same sum: 71 GFLOP/s on one Neoverse-V1 for floats,

@@ -1,5 +1,5 @@
-// The order of a block's instructions in the tiles of panel_i8mm_asm.inc and panel_i8mm_packed.inc, registers as they say.
-// Included by panel_i8mm.inc.
+// The order of a block's instructions in the tiles of panel_i8mm_expanded.h and panel_i8mm_packed.h, registers as they say.
+// Included by panel_i8mm.h.
 //
 // A Neoverse-V1 begins four vector operations in a cycle, a conversion counting for two: 24 cycles for a block of 32 by 6
 // rows and 8 outputs without mins, 27 with, 36 for two groups of 16, and about one for the zeros. Written run by run,

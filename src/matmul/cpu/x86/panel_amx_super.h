@@ -1,5 +1,5 @@
 // Groups of 16 with super-blocks on AMX, for many rows: one float sum for each 128 values (quant/panel_layout.h).
-// Included by panel_amx.inc.
+// Included by panel_amx.h.
 //
 // scale · (q − zero) is an integer of 16 bits, expanded as a signed high and an unsigned low byte: two products of
 // tiles for each 64 values where groups of 16 by themselves take four, whose sums stay in their tiles for 128 values: a

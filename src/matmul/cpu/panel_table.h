@@ -73,7 +73,7 @@ int64_t direct_rows(PanelKind kind) {
 #endif
 }
 
-#include "matmul/cpu/panel_sources.inc"
+#include "matmul/cpu/panel_sources.h"
 
 // acc and the integer sum of a group of 128, of weights to which `start` has to be added.
 template <class Source>
@@ -155,9 +155,9 @@ inline void tile(const Source& w, int64_t cols, int zero, const XRow* x, int at,
     for (int v = 0; v < V; ++v) store_floats(out + r * stride + at + v * kVecRows, acc[r][v]);
 }
 
-#include "matmul/cpu/panel_coarse.inc"
+#include "matmul/cpu/panel_coarse.h"
 #if defined(INGOT_AMX)
-#include "matmul/cpu/panel_super.inc"
+#include "matmul/cpu/x86/panel_super.h"
 #endif
 
 // All rows, R at a time while so many are left, then half as many.
@@ -222,17 +222,17 @@ inline const float* scales_of(const PackedWeight& w, const uint8_t* panel, int64
 }
 
 #if defined(__ARM_FEATURE_DOTPROD)
-#include "matmul/cpu/panel_sdot.inc"
+#include "matmul/cpu/arm/panel_sdot.h"
 #endif
 #if defined(INGOT_AMX)
-#include "matmul/cpu/panel_amx.inc"
+#include "matmul/cpu/x86/panel_amx.h"
 #elif defined(INGOT_I8MM)
-#include "matmul/cpu/panel_i8mm.inc"
-#include "matmul/cpu/panel_bfmmla.inc"
-#include "matmul/cpu/panel_fmlal.inc"
+#include "matmul/cpu/arm/panel_i8mm.h"
+#include "matmul/cpu/arm/panel_bfmmla.h"
+#include "matmul/cpu/arm/panel_fmlal.h"
 #endif
 
-#include "matmul/cpu/panel_floats.inc"
+#include "matmul/cpu/panel_floats.h"
 
 // Calls f with the layout of a quantized kind; false for 16-bit floats.
 template <class F>
@@ -324,7 +324,7 @@ void run_pieces(const PanelSpan& span, std::byte* memory, const XRow* x, int64_t
 }
 #endif
 
-#include "matmul/cpu/panel_quantize.inc"
+#include "matmul/cpu/panel_quantize.h"
 
 }  // namespace
 

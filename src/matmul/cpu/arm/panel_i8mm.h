@@ -1,12 +1,12 @@
-// smmla: tiles of several rows. Included by panel_kernels.inc for AArch64 with i8mm and bf16.
+// smmla: tiles of several rows. Included by panel_table.h for AArch64 with i8mm and bf16.
 //
-// It and bfmmla (panel_bfmmla.inc) multiply two rows of weights by two rows of x into 2 × 2 sums: [w0·x0, w0·x1, w1·x0,
+// It and bfmmla (panel_bfmmla.h) multiply two rows of weights by two rows of x into 2 × 2 sums: [w0·x0, w0·x1, w1·x0,
 // w1·x1]. A run of a panel is 8 pairs of rows, 16 bytes each. Rows of x are packed six at a time, three pairs, by
 // pack_tile().
 //
-// The full tile of three pairs by 8 outputs is assembly: panel_i8mm_asm.inc.
+// The full tile of three pairs by 8 outputs is assembly: panel_i8mm_expanded.h.
 
-#include "matmul/cpu/panel_i8mm_x.inc"
+#include "matmul/cpu/arm/panel_i8mm_x.h"
 
 // Four values of rows as the 2 × 2 sums want them: each twice.
 inline void spread(float32x4_t v, float32x4_t* to) {
@@ -211,10 +211,10 @@ inline Ahead lines_of(const XTile& x, int64_t n, int half) {
   return {q, q + 64 * n, q + 64 * n * (kMin && half == 0 ? 2 : 1)};
 }
 
-#include "matmul/cpu/panel_i8mm_orders.inc"
+#include "matmul/cpu/arm/panel_i8mm_orders.h"
 
-#include "matmul/cpu/panel_i8mm_asm.inc"
-#include "matmul/cpu/panel_i8mm_packed.inc"
+#include "matmul/cpu/arm/panel_i8mm_expanded.h"
+#include "matmul/cpu/arm/panel_i8mm_packed.h"
 
 template <class L>
 inline void pair_tiles(const PackedSource<L>& w, int64_t first, int64_t end, int64_t blocks, int zero, const XTile& x,

@@ -1,4 +1,4 @@
-// One row of x: sdot over packed panels. Included by panel_kernels.inc for AArch64 with dotprod.
+// One row of x: sdot over packed panels. Included by panel_table.h for AArch64 with dotprod.
 //
 // 16 bytes of a panel are 8 values of two rows; x is read with each run of 8 twice (XRow::wide), so a product leaves
 // two lanes for each row, which one pairwise addition joins. The products of 4 and 8 bits are assembly: g++ 12 puts the
@@ -255,8 +255,8 @@ inline void solo_groups(const PackedSource<L>& w, int64_t blocks, int32_t start,
   }
 }
 
-#include "matmul/cpu/panel_solo_asm.inc"
-#include "matmul/cpu/panel_solo_q6.inc"
+#include "matmul/cpu/arm/panel_solo_woven.h"
+#include "matmul/cpu/arm/panel_solo_q6.h"
 
 template <class L>
 void run_solo(const PanelSpan& span, const XRow& x, float* out) {

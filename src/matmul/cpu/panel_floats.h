@@ -1,4 +1,4 @@
-// Panels of 16-bit floats. Included by panel_kernels.inc.
+// Panels of 16-bit floats. Included by panel_table.h.
 
 // 16-bit floats: P panels at once, so that several sums are under way with few rows.
 // Columns [first, end) share a scale.

@@ -1,4 +1,4 @@
-// Weights as the kernels read them: packed, or expanded for many rows. Included by panel_kernels.inc.
+// Weights as the kernels read them: packed, or expanded for many rows. Included by panel_table.h.
 
 constexpr int kRunPairs = kPanelBlock / (2 * kRun);  // of a block
 

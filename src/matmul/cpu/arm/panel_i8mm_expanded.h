@@ -1,4 +1,4 @@
-// The tile of three pairs of rows of x by 8 outputs of an expanded panel. Included by panel_i8mm.inc.
+// The tile of three pairs of rows of x by 8 outputs of an expanded panel. Included by panel_i8mm.h.
 //
 // It is assembly because it takes all 32 vector registers, and g++ 12 keeps sums in memory or copies zeros where it may
 // choose. What the Neoverse-V1 wants: sums that begin with `movi #0`, and other sums' products between two of the same sum
@@ -187,7 +187,7 @@ inline void zeros_tile_of_three(const ExpandedSource<L>& w, int64_t first, int64
   sums.store(out, stride, rows);
 }
 
-// As pair_tile() of panel_i8mm.inc.
+// As pair_tile() of panel_i8mm.h.
 template <class L>
 inline void tile_of_three(const ExpandedSource<L>& w, int64_t first, int64_t end, int64_t blocks, const XTile& x, int at,
                           int64_t rows, float* out, int64_t stride, const Ahead& ahead) {

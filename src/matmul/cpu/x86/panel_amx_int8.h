@@ -1,4 +1,4 @@
-// Integer weights on AMX, for many rows. Included by panel_amx.inc.
+// Integer weights on AMX, for many rows. Included by panel_amx.h.
 //
 // A product of tiles is 16 rows of x by the 16 outputs of a panel over one group of K; then its 256 integers become
 // floats, each times two scales: 3 vector operations for each row (4 with mins), 24 to 32 cycles for what the tiles

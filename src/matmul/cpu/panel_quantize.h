@@ -1,4 +1,4 @@
-// Rows of x as int8. Included by panel_kernels.inc.
+// Rows of x as int8. Included by panel_table.h.
 
 #if defined(__ARM_NEON)
 // The largest |x| of a block as bits, lane by lane.

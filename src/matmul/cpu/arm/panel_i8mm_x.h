@@ -1,4 +1,4 @@
-// Rows of x packed in tiles of six, as smmla reads them. Included by panel_i8mm.inc.
+// Rows of x packed in tiles of six, as smmla reads them. Included by panel_i8mm.h.
 
 constexpr int64_t kXRows = 6;  // of a packed tile
 

@@ -1,5 +1,5 @@
 // One row of x and blocks of 4 bits with a scale for each 32: the products of a block and, between them, what is left
-// to do for the block before. Included by panel_sdot.inc.
+// to do for the block before. Included by panel_sdot.h.
 //
 // A Neoverse-V1 begins four vector operations in a cycle where they are ready, and a block's last ones, which wait for
 // each other, would keep the next block's products from getting in: woven by hand Q4_1 takes 29.7 cycles in place of 32,

@@ -1,5 +1,5 @@
 // Groups of 128: x has a scale for each 128 values as well, so that the integer sum of a whole group becomes a float at
-// once. Included by panel_kernels.inc.
+// once. Included by panel_table.h.
 
 // R rows of x against V vectors of rows of the panel from `at` on.
 template <class Source, int R, int V>

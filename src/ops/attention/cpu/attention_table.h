@@ -67,7 +67,7 @@ inline void score_tile(const float* const* q, const KeyVectors& keys, int64_t di
 }
 
 #if defined(__ARM_NEON)
-#include "ops/attention/cpu/attention_neon.inc"
+#include "ops/attention/cpu/attention_lanes.h"
 #endif
 
 // At most kRows queries.
@@ -401,7 +401,7 @@ void merge(int64_t nq, const float* part_max, const float* part_sum, const float
 }
 
 #if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
-#include "ops/attention/cpu/attention_bf16.inc"
+#include "ops/attention/cpu/attention_bf16.h"
 constexpr const Bf16Products* kProducts = &kBf16Products;
 #else
 constexpr const Bf16Products* kProducts = nullptr;

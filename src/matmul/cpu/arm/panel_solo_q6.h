@@ -1,7 +1,7 @@
-// One row of x and blocks of 6 bits with scales for each 16 of a super-block, in assembly. Included by panel_sdot.inc.
+// One row of x and blocks of 6 bits with scales for each 16 of a super-block, in assembly. Included by panel_sdot.h.
 //
 // Four rows at a time: two groups of products, and between them what is left to do for the four rows before. As in
-// panel_solo_asm.inc bytes become floats without a conversion: b + 128 with 0x87 above is 384 + b.
+// panel_solo_woven.h bytes become floats without a conversion: b + 128 with 0x87 above is 384 + b.
 //
 // Registers: v0 to v3 products, v4 to v9 weights, v10 and v11 what is made of them and of scales, v12 to v15 x, v16 the
 // mask, v17 and v18 integer sums, v19 and v20 what the zero point takes off them, v21 x's scale, v22 to v25 scales, v26

@@ -1,5 +1,5 @@
 // bfmmla: panels of bf16 by rows of bf16, at every row count, with scales beside the data where there are some. Included
-// by panel_kernels.inc behind panel_i8mm.inc.
+// by panel_table.h behind panel_i8mm.h.
 //
 // It multiplies two rows of weights by two rows of x, 4 values of K at a time, into 2 × 2 sums. Rows of x come in pairs
 // (PanelKernels::bf16_pairs). Every output is one chain over K in order, or one for the columns of each scale.
@@ -53,7 +53,7 @@ inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const 
   }
 }
 
-// I pairs of rows by one panel: assembly for the same reason as that of panel_fmlal.inc. From the first-level cache three
+// I pairs of rows by one panel: assembly for the same reason as that of panel_fmlal.h. From the first-level cache three
 // pairs reach 308 GFLOP/s of the 330 of products alone; with pairs made here of rows by themselves, six
 // instructions for 48 products, 220.
 //

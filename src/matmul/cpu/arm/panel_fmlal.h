@@ -1,5 +1,5 @@
-// fmlal: panels of f16 by rows of f16, at every row count. Included by panel_kernels.inc behind
-// panel_bfmmla.inc, for AArch64 with fp16fml.
+// fmlal: panels of f16 by rows of f16, at every row count. Included by panel_table.h behind
+// panel_bfmmla.h, for AArch64 with fp16fml.
 //
 // A product of two f16 is exact in float32, and fmlal adds it with one rounding: every output is one chain of fused
 // multiply-adds over K in order, whichever function computes it. With x by lane, 16 outputs and one k are four
