@@ -99,8 +99,8 @@ void dots(const float* const* x, int64_t nx, const float* const* w, int64_t nw, 
 }
 
 #if defined(__ARM_NEON)
-// exp_f32() of each, the same bits: comparisons of floats become five instructions of a loop that g++ 12 vectorizes. Four
-// vectors step by step: one after another they take twice as long.
+// exp_f32() of each, the same bits: comparisons of floats become five instructions of a loop that g++ 12 vectorizes.
+// Four vectors step by step: one after another they take twice as long.
 inline void exp_of_each(float32x4_t (&x)[4]) {
   const float32x4_t round = vdupq_n_f32(12582912.0f), one = vdupq_n_f32(1.0f);
   float32x4_t shifted[4], r[4], p[4];

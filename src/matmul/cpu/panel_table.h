@@ -227,9 +227,9 @@ inline const float* scales_of(const PackedWeight& w, const uint8_t* panel, int64
 #if defined(INGOT_AMX)
 #include "matmul/cpu/x86/panel_amx.h"
 #elif defined(INGOT_I8MM)
-#include "matmul/cpu/arm/panel_i8mm.h"
 #include "matmul/cpu/arm/panel_bfmmla.h"
 #include "matmul/cpu/arm/panel_fmlal.h"
+#include "matmul/cpu/arm/panel_i8mm.h"
 #endif
 
 #include "matmul/cpu/panel_floats.h"

@@ -38,14 +38,15 @@ inline void add_k(const uint8_t* w, uint16_t x, float32x4_t (&sum)[4]) {
 }
 
 // One to six rows of x by one panel, and one or two by two: assembly, because six rows take all 32 registers and g++ 12
-// copies sums where it may choose. Six rows reach 81 GFLOP/s from the first-level cache of the 83 of products alone (g++:
-// 56), five 82 (68), three 71 (64). One row by two panels reads 35 GB/s from memory, by one, with four sums under way, 25;
-// lines that nobody asked for 10 KB ahead make it 29 and 22.
+// copies sums where it may choose. Six rows reach 81 GFLOP/s from the first-level cache of the 83 of products alone
+// (g++: 56), five 82 (68), three 71 (64). One row by two panels reads 35 GB/s from memory, by one, with four sums under
+// way, 25; lines that nobody asked for 10 KB ahead make it 29 and 22.
 //
 //   v8 … v31  sums, four of each row and panel      v0 … v5  8 values of each row      v6, v7  the weights of one k
 //   of two panels: v0, v1  rows      v4, v5 and v6, v7  the weights of each
-#define INGOT_BY(A, B, C, D, V, W, X, I)                                                                             \
-  "fmlal v" #A ".4s, v" #V ".4h, v" #X ".h[" #I "]\n\tfmlal2 v" #B ".4s, v" #V ".4h, v" #X ".h[" #I "]\n\t"              \
+#define INGOT_BY(A, B, C, D, V, W, X, I)                                                            \
+  "fmlal v" #A ".4s, v" #V ".4h, v" #X ".h[" #I "]\n\tfmlal2 v" #B ".4s, v" #V ".4h, v" #X ".h[" #I \
+  "]\n\t"                                                                                           \
   "fmlal v" #C ".4s, v" #W ".4h, v" #X ".h[" #I "]\n\tfmlal2 v" #D ".4s, v" #W ".4h, v" #X ".h[" #I "]\n\t"
 #define INGOT_ROW(A, B, C, D, X, I) INGOT_BY(A, B, C, D, 6, 7, X, I)
 #define INGOT_ROWS_1(I) INGOT_ROW(8, 9, 10, 11, 0, I)
@@ -63,7 +64,7 @@ inline void add_k(const uint8_t* w, uint16_t x, float32x4_t (&sum)[4]) {
 #define INGOT_X_5 INGOT_X_4 "ldr q4, [%[x4], %[k]]\n\t"
 #define INGOT_X_6 INGOT_X_5 "ldr q5, [%[x5], %[k]]\n\t"
 // OP: ldp or stp, of the sums of each row; of two panels they lie side by side.
-#define INGOT_SUMS(OP, A, B, C, D)                                                                                   \
+#define INGOT_SUMS(OP, A, B, C, D) \
   OP " q" #A ", q" #B ", [x9]\n\t" OP " q" #C ", q" #D ", [x9, #32]\n\tadd x9, x9, %[stride]\n\t"
 #define INGOT_SUMS_1(OP) "mov x9, %[out]\n\t" INGOT_SUMS(OP, 8, 9, 10, 11)
 #define INGOT_SUMS_2(OP) INGOT_SUMS_1(OP) INGOT_SUMS(OP, 12, 13, 14, 15)
@@ -71,16 +72,17 @@ inline void add_k(const uint8_t* w, uint16_t x, float32x4_t (&sum)[4]) {
 #define INGOT_SUMS_4(OP) INGOT_SUMS_3(OP) INGOT_SUMS(OP, 20, 21, 22, 23)
 #define INGOT_SUMS_5(OP) INGOT_SUMS_4(OP) INGOT_SUMS(OP, 24, 25, 26, 27)
 #define INGOT_SUMS_6(OP) INGOT_SUMS_5(OP) INGOT_SUMS(OP, 28, 29, 30, 31)
-#define INGOT_SUMS_BOTH(OP, A, B, C, D, E, F, G, H)                                                                  \
-  OP " q" #A ", q" #B ", [x9]\n\t" OP " q" #C ", q" #D ", [x9, #32]\n\t" OP " q" #E ", q" #F ", [x9, #64]\n\t" OP          \
+#define INGOT_SUMS_BOTH(OP, A, B, C, D, E, F, G, H)                                                               \
+  OP " q" #A ", q" #B ", [x9]\n\t" OP " q" #C ", q" #D ", [x9, #32]\n\t" OP " q" #E ", q" #F ", [x9, #64]\n\t" OP \
      " q" #G ", q" #H ", [x9, #96]\n\tadd x9, x9, %[stride]\n\t"
 #define INGOT_SUMS_BOTH_1(OP) "mov x9, %[out]\n\t" INGOT_SUMS_BOTH(OP, 8, 9, 10, 11, 12, 13, 14, 15)
 #define INGOT_SUMS_BOTH_2(OP) INGOT_SUMS_BOTH_1(OP) INGOT_SUMS_BOTH(OP, 16, 17, 18, 19, 20, 21, 22, 23)
 // Two k and the line that they are; the 160th from here is asked for.
-#define INGOT_STEPS(R, I, J)                                                                                         \
-  "ldp q6, q7, [%[w], #32*" #I "]\n\t" INGOT_ROWS_##R(I) "prfm pldl3keep, [%[w], #10240+32*" #I "]\n\t"                \
-  "ldp q6, q7, [%[w], #32*" #J "]\n\t" INGOT_ROWS_##R(J)
-#define INGOT_TILE(R)                                                                                                \
+#define INGOT_STEPS(R, I, J)                                                                    \
+  "ldp q6, q7, [%[w], #32*" #I "]\n\t" INGOT_ROWS_##R(I) "prfm pldl3keep, [%[w], #10240+32*" #I \
+                                                         "]\n\t"                                \
+                                                         "ldp q6, q7, [%[w], #32*" #J "]\n\t" INGOT_ROWS_##R(J)
+#define INGOT_TILE(R) \
   asm volatile(INGOT_SUMS_##R("ldp") ".p2align 5\n\t1:\n\t" INGOT_X_##R "add %[k], %[k], #16\n\t" INGOT_STEPS(R, 0, 1)  \
                INGOT_STEPS(R, 2, 3) INGOT_STEPS(R, 4, 5) INGOT_STEPS(R, 6, 7) "add %[w], %[w], #256\n\t"               \
                "cmp %[k], %[end]\n\tb.ne 1b\n\t" INGOT_SUMS_##R("stp")                                                \
@@ -90,10 +92,11 @@ inline void add_k(const uint8_t* w, uint16_t x, float32x4_t (&sum)[4]) {
                  [end] "r"(2 * n), [out] "r"(out), [stride] "r"(4 * stride)                                             \
                : "x9", "cc", "memory", INGOT_ALL_VECTORS)
 #define INGOT_LOAD_BOTH(I) "ldp q4, q5, [%[w], #32*" #I "]\n\tldp q6, q7, [%[v], #32*" #I "]\n\t"
-#define INGOT_STEPS_BOTH(R, I, J)                                                                                    \
-  INGOT_LOAD_BOTH(I) "prfm pldl3keep, [%[w], #10240+32*" #I "]\n\tprfm pldl3keep, [%[v], #10240+32*" #I "]\n\t"         \
-  INGOT_BOTH_##R(I) INGOT_LOAD_BOTH(J) INGOT_BOTH_##R(J)
-#define INGOT_TILE_BOTH(R)                                                                                           \
+#define INGOT_STEPS_BOTH(R, I, J)                                                                              \
+  INGOT_LOAD_BOTH(I)                                                                                           \
+  "prfm pldl3keep, [%[w], #10240+32*" #I "]\n\tprfm pldl3keep, [%[v], #10240+32*" #I "]\n\t" INGOT_BOTH_##R(I) \
+      INGOT_LOAD_BOTH(J) INGOT_BOTH_##R(J)
+#define INGOT_TILE_BOTH(R) \
   asm volatile(INGOT_SUMS_BOTH_##R("ldp") ".p2align 5\n\t1:\n\t" INGOT_X_##R "add %[k], %[k], #16\n\t"                \
                INGOT_STEPS_BOTH(R, 0, 1) INGOT_STEPS_BOTH(R, 2, 3) INGOT_STEPS_BOTH(R, 4, 5)                           \
                INGOT_STEPS_BOTH(R, 6, 7) "add %[w], %[w], #256\n\tadd %[v], %[v], #256\n\tcmp %[k], %[end]\n\t"         \

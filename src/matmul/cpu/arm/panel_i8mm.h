@@ -121,7 +121,8 @@ inline void get_spread(const ExpandedSource<L>& w, int64_t g, int at, int which,
   for (int j = 0; j < 4; ++j) to[j] = vld1q_f32(w.fields(g, which) + 2 * at + 4 * j);
 }
 
-// The integer sums of group g, XBlock b of x, become floats. `in_block` is the group's place in its block, for groups of 16.
+// The integer sums of group g, XBlock b of x, become floats. `in_block` is the group's place in its block, for groups
+// of 16.
 template <class Source, int I>
 inline void add_sums(const Source& w, int64_t g, int in_block, int64_t b, int32_t start, const XTile& x, int at,
                      PairInts<I>& ints, PairSums<I>& to) {
@@ -154,7 +155,8 @@ inline void add_sums(const Source& w, int64_t g, int in_block, int64_t b, int32_
   }
 }
 
-// I pairs of rows of x against outputs [at, at + 8) of a panel, blocks [first, end) of `blocks`; x begins with the first.
+// I pairs of rows of x against outputs [at, at + 8) of a panel, blocks [first, end) of `blocks`; x begins with the
+// first.
 template <class Source, int I>
 inline void pair_tile(const Source& w, int64_t first, int64_t end, int64_t blocks, int zero, const XTile& x, int at,
                       int64_t rows, float* out, int64_t stride) {
@@ -211,9 +213,8 @@ inline Ahead lines_of(const XTile& x, int64_t n, int half) {
   return {q, q + 64 * n, q + 64 * n * (kMin && half == 0 ? 2 : 1)};
 }
 
-#include "matmul/cpu/arm/panel_i8mm_orders.h"
-
 #include "matmul/cpu/arm/panel_i8mm_expanded.h"
+#include "matmul/cpu/arm/panel_i8mm_orders.h"
 #include "matmul/cpu/arm/panel_i8mm_packed.h"
 
 template <class L>

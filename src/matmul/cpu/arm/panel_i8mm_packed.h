@@ -5,18 +5,18 @@
 //   two and four pairs  v8 … v15 float sums, v16 … v23 integer sums, v28 mask, the others weights, x and scales
 //   three pairs         v8 … v19 float sums, v20 … v31 integer sums, v7 mask, v0 … v6 weights, x and scales
 
-#define INGOT_EIGHT(OP)                                                                                              \
-  OP " q8, q9, [%[acc]]\n\t" OP " q10, q11, [%[acc], #32]\n\t" OP " q12, q13, [%[acc], #64]\n\t"                       \
-     OP " q14, q15, [%[acc], #96]\n\t"
+#define INGOT_EIGHT(OP)                                                                             \
+  OP " q8, q9, [%[acc]]\n\t" OP " q10, q11, [%[acc], #32]\n\t" OP " q12, q13, [%[acc], #64]\n\t" OP \
+     " q14, q15, [%[acc], #96]\n\t"
 #define INGOT_TWELVE(OP) INGOT_EIGHT(OP) OP " q16, q17, [%[acc], #128]\n\t" OP " q18, q19, [%[acc], #160]\n\t"
 // Blocks in this order: BYTES of weights and scales each; MORE goes on.
 #define INGOT_MASK(REG) "ldr q" REG ", [%[mask]]\n\t"
-#define INGOT_PACKED(SUMS, MASK, ORDER, BYTES, MORE)                                                     \
-  asm volatile(SUMS("ldp") MASK ".p2align 6\n\t1:\n\t" ORDER                                   \
-               "add %[w], %[w], #" BYTES "\n\tadd %[s], %[s], #" BYTES "\n\tadd %[x], %[x], %[step]\n\t"               \
-               "add %[xs], %[xs], %[step]\n\tadd %[xm], %[xm], %[step]\n\t" MORE                                        \
-               "subs %[n], %[n], #1\n\tb.ne 1b\n\t" SUMS("stp")                                                       \
-               : [w] "+r"(a.w), [s] "+r"(a.scales), [x] "+r"(a.x), [xs] "+r"(a.x_scales), [xm] "+r"(a.x_sums),       \
+#define INGOT_PACKED(SUMS, MASK, ORDER, BYTES, MORE)                                                                  \
+  asm volatile(SUMS("ldp") MASK ".p2align 6\n\t1:\n\t" ORDER "add %[w], %[w], #" BYTES "\n\tadd %[s], %[s], #" BYTES  \
+                                "\n\tadd %[x], %[x], %[step]\n\t"                                                     \
+                                "add %[xs], %[xs], %[step]\n\tadd %[xm], %[xm], %[step]\n\t" MORE                     \
+                                "subs %[n], %[n], #1\n\tb.ne 1b\n\t" SUMS("stp")                                      \
+               : [w] "+r"(a.w), [s] "+r"(a.scales), [x] "+r"(a.x), [xs] "+r"(a.x_scales), [xm] "+r"(a.x_sums),        \
                  [n] "+r"(a.n), [y] "+r"(a.y), [ys] "+r"(a.y_scales), [ym] "+r"(a.y_sums)                             \
                : [acc] "r"(acc), [mask] "r"(kNibbleMasks[L::kFlip == 0x88]), [step] "r"(a.step), [next] "r"(a.y_step) \
                : "cc", "memory", INGOT_ALL_VECTORS)
@@ -114,7 +114,7 @@ inline void add_packed(PackedArgs a, float* acc) {
 
 template <class L, int I>
 inline void packed_tile(const PackedSource<L>& w, int64_t blocks, const XTile& x, int at, int64_t rows, float* out,
-                            int64_t stride) {
+                        int64_t stride) {
   PairSums<I> sums;
   sums.clear();
   add_packed<L, I>(PackedArgs(w, blocks, at, x, x), reinterpret_cast<float*>(&sums));
@@ -124,8 +124,8 @@ inline void packed_tile(const PackedSource<L>& w, int64_t blocks, const XTile& x
 // Tile x of six rows and tile y of the one or two after them, `rows` in all, by 16 outputs: the weights are
 // read and unpacked once for both.
 template <class L>
-inline void packed_eight(const PackedSource<L>& w, int64_t blocks, const XTile& x, const XTile& y, int64_t rows, float* out,
-                          int64_t stride) {
+inline void packed_eight(const PackedSource<L>& w, int64_t blocks, const XTile& x, const XTile& y, int64_t rows,
+                         float* out, int64_t stride) {
   for (int at = 0; at < kPanelRows; at += 4) {
     float32x4_t sums[4][2] = {};
     add_packed<L, 4>(PackedArgs(w, blocks, at, x, y), reinterpret_cast<float*>(&sums));

@@ -2,12 +2,12 @@
 
 constexpr int64_t kXRows = 6;  // of a packed tile
 
-// A packed tile of rows of x, or a piece of its K: for each block of 32 the bytes, for each run and pair of rows 8 of the
-// one, 8 of the other; behind them the fields of XBlock that kernels ask for, one after the other, the values of a pair side
-// by side, twice: as their 2 × 2 sums want them (a load that repeats them takes a vector pipe as well: 37.4 against 35.6
-// cycles for a block of Q4_1). All is read once in this order: with each field in an array of its own, a block of Q4_0 took
-// 28.7 cycles where x came from the second level, now 27. For groups of 128 the bytes of all blocks come first, then the
-// scales, then the totals. A row that is missing is the one before it again.
+// A packed tile of rows of x, or a piece of its K: for each block of 32 the bytes, for each run and pair of rows 8 of
+// the one, 8 of the other; behind them the fields of XBlock that kernels ask for, one after the other, the values of a
+// pair side by side, twice: as their 2 × 2 sums want them (a load that repeats them takes a vector pipe as well: 37.4
+// against 35.6 cycles for a block of Q4_1). All is read once in this order: with each field in an array of its own, a
+// block of Q4_0 took 28.7 cycles where x came from the second level, now 27. For groups of 128 the bytes of all blocks
+// come first, then the scales, then the totals. A row that is missing is the one before it again.
 struct XTile {
   enum Field { kScale, kSum, kHalfSum, kTotal = 4, kHalfTotal };  // halves: two fields each
   static constexpr int kCoarseTotal = 1;
@@ -43,8 +43,8 @@ struct XTile {
 
 int64_t tile_bytes(int64_t cols) { return cols / kPanelBlock * 8 * kXRows * (4 + kAllFields); }
 
-// Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the first-level cache beside two
-// tiles of x: 27 cycles for a block of Q4_0 and six rows, with two panels of them 29.9, though all would fit 64 KB.
+// Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the first-level cache beside
+// two tiles of x: 27 cycles for a block of Q4_0 and six rows, with two panels of them 29.9, though all would fit 64 KB.
 constexpr int64_t kPieceBlocks = 32;
 
 int64_t piece_blocks(int64_t cols, bool coarse) {
@@ -58,7 +58,8 @@ int64_t tile_piece_bytes(int64_t cols, int fields, bool coarse) {
 }
 
 // Fields [which, which + n) of two rows: the first n of a and b.
-inline void put_fields(const XTile& tile, int which, int64_t b, int64_t pair, int n, float32x4_t first, float32x4_t second) {
+inline void put_fields(const XTile& tile, int which, int64_t b, int64_t pair, int n, float32x4_t first,
+                       float32x4_t second) {
   const float64x2_t low = vreinterpretq_f64_f32(vzip1q_f32(first, second));
   const float64x2_t high = vreinterpretq_f64_f32(vzip2q_f32(first, second));
   const auto put = [&](int i, float64x2_t both) {
@@ -71,11 +72,14 @@ inline void put_fields(const XTile& tile, int which, int64_t b, int64_t pair, in
 }
 
 // Blocks [first, first + n) of rows a and b as pair i of a tile that begins with them.
-inline void pack_pair(const XTile& tile, int64_t i, const XRow& a, const XRow& b, int64_t first, int64_t n, bool coarse) {
+inline void pack_pair(const XTile& tile, int64_t i, const XRow& a, const XRow& b, int64_t first, int64_t n,
+                      bool coarse) {
   const int8_t* qa = (coarse ? a.coarse.q : a.q) + first * kPanelBlock;
   const int8_t* qb = (coarse ? b.coarse.q : b.q) + first * kPanelBlock;
   const XBlock *ba = coarse ? a.coarse.blocks : a.blocks, *bb = coarse ? b.coarse.blocks : b.blocks;
-  const auto floats = [](const XBlock& block, int at) { return vld1q_f32(reinterpret_cast<const float*>(&block) + at); };
+  const auto floats = [](const XBlock& block, int at) {
+    return vld1q_f32(reinterpret_cast<const float*>(&block) + at);
+  };
   static_assert(kPanelBlock == 4 * kRun);
   for (int64_t g = 0; g < n; ++g) {
     int8_t* to = const_cast<int8_t*>(tile.run(g, 0)) + 16 * i;
@@ -105,7 +109,7 @@ void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte
   for (int64_t first = 0; first < blocks; first += piece, to += gap) {
     const XTile tile(to, rows, piece, x->tile_fields, coarse);
     for (int64_t i = 0; i < tile.pairs; ++i)
-      pack_pair(tile, i, x[2 * i], x[2 * i + 1 < rows ? 2 * i + 1 : 2 * i], first, blocks < first + piece ? blocks - first : piece,
-                coarse);
+      pack_pair(tile, i, x[2 * i], x[2 * i + 1 < rows ? 2 * i + 1 : 2 * i], first,
+                blocks < first + piece ? blocks - first : piece, coarse);
   }
 }

@@ -255,8 +255,8 @@ inline void solo_groups(const PackedSource<L>& w, int64_t blocks, int32_t start,
   }
 }
 
-#include "matmul/cpu/arm/panel_solo_woven.h"
 #include "matmul/cpu/arm/panel_solo_q6.h"
+#include "matmul/cpu/arm/panel_solo_woven.h"
 
 template <class L>
 void run_solo(const PanelSpan& span, const XRow& x, float* out) {

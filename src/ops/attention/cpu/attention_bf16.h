@@ -1,9 +1,10 @@
 // Products of bf16 by bfmmla, for a cache of bf16: queries and weights are rounded to bf16 too. Included by
 // attention_table.h for AArch64 with bf16.
 //
-// bfmmla multiplies two rows of four by two columns of four into 2 × 2 sums. "Pairs" is how it reads both sides: for each
-// two rows and each four of the depth 16 bytes, four of the one, four of the other. One Neoverse-V1 does 311 GFLOP/s with
-// it, and 83 with fmla. An output's sum is in order of the depth, four at a time, whatever the shape of the tile.
+// bfmmla multiplies two rows of four by two columns of four into 2 × 2 sums. "Pairs" is how it reads both sides: for
+// each two rows and each four of the depth 16 bytes, four of the one, four of the other. One Neoverse-V1 does 311
+// GFLOP/s with it, and 83 with fmla. An output's sum is in order of the depth, four at a time, whatever the shape of
+// the tile.
 
 inline bfloat16x8_t pair_at(const uint16_t* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
 
@@ -12,7 +13,8 @@ void pack_rows(const float* const* rows, int64_t n, int64_t depth, uint16_t* out
   for (int64_t i = 0; i < n; i += 2) {
     const float *a = rows[i], *b = rows[i + 1 < n ? i + 1 : i];
     for (int64_t d = 0; d < depth; d += 4, out += 8)
-      vst1q_u16(out, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(a + d)), vld1q_f32(b + d))));
+      vst1q_u16(out,
+                vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(a + d)), vld1q_f32(b + d))));
   }
 }
 
@@ -76,8 +78,8 @@ struct ValueColumns {
 
 // I pairs of rows, a_stride values apart, by J pairs of columns from column c on.
 template <int I, int J, bool kAsks, class Columns>
-inline void pairs_tile(const uint16_t* a, int64_t a_stride, int64_t steps, const Columns& columns, int64_t c, int64_t rows,
-                       float* out, int64_t stride) {
+inline void pairs_tile(const uint16_t* a, int64_t a_stride, int64_t steps, const Columns& columns, int64_t c,
+                       int64_t rows, float* out, int64_t stride) {
   float32x4_t sum[I][J];
 #pragma GCC unroll 3
   for (int i = 0; i < I; ++i)
@@ -124,8 +126,8 @@ inline int64_t pairs_tiles(const uint16_t* a, int64_t a_stride, int64_t steps, c
 
 // All rows, 6 at a time by 8 columns, or up to 4 by 16: 12 and 16 sums. `cols` is a multiple of 8. Asks once.
 template <class Columns>
-inline void multiply(const uint16_t* a, int64_t rows, int64_t depth, int64_t steps, const Columns& columns, int64_t cols,
-                     float* out, int64_t stride) {
+inline void multiply(const uint16_t* a, int64_t rows, int64_t depth, int64_t steps, const Columns& columns,
+                     int64_t cols, float* out, int64_t stride) {
   bool asks = columns.asks();
   for (; rows > 0; rows -= 6, a += 6 * depth, out += 6 * stride, asks = false) {
     if (rows > 4) {
@@ -151,8 +153,8 @@ void mix_pairs(const uint16_t* weights, int64_t nq, int64_t depth, const std::by
 }
 
 // The weights 2^((score - top) · factor) of one query, bf16, four of each 8 places of `out`; their sum, before they are
-// rounded. 2^y is as good as bf16 needs it (3e-6), and 0 below -125. Four vectors step by step, since g++ 12 would make one
-// after another: 7.5 cycles each against 9.8.
+// rounded. 2^y is as good as bf16 needs it (3e-6), and 0 below -125. Four vectors step by step, since g++ 12 would make
+// one after another: 7.5 cycles each against 9.8.
 inline float weigh_row(const float* row, int64_t n, float factor, float top, uint16_t* out) {
   const float32x4_t round = vdupq_n_f32(12582912.0f);  // see exp_f32()
   float32x4_t sum = vdupq_n_f32(0);
@@ -178,8 +180,8 @@ inline float weigh_row(const float* row, int64_t n, float factor, float top, uin
   return vaddvq_f32(sum);
 }
 
-void weigh_pairs(float* scores, int64_t stride, int64_t nq, const SeenRanges& seen, int64_t from, int64_t to, float scale,
-                 float softcap, float* max, float* sum, uint16_t* out) {
+void weigh_pairs(float* scores, int64_t stride, int64_t nq, const SeenRanges& seen, int64_t from, int64_t to,
+                 float scale, float softcap, float* max, float* sum, uint16_t* out) {
   const float factor = factor_of(scale, softcap);
   const auto sees = [&](int64_t i) { return seen.begin[i] < seen.end[i]; };
   // All maxima first: a row's exponentials would wait for its own.
@@ -203,5 +205,5 @@ void weigh_pairs(float* scores, int64_t stride, int64_t nq, const SeenRanges& se
   }
 }
 
-constexpr Bf16Products kBf16Products = {pack_rows,   store_key_pairs, store_value_pairs, score_pairs,
-                                       mix_pairs, mask_values,     weigh_pairs};
+constexpr Bf16Products kBf16Products = {pack_rows, store_key_pairs, store_value_pairs, score_pairs,
+                                        mix_pairs, mask_values,     weigh_pairs};

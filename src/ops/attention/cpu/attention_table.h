@@ -199,7 +199,8 @@ inline void mask(float* row, int64_t from, int64_t begin, int64_t end, int64_t t
   for (int64_t j = end; j < to; ++j) row[j] = -__builtin_inff();
 }
 
-// The largest of the scores [from, to) of a query, lane by lane. Sums and maxima of one query at a time stay in registers.
+// The largest of the scores [from, to) of a query, lane by lane. Sums and maxima of one query at a time stay in
+// registers.
 inline void find_largest(const float* row, int64_t from, int64_t to, Vec factor, Vec* largest) {
   Vec found[kVecs];
 #pragma GCC unroll 4
@@ -383,8 +384,8 @@ void mix(DType dtype, const float* weights, int64_t stride, int64_t nq, const Se
     for (int64_t i = 0; i < nq;) {
       int64_t n = 0;
       while (n < kRows && i + n < nq && seen.begin[i + n] < seen.end[i + n]) ++n;
-      mix_rows<decltype(stored), kRows>(n, {weights + i * stride, stride, seen.begin + i, seen.end + i, values, step, dim,
-                                            keep + i, add + i, acc + i * dim});
+      mix_rows<decltype(stored), kRows>(n, {weights + i * stride, stride, seen.begin + i, seen.end + i, values, step,
+                                            dim, keep + i, add + i, acc + i * dim});
       i += n > 0 ? n : 1;
     }
   });
