@@ -33,8 +33,8 @@ SLOW_TESTS = "*Vocabulary*:*Speed*:*DeathTest*"  # too slow in an emulator, or a
 
 
 def leaks(listing, name):
-    """The shared symbols in an nm listing of the set `name` that are not in its own namespace."""
-    own = re.compile(rf"\bingot_{name}::")
+    """The shared symbols in an nm listing of the set `name` that are not in a namespace of its own."""
+    own = re.compile(rf"\bingot(?:_|::cpu::){name}::")
     found = []
     for line in listing.splitlines():
         match = SHARED.match(line)

@@ -1,7 +1,7 @@
-// The body of multiplier_<set>.cpp, which defines INGOT_MULTIPLIER, the name of the table made here. All else has
-// internal linkage.
+// Loops of nothing but products in registers, for the instruction set INGOT_ISA (base/isa.h), and their table.
+#pragma once
 
-#include "bench/multiplier.h"
+#include <cstdint>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -9,7 +9,10 @@
 #include <arm_neon.h>
 #endif
 
-namespace ingot::cpu {
+#include "base/isa.h"
+#include "bench/multiplier.h"
+
+namespace ingot::cpu::INGOT_ISA {
 namespace {
 
 // Sums under way at once: 2 or 4 products begin in each cycle and take 3 to 5.
@@ -72,7 +75,7 @@ double f32(int64_t rounds) {
 }
 #endif
 
-#if defined(INGOT_AMX)
+#if defined(__AMX_INT8__)
 void begin_tiles() {
   struct alignas(64) {
     uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -171,13 +174,14 @@ double bf16(int64_t rounds) {
   INGOT_RELOAD(a);
   return repeat(rounds, 16, vdupq_n_f32(0), [&](float32x4_t sum) { return vbfmmlaq_f32(sum, a, a); });
 }
-#elif !defined(INGOT_AMX)
+#elif !defined(__AMX_INT8__)
 constexpr auto bf16 = f32;
 #endif
 
+constexpr Multiplier kMultiplierTable = {.int8 = int8, .f32 = f32, .bf16 = bf16};
+
+#undef INGOT_RELOAD
+#undef INGOT_TOUCH
+
 }  // namespace
-
-extern const Multiplier INGOT_MULTIPLIER;
-const Multiplier INGOT_MULTIPLIER = {int8, f32, bf16};
-
-}  // namespace ingot::cpu
+}  // namespace ingot::cpu::INGOT_ISA

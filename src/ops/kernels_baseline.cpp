@@ -1,5 +1,10 @@
 // The kernels for any CPU of the architecture.
-#define INGOT_KERNELS kBaselineKernels
-#define INGOT_ISA_NAME "baseline"
-#define INGOT_ISA_SPACE ingot_baseline
+#define INGOT_ISA baseline
 #include "ops/kernels_table.h"
+
+namespace ingot::cpu {
+
+extern const Kernels kBaselineKernels;
+const Kernels kBaselineKernels = baseline::kKernelTable;
+
+}  // namespace ingot::cpu

@@ -1,5 +1,10 @@
 // The kernels for AArch64, every one of which has NEON.
-#define INGOT_KERNELS kNeonKernels
-#define INGOT_ISA_NAME "neon"
-#define INGOT_ISA_SPACE ingot_neon
+#define INGOT_ISA neon
 #include "ops/kernels_table.h"
+
+namespace ingot::cpu {
+
+extern const Kernels kNeonKernels;
+const Kernels kNeonKernels = neon::kKernelTable;
+
+}  // namespace ingot::cpu

@@ -1,21 +1,25 @@
-// The body of kernels_<set>.cpp, which defines INGOT_KERNELS, the name of the table made here,
-// INGOT_ISA_NAME, the set's, and INGOT_ISA_SPACE, a namespace of its own for the formats' inline
-// functions. All else has internal linkage, see simd.h.
+// The kernels of ops/kernels.h for the instruction set INGOT_ISA (base/isa.h), and their table.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/isa.h"
 #include "ops/cpu_math.h"
 #include "ops/kernels.h"
 #include "ops/simd.h"
 #include "quant/format_list.inc"
-// The formats compiled once more, for this set: under another name, since the linker keeps only one copy
-// of an inline function and must not take this one for every CPU.
-#define ingot INGOT_ISA_SPACE
+
+// The formats compiled once more, for this set: in ingot_avx2, say, where they lie in ingot else, since the linker
+// keeps only one copy of an inline function and must not take this one for every CPU.
+#define INGOT_ISA_JOIN(A, B) INGOT_ISA_JOIN_EXPANDED(A, B)
+#define INGOT_ISA_JOIN_EXPANDED(A, B) A##B
+#define INGOT_ISA_FORMATS INGOT_ISA_JOIN(ingot_, INGOT_ISA)
+#define ingot INGOT_ISA_FORMATS
 #include "quant/format_headers.inc"
 #undef ingot
 
-namespace ingot::cpu {
+namespace ingot::cpu::INGOT_ISA {
 namespace {
 
 // The rest of K after whole groups of 16 lanes, with zeros behind it: adding 0 · 0 changes no sum.
@@ -221,14 +225,25 @@ void decode(const std::byte* in, float* out, int64_t n) {
 }
 
 constexpr DecodeFn kDecoders[] = {
-#define X(NAME) decode<INGOT_ISA_SPACE::NAME>,
+#define X(NAME) decode<INGOT_ISA_FORMATS::NAME>,
     INGOT_FORMATS(X)
 #undef X
 };
 
+constexpr Kernels kKernelTable = {
+    .name = INGOT_ISA_NAME,
+    .dots = dots,
+    .glu = glu,
+    .read_ahead = read<true>,
+    .read_plain = read<false>,
+    .decoders = kDecoders,
+    .attention = nullptr,
+    .panels = nullptr,
+};
+
+#undef INGOT_ISA_FORMATS
+#undef INGOT_ISA_JOIN_EXPANDED
+#undef INGOT_ISA_JOIN
+
 }  // namespace
-
-extern const Kernels INGOT_KERNELS;
-const Kernels INGOT_KERNELS = {INGOT_ISA_NAME, dots, glu, read<true>, read<false>, kDecoders, nullptr, nullptr};
-
-}  // namespace ingot::cpu
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,7 +1,5 @@
-// The vectors of the instruction set that this translation unit is compiled for, as kernels_table.h needs
-// them. Sixteen lanes whatever the set: a register of 16, two of 8 or four of 4, so that sets with fma
-// give the same bits. Everything has internal linkage: a copy compiled for one set never leaks into
-// another's code through the linker.
+// The vectors of the instruction set INGOT_ISA (base/isa.h). Sixteen lanes whatever the set: a register of 16, two of 8
+// or four of 4, so that sets with fma give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +10,9 @@
 #include <arm_neon.h>
 #endif
 
-namespace ingot {
+#include "base/isa.h"
+
+namespace ingot::cpu::INGOT_ISA {
 namespace {
 
 constexpr int kLanes = 16;  // over K, of every sum
@@ -102,4 +102,4 @@ inline Vec4 sum4(const Vec (*v)[kVecs]) {
 }
 
 }  // namespace
-}  // namespace ingot
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,5 +1,28 @@
 // Groups of 128: x has a scale for each 128 values as well, so that the integer sum of a whole group becomes a float at
-// once. Included by panel_table.h.
+// once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/panel_sources.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
+
+// acc and the integer sum of a group of 128, of weights to which `start` has to be added.
+template <class Source>
+inline Floats add_group(const Source& w, int64_t g, int at, Ints sum, int32_t start, const XBlock& x, Floats acc) {
+  constexpr ScaleKind kScale = Source::Layout::kScale;
+  sum = add_ints(sum, all_ints(start * x.total));
+  if constexpr (kScale == ScaleKind::kF16Zero) sum = minus_product(sum, w.zeros(g, at), x.total);
+  if constexpr (kScale == ScaleKind::kRow) return multiply_add(Source::floats(sum), all(x.scale), acc);
+  return multiply_add(Source::floats(sum), times(all(x.scale), w.scale(g, at)), acc);
+}
+template <class Source>
+inline Floats scale_row(const Source& w, int at, Floats acc) {
+  return Source::Layout::kScale == ScaleKind::kRow ? times(acc, w.scale(0, at)) : acc;
+}
 
 // R rows of x against V vectors of rows of the panel from `at` on.
 template <class Source, int R, int V>
@@ -54,3 +77,6 @@ inline void coarse_tile(const Source& w, int64_t cols, int zero, const XRow* x, 
     for (int v = 0; v < V; ++v)
       store_floats(out + r * stride + at + v * kVecRows, scale_row(w, at + v * kVecRows, acc[r][v]));
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

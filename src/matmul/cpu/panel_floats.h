@@ -1,4 +1,13 @@
-// Panels of 16-bit floats. Included by panel_table.h.
+// Panels of 16-bit floats.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/panel_sources.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 // 16-bit floats: P panels at once, so that several sums are under way with few rows.
 // Columns [first, end) share a scale.
@@ -71,3 +80,6 @@ void run_floats(const PanelSpan& span, const XRow* x, int64_t rows, float* out, 
     float_rows<kBf16, kFloatRows, 1>(w, &one, x, rows, out + i * kPanelRows, stride);
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,4 +1,15 @@
-// Rows of x as int8. Included by panel_table.h.
+// Rows of x as int8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/isa.h"
+#include "matmul/cpu/panel_kernels.h"
+#include "matmul/cpu/panel_simd.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 #if defined(__ARM_NEON)
 // The largest |x| of a block as bits, lane by lane.
@@ -161,14 +172,5 @@ void quantize_coarse(const float* x, int64_t n, int8_t* q, int16_t* wide, XBlock
   }
 }
 
-#if defined(INGOT_AMX)
-// Each rounded to the nearest bf16, ties to even; NaN stays NaN. Zeros up to a multiple of 4.
-void to_bf16(const float* x, int64_t n, uint16_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
-    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-    out[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : rounded);
-  }
-  for (int64_t i = n; i % 4 != 0; ++i) out[i] = 0;
-}
-#endif
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

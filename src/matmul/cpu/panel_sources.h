@@ -1,4 +1,37 @@
-// Weights as the kernels read them: packed, or expanded for many rows. Included by panel_table.h.
+// Weights as the kernels read them: packed, or expanded for many rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/isa.h"
+#include "matmul/cpu/panel_kernels.h"
+#include "matmul/cpu/panel_simd.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
+
+// Whether the zero point is taken off an expanded panel's bytes: AArch64's products take signed bytes.
+#if defined(__ARM_NEON)
+constexpr bool kCentered = true;
+template <class L>
+inline Weights centered(Weights w, int zero) {
+  for (Bytes& pair : w.pair) {
+    if (L::kFlip == 0x88) {
+      pair = (Bytes)vshrq_n_s8((int8x16_t)pair, 4);
+    } else if (!L::kMin) {  // with mins the zero point is 0
+      pair -= static_cast<uint8_t>(L::kFlip == 0x80 ? zero - 128 : zero);
+    }
+  }
+  return w;
+}
+#else
+constexpr bool kCentered = false;
+template <class L>
+inline Weights centered(Weights w, int) {
+  return w;
+}
+#endif
 
 constexpr int kRunPairs = kPanelBlock / (2 * kRun);  // of a block
 
@@ -129,7 +162,7 @@ class ExpandedSource {
     __builtin_memset(runs + cols * kPanelRows, 0, static_cast<size_t>(Shape::run_bytes(cols) - cols * kPanelRows));
     constexpr int64_t kBytes = kRun * kPanelRows;
     for (int64_t b = 0; b < cols / kPanelBlock; ++b) {
-#if defined(INGOT_I8MM)
+#if defined(__ARM_FEATURE_MATMUL_INT8)
       for (int64_t i = 0; i < From::kRunBytes; i += 64) __builtin_prefetch(from.runs_of(b) + (10 << 10) + i, 0, 1);
 #endif
       for (int at = 0; at < kPanelRows; at += kVecRows)
@@ -162,7 +195,7 @@ class ExpandedSource {
 
  private:
   static void put(float* field, int at, Floats values) {
-#if defined(INGOT_I8MM)
+#if defined(__ARM_FEATURE_MATMUL_INT8)
     store_floats(field + 2 * at, (Floats)vzip1q_f32((float32x4_t)values, (float32x4_t)values));
     store_floats(field + 2 * at + 4, (Floats)vzip2q_f32((float32x4_t)values, (float32x4_t)values));
 #else
@@ -173,3 +206,19 @@ class ExpandedSource {
   const uint8_t* runs_;
   const float* floats_;
 };
+
+// Expanded, kinds that differ in nothing but their scales are one.
+template <class L>
+using Expanded = ExpandedSource<PanelLayout<L::kBits, L::kGroup, L::kCoarse ? L::kScale : ScaleKind::kF32, L::kMin>>;
+
+// The columns from `first` on that share a scale beside the data end there; all do where there are none.
+inline int64_t end_of_scale(const PackedWeight& w, int64_t first) {
+  return w.scale_cols == 0 || w.cols - first < w.scale_cols ? w.cols : first + w.scale_cols;
+}
+// Their scales, of 16 rows.
+inline const float* scales_of(const PackedWeight& w, const uint8_t* panel, int64_t first) {
+  return reinterpret_cast<const float*>(panel + w.scales_at) + first / w.scale_cols * kPanelRows;
+}
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,8 +1,20 @@
 // bfmmla: panels of bf16 by rows of bf16, at every row count, with scales beside the data where there are some.
-// Included by panel_table.h behind panel_i8mm.h.
 //
 // It multiplies two rows of weights by two rows of x, 4 values of K at a time, into 2 × 2 sums. Rows of x come in pairs
 // (PanelKernels::bf16_pairs). Every output is one chain over K in order, or one for the columns of each scale.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/arm/all_vectors.h"
+#include "matmul/cpu/arm/panel_i8mm_x.h"
+#include "matmul/cpu/panel_sources.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 // Each rounded to the nearest bf16, ties to even; NaN stays NaN. Zeros up to a multiple of 4.
 void to_bf16(const float* x, int64_t n, uint16_t* out) {
@@ -170,3 +182,6 @@ void run_bf16_i8mm(const PanelSpan& span, const XRow* x, int64_t rows, float* ou
     }
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,9 +1,21 @@
-// fmlal: panels of f16 by rows of f16, at every row count. Included by panel_table.h behind
-// panel_bfmmla.h, for AArch64 with fp16fml.
+// fmlal: panels of f16 by rows of f16, at every row count.
 //
 // A product of two f16 is exact in float32, and fmlal adds it with one rounding: every output is one chain of fused
 // multiply-adds over K in order, whichever function computes it. With x by lane, 16 outputs and one k are four
 // instructions and no broadcast.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/arm/all_vectors.h"
+#include "matmul/cpu/arm/panel_bfmmla.h"
+#include "matmul/cpu/panel_sources.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 constexpr int64_t kF16Lanes = 8;  // values of x in a register
 
@@ -158,7 +170,6 @@ inline void fmlal_both(const uint8_t* w, const uint8_t* v, int64_t n, const uint
 #undef INGOT_ROWS_1
 #undef INGOT_ROW
 #undef INGOT_BY
-#undef INGOT_ALL_VECTORS
 
 // What is left of K behind the eights, then the scale.
 inline void finish_f16(const uint8_t* panel, int64_t k, int64_t end, const XRow* x, int rows, float* out,
@@ -220,3 +231,6 @@ void run_f16_fmlal(const PanelSpan& span, const XRow* x, int64_t rows, float* ou
     }
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,4 +1,4 @@
-// The tile of three pairs of rows of x by 8 outputs of an expanded panel. Included by panel_i8mm.h.
+// The tile of three pairs of rows of x by 8 outputs of an expanded panel.
 //
 // It is assembly because it takes all 32 vector registers, and g++ 12 keeps sums in memory or copies zeros where it may
 // choose. What the Neoverse-V1 wants: sums that begin with `movi #0`, and other sums' products between two of the same
@@ -7,6 +7,19 @@
 //   v8 … v19   float sums, [pair of x][pair of outputs]
 //   v20 … v31  integer sums of a group, likewise
 //   v0 … v3    4 pairs of outputs, then their scales, then their mins      v4 … v6  3 pairs of x      v7  spare
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/arm/all_vectors.h"
+#include "matmul/cpu/arm/panel_i8mm_orders.h"
+#include "matmul/cpu/arm/panel_i8mm_pairs.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 #define INGOT_ZERO_INTS                                                                                                \
   "movi v20.4s, #0\n\tmovi v21.4s, #0\n\tmovi v22.4s, #0\n\tmovi v23.4s, #0\n\tmovi v24.4s, #0\n\tmovi v25.4s, #0\n\t" \
@@ -200,7 +213,12 @@ inline void zeros_tile_of_three(const ExpandedSource<L>& w, int64_t first, int64
   sums.store(out, stride, rows);
 }
 
-// As pair_tile() of panel_i8mm.h.
+// Lines of the rows of x that come next, asked for while these are multiplied: one for each block at each of these.
+struct Ahead {
+  const std::byte *first, *second, *third;
+};
+
+// As pair_tile() of panel_i8mm_pairs.h.
 template <class L>
 inline void tile_of_three(const ExpandedSource<L>& w, int64_t first, int64_t end, int64_t blocks, const XTile& x,
                           int at, int64_t rows, float* out, int64_t stride, const Ahead& ahead) {
@@ -235,3 +253,6 @@ inline void tile_of_three(const ExpandedSource<L>& w, int64_t first, int64_t end
     }
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -36,10 +36,6 @@
 #define FAR "prfm pldl1keep, [%[ahead], %[gap]]\n\t"
 #define FAR_2 "prfm pldl1keep, [%[ahead], %[far]]\n\t"
 
-#define INGOT_ALL_VECTORS                                                                                            \
-  "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",  \
-      "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
-
 // Groups of 32.
 #define INGOT_ORDER_32 \
   L1(6,x,32) Z(20) L2(0,1,w,0) Z(23) L2(4,5,x,0) L2(2,3,w,32) P(23,3,4) Z(25) Z(21) Z(26) Z(29) Z(28) P(28,0,6) Z(30) \

@@ -1,9 +1,23 @@
 // Tiles of a packed panel of 4 or 8 bits with f16 scales for each 32 values (Q4_0, Q4_1, Q8_0), for a batch of a few
 // answers: two or three pairs of rows of x by 8 outputs, or four pairs by 4. Assembly for the reasons of
-// panel_i8mm_expanded.h. Included by panel_i8mm.h.
+// panel_i8mm_expanded.h.
 //
 //   two and four pairs  v8 … v15 float sums, v16 … v23 integer sums, v28 mask, the others weights, x and scales
 //   three pairs         v8 … v19 float sums, v20 … v31 integer sums, v7 mask, v0 … v6 weights, x and scales
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/arm/all_vectors.h"
+#include "matmul/cpu/arm/panel_i8mm_orders.h"
+#include "matmul/cpu/arm/panel_i8mm_pairs.h"
+#include "matmul/cpu/arm/panel_sdot.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 #define INGOT_EIGHT(OP)                                                                             \
   OP " q8, q9, [%[acc]]\n\t" OP " q10, q11, [%[acc], #32]\n\t" OP " q12, q13, [%[acc], #64]\n\t" OP \
@@ -135,3 +149,6 @@ inline void packed_eight(const PackedSource<L>& w, int64_t blocks, const XTile& 
     }
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

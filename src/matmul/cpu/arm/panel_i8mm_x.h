@@ -1,6 +1,21 @@
-// Rows of x packed in tiles of six, as smmla reads them. Included by panel_i8mm.h.
+// Rows of x packed in tiles of six, as smmla reads them.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/isa.h"
+#include "matmul/cpu/panel_kernels.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 constexpr int64_t kXRows = 6;  // of a packed tile
+
+// How many of the rows are in the tile of the first, which begins one. They are not asked: 512 XRows are 40 KB.
+inline int64_t rows_of_tile(int64_t rows) { return rows < kXRows ? rows : kXRows; }
 
 // A packed tile of rows of x, or a piece of its K: for each block of 32 the bytes, for each run and pair of rows 8 of
 // the one, 8 of the other; behind them the fields of XBlock that kernels ask for, one after the other, the values of a
@@ -113,3 +128,6 @@ void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte
                 blocks < first + piece ? blocks - first : piece, coarse);
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,4 +1,4 @@
-// One row of x and blocks of 6 bits with scales for each 16 of a super-block, in assembly. Included by panel_sdot.h.
+// One row of x and blocks of 6 bits with scales for each 16 of a super-block, in assembly.
 //
 // Four rows at a time: two groups of products, and between them what is left to do for the four rows before. As in
 // panel_solo_woven.h bytes become floats without a conversion: b + 128 with 0x87 above is 384 + b.
@@ -6,6 +6,17 @@
 // Registers: v0 to v3 products, v4 to v9 weights, v10 and v11 what is made of them and of scales, v12 to v15 x, v16 the
 // mask, v17 and v18 integer sums, v19 and v20 what the zero point takes off them, v21 x's scale, v22 to v25 scales, v26
 // and v27 d; the sums of all blocks where the compiler wants them.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/arm/panel_sdot.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 #define INGOT_SDOT(S, W, X) "sdot v" S ".4s, v" W ".16b, v" X ".16b\n\t"
 #define INGOT_SIX(S, W, X) "and v10.16b, v" W ".16b, v16.16b\n\t" INGOT_SDOT(S, "10", X)
@@ -105,3 +116,6 @@ inline void solo_six(const PackedSource<L>& w, int64_t blocks, const XRow& x, Fl
 #undef INGOT_TAIL_3
 #undef INGOT_TAIL_4
 #undef INGOT_WOVEN_SUMS
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,5 +1,5 @@
 // One row of x and blocks of 4 bits with a scale for each 32: the products of a block and, between them, what is left
-// to do for the block before. Included by panel_sdot.h.
+// to do for the block before.
 //
 // A Neoverse-V1 begins four vector operations in a cycle where they are ready, and a block's last ones, which wait for
 // each other, would keep the next block's products from getting in: woven by hand Q4_1 takes 29.7 cycles in place of
@@ -11,6 +11,17 @@
 // Registers: v0 to v7 the products, of two rows each; v16 and v17 x, v18 the mask, v19 x's scale and sum, v20 to v25
 // weights, v26 to v31 scales and mins; where the compiler wants them, the integer sums of the block before (d) and the
 // sums of all blocks (a).
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/arm/panel_sdot.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 // Zero, product, conversion (of 1/16 of it), by x's scale, to the sums, mins to the sums, two pairs of rows joined.
 #define Z(A) "movi v" #A ".4s, #0\n\t"
@@ -42,9 +53,10 @@
 // Q4_0: f16 scales of the block before at f.
 #define INGOT_WOVEN_Q4                                                                                                 \
   L2(20, 21, q, 0)                                                                                                     \
-  SHL(24, 20) L2(26, 27, f, 0) L2(22, 23, q, 32) Z(0) ASK(10496) Z(2) Z(6) SHL(25, 21) ASK(10240) L2(16, 17, x, 0)     \
-      Z(1) P(0, 24, 16) P(1, 25, 16) SHL(24, 22) F1(28, 26) Z(5) SHL(25, 23) F2(31, 27) L1(18, masks, 0) AND(20, 20)   \
-          Z(3) AND(21, 21) P(3, 25, 16) P(1, 21, 17) P(0, 20, 17) L2(20, 21, q, 64) Z(7) SHL(25, 21) P(5, 25, 16) Z(4) \
+  SHL(24, 20)                                                                                                          \
+  L2(26, 27, f, 0) L2(22, 23, q, 32) Z(0) ASK(10496) Z(2) Z(6) SHL(25, 21) ASK(10240) L2(16, 17, x, 0) Z(1)            \
+      P(0, 24, 16) P(1, 25, 16) SHL(24, 22) F1(28, 26) Z(5) SHL(25, 23) F2(31, 27) L1(18, masks, 0) AND(20, 20) Z(3)   \
+          AND(21, 21) P(3, 25, 16) P(1, 21, 17) P(0, 20, 17) L2(20, 21, q, 64) Z(7) SHL(25, 21) P(5, 25, 16) Z(4)      \
               AND(22, 22) F1(30, 27) AND(23, 23) ASK(10432) P(3, 23, 17) P(2, 24, 16) P(2, 22, 17) L2(22, 23, q, 96)   \
                   SHL(24, 20) AND(21, 21) AND(20, 20) SHL(25, 23) P(4, 24, 16) LD(19, before, 0) AND(23, 23)           \
                       P(7, 25, 16) F2(29, 26) SHL(24, 22) C16(0) C16(2) P(4, 20, 17) P(6, 24, 16) C16(3) C16(1)        \
@@ -62,51 +74,53 @@
 // Q4_1: f16 scales and mins.
 #define INGOT_WOVEN_MIN                                                                                                \
   L2(26, 27, f, 0)                                                                                                     \
-  L2(20, 21, q, 0) L1(18, masks, 0) L2(22, 23, q, 32) Z(1) ASK(10496) Z(4) LD(19, before, 0) Z(0) F1(30, 27) AND(      \
-      25, 21) AND(24, 20) USHR(20, 20) L2(16, 17, x, 0) F2(29, 26) P(0, 24, 16) AND(24, 22) P(1, 25, 16) AND(25, 23)   \
-      USHR(22, 22) USHR(23, 23) Z(2) Z(3) USHR(21, 21) Z(5) F2(31, 27) P(2, 24, 16) P(1, 21, 17) P(0, 20, 17)          \
-          L2(20, 21, q, 64) F1(28, 26) P(3, 25, 16) P(2, 22, 17) C(0) ASK(10368) AND(25, 21) Z(6) Z(7) AND(24, 20)     \
-              P(3, 23, 17) L2(22, 23, q, 96) P(5, 25, 16) C(1) P(4, 24, 16) AND(25, 23) USHR(21, 21) USHR(20, 20)      \
-                  S(30) USHR(23, 23) S(28) ASK(10304) AND(24, 22) USHR(22, 22) S(31) P(4, 20, 17) P(5, 21, 17)         \
-                      P(7, 25, 16) L2(20, 21, q, 128) C(3) P(6, 24, 16) AND(24, 20) P(7, 23, 17) P(6, 22, 17) S(29)    \
-                          C(2) L2(22, 23, q, 160) AND(25, 21) ASK(10240) L2(16, 17, x, 32) A(0, 28) USHR(21, 21)       \
-                              P(0, 24, 16) P(1, 25, 16) AND(25, 23) AND(24, 22) P(2, 24, 16) L2(26, 27, f, 32)         \
-                                  P(1, 21, 17) USHR(20, 20) USHR(22, 22) P(3, 25, 16) USHR(23, 23) F1(28, 26)          \
-                                      P(0, 20, 17) L2(20, 21, q, 192) AND(24, 20) A(1, 29) P(4, 24, 16) P(2, 22, 17)   \
-                                          P(3, 23, 17) L2(22, 23, q, 224) AND(24, 22) F2(29, 26) ASK(10432)            \
-                                              AND(25, 21) P(5, 25, 16) USHR(21, 21) A(2, 30) F1(30, 27) AND(25, 23)    \
-                                                  A(3, 31) P(6, 24, 16) USHR(22, 22) USHR(20, 20) J(1, 2, 3) M(1, 29)  \
-                                                      F2(31, 27) P(7, 25, 16) M(3, 31) J(0, 0, 1) P(5, 21, 17)         \
-                                                          P(4, 20, 17) M(0, 28) USHR(23, 23) P(6, 22, 17) P(7, 23, 17) \
-                                                              M(2, 30) J(2, 4, 5) J(3, 6, 7)
+  L2(20, 21, q, 0)                                                                                                     \
+  L1(18, masks, 0) L2(22, 23, q, 32) Z(1) ASK(10496) Z(4) LD(19, before, 0) Z(0) F1(30, 27) AND(25, 21) AND(24, 20)    \
+      USHR(20, 20) L2(16, 17, x, 0) F2(29, 26) P(0, 24, 16) AND(24, 22) P(1, 25, 16) AND(25, 23) USHR(22, 22)          \
+          USHR(23, 23) Z(2) Z(3) USHR(21, 21) Z(5) F2(31, 27) P(2, 24, 16) P(1, 21, 17) P(0, 20, 17) L2(20, 21, q, 64) \
+              F1(28, 26) P(3, 25, 16) P(2, 22, 17) C(0) ASK(10368) AND(25, 21) Z(6) Z(7) AND(24, 20) P(3, 23, 17)      \
+                  L2(22, 23, q, 96) P(5, 25, 16) C(1) P(4, 24, 16) AND(25, 23) USHR(21, 21) USHR(20, 20) S(30)         \
+                      USHR(23, 23) S(28) ASK(10304) AND(24, 22) USHR(22, 22) S(31) P(4, 20, 17) P(5, 21, 17)           \
+                          P(7, 25, 16) L2(20, 21, q, 128) C(3) P(6, 24, 16) AND(24, 20) P(7, 23, 17) P(6, 22, 17)      \
+                              S(29) C(2) L2(22, 23, q, 160) AND(25, 21) ASK(10240) L2(16, 17, x, 32) A(0, 28)          \
+                                  USHR(21, 21) P(0, 24, 16) P(1, 25, 16) AND(25, 23) AND(24, 22) P(2, 24, 16)          \
+                                      L2(26, 27, f, 32) P(1, 21, 17) USHR(20, 20) USHR(22, 22) P(3, 25, 16)            \
+                                          USHR(23, 23) F1(28, 26) P(0, 20, 17) L2(20, 21, q, 192) AND(24, 20) A(1, 29) \
+                                              P(4, 24, 16) P(2, 22, 17) P(3, 23, 17) L2(22, 23, q, 224) AND(24, 22)    \
+                                                  F2(29, 26) ASK(10432) AND(25, 21) P(5, 25, 16) USHR(21, 21) A(2, 30) \
+                                                      F1(30, 27) AND(25, 23) A(3, 31) P(6, 24, 16) USHR(22, 22)        \
+                                                          USHR(20, 20) J(1, 2, 3) M(1, 29) F2(31, 27) P(7, 25, 16)     \
+                                                              M(3, 31) J(0, 0, 1) P(5, 21, 17) P(4, 20, 17) M(0, 28)   \
+                                                                  USHR(23, 23) P(6, 22, 17) P(7, 23, 17) M(2, 30)      \
+                                                                      J(2, 4, 5) J(3, 6, 7)
 
 // Q4_K: bytes of scales and mins at f, of a super-block whose SuperFields are at super.
 #define INGOT_WOVEN_SUPER                                                                                              \
   L1(18, masks, 0)                                                                                                     \
-  L2(20, 21, q, 0) Z(6) L2(26, 27, f, 0) L2(22, 23, q, 32) L1(28, masks, 32) AND(25, 21) L2(16, 17, x, 0) Z(1) Z(5)    \
-      Z(0) Z(4) AND(24, 20) T1(29, 26, 28) P(1, 25, 16) P(0, 24, 16) AND(24, 22) USHR(20, 20) AND(25, 23) ASK(10496)   \
-          USHR(23, 23) T2(26, 26, 28) ASK(10304) USHR(21, 21) P(0, 20, 17) P(1, 21, 17) L2(20, 21, q, 64) L2(          \
-              30, 31, super, 0) U1(28, 29) LD(19, before, 0) Z(7) Z(2) Z(3) P(3, 25, 16) USHR(22, 22) P(2, 24, 16)     \
-              EX(28) P(3, 23, 17) P(2, 22, 17) U2(29, 29) L2(22, 23, q, 96) AND(25, 21) C(0) P(5, 25, 16) AND(24, 20)  \
-                  P(4, 24, 16) S(31) AND(24, 22) U1(28, 26) A(0, 31) L2(30, 31, super, 32) USHR(20, 20) USHR(21, 21)   \
-                      AND(25, 23) C(2) EX(29) USHR(23, 23) USHR(22, 22) P(7, 25, 16) U2(29, 26) L1(26, masks, 32) P(   \
-                          6, 24, 16) P(4, 20, 17) P(5, 21, 17) ASK(10368) P(7, 23, 17) L2(20, 21, q, 128) AND(24, 20)  \
-                          C(1) S(31) P(6, 22, 17) L2(22, 23, q, 160) AND(25, 21) A(1, 31) L2(30, 31, super, 64) EX(28) \
-                              L2(16, 17, x, 32) P(1, 25, 16) AND(25, 23) ASK(10240) USHR(20, 20) T1(28, 27, 26)        \
-                                  P(0, 24, 16) USHR(21, 21) P(1, 21, 17) T2(27, 27, 26) ASK(10432) USHR(23, 23)        \
-                                      AND(24, 22) S(31) A(2, 31) L2(30, 31, super, 96) P(2, 24, 16) USHR(22, 22) C(3)  \
-                                          EX(29) P(3, 25, 16) P(0, 20, 17) L2(20, 21, q, 192) U1(29, 28) S(31)         \
-                                              U2(28, 28) AND(25, 21) P(5, 25, 16) A(3, 31) L2(30, 31, super, 128)      \
-                                                  P(3, 23, 17) AND(24, 20) USHR(20, 20) EX(29) P(2, 22, 17)            \
-                                                      L2(22, 23, q, 224) AND(25, 23) U1(29, 27) M(0, 31)               \
-                                                          L2(30, 31, super, 160) P(4, 24, 16) P(7, 25, 16)             \
-                                                              USHR(21, 21) EX(28) AND(24, 22) U2(28, 27) M(1, 31)      \
-                                                                  USHR(22, 22) USHR(23, 23) L2(30, 31, super, 192)     \
-                                                                      P(6, 24, 16) J(0, 0, 1) EX(29) P(4, 20, 17)      \
-                                                                          P(6, 22, 17) M(2, 31) L2(30, 31, super, 224) \
-                                                                              EX(28) P(7, 23, 17) P(5, 21, 17)         \
-                                                                                  M(3, 31) J(3, 6, 7) J(2, 4, 5)       \
-                                                                                      J(1, 2, 3)
+  L2(20, 21, q, 0)                                                                                                     \
+  Z(6) L2(26, 27, f, 0) L2(22, 23, q, 32) L1(28, masks, 32) AND(25, 21) L2(16, 17, x, 0) Z(1) Z(5) Z(0) Z(4) AND(      \
+      24, 20) T1(29, 26, 28) P(1, 25, 16) P(0, 24, 16) AND(24, 22) USHR(20, 20) AND(25, 23) ASK(10496) USHR(23, 23)    \
+      T2(26, 26, 28) ASK(10304) USHR(21, 21) P(0, 20, 17) P(1, 21, 17) L2(20, 21, q, 64) L2(30, 31, super, 0)          \
+          U1(28, 29) LD(19, before, 0) Z(7) Z(2) Z(3) P(3, 25, 16) USHR(22, 22) P(2, 24, 16) EX(28) P(3, 23, 17) P(    \
+              2, 22, 17) U2(29, 29) L2(22, 23, q, 96) AND(25, 21) C(0) P(5, 25, 16) AND(24, 20) P(4, 24, 16)           \
+              S(31) AND(24, 22) U1(28, 26) A(0, 31) L2(30, 31, super, 32) USHR(20, 20) USHR(21, 21) AND(25, 23) C(2)   \
+                  EX(29) USHR(23, 23) USHR(22, 22) P(7, 25, 16) U2(29, 26) L1(26, masks, 32) P(6, 24, 16) P(4, 20, 17) \
+                      P(5, 21, 17) ASK(10368) P(7, 23, 17) L2(20, 21, q, 128) AND(24, 20) C(1) S(31) P(6, 22, 17)      \
+                          L2(22, 23, q, 160) AND(25, 21) A(1, 31) L2(30, 31, super, 64) EX(28) L2(16, 17, x, 32)       \
+                              P(1, 25, 16) AND(25, 23) ASK(10240) USHR(20, 20) T1(28, 27, 26) P(0, 24, 16)             \
+                                  USHR(21, 21) P(1, 21, 17) T2(27, 27, 26) ASK(10432) USHR(23, 23) AND(24, 22) S(31)   \
+                                      A(2, 31) L2(30, 31, super, 96) P(2, 24, 16) USHR(22, 22) C(3) EX(29)             \
+                                          P(3, 25, 16) P(0, 20, 17) L2(20, 21, q, 192) U1(29, 28) S(31) U2(28, 28)     \
+                                              AND(25, 21) P(5, 25, 16) A(3, 31) L2(30, 31, super, 128) P(3, 23, 17)    \
+                                                  AND(24, 20) USHR(20, 20) EX(29) P(2, 22, 17) L2(22, 23, q, 224)      \
+                                                      AND(25, 23) U1(29, 27) M(0, 31) L2(30, 31, super, 160)           \
+                                                          P(4, 24, 16) P(7, 25, 16) USHR(21, 21) EX(28) AND(24, 22)    \
+                                                              U2(28, 27) M(1, 31) USHR(22, 22) USHR(23, 23)            \
+                                                                  L2(30, 31, super, 192) P(6, 24, 16) J(0, 0, 1)       \
+                                                                      EX(29) P(4, 20, 17) P(6, 22, 17) M(2, 31)        \
+                                                                          L2(30, 31, super, 224) EX(28) P(7, 23, 17)   \
+                                                                              P(5, 21, 17) M(3, 31) J(3, 6, 7)         \
+                                                                                  J(2, 4, 5) J(1, 2, 3)
 
 // For each four rows d and −256 · d, then the same of −dmin.
 struct alignas(64) SuperFields {
@@ -215,3 +229,6 @@ inline void solo_woven(const PackedSource<L>& w, int64_t blocks, const XRow& x, 
     if constexpr (L::kMin) sums[v] = multiply_add(w.min(blocks - 1, 4 * v), all(now.fields->sum), sums[v]);
   }
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,4 +1,4 @@
-// Integer weights on AMX, for many rows. Included by panel_amx.h.
+// Integer weights on AMX, for many rows.
 //
 // A product of tiles is 16 rows of x by the 16 outputs of a panel over one group of K; then its 256 integers become
 // floats, each times two scales: 3 vector operations for each row (4 with mins), 24 to 32 cycles for what the tiles
@@ -7,6 +7,18 @@
 //    While the products of one run, those of the step before are scaled. The float sums lie in `out` between steps.
 //  - K goes in pieces. The panels' piece is expanded once, into the second-level cache, for all rows.
 //  - Rows of x are packed in the order in which they are read, with their scales: one stream instead of 48.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/panel_sources.h"
+#include "matmul/cpu/x86/panel_amx_config.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 // Values of K of a piece, twice as many with groups of 128: 256 to 1024 differ by less than two runs of one.
 constexpr int64_t kPieceK = 512;
@@ -329,3 +341,6 @@ void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte
   if (coarse) return pack_rows<true>(x, rows, cols, to);
   pack_rows<false>(x, rows, cols, to);
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,5 +1,4 @@
 // Groups of 16 with super-blocks on AMX, for many rows: one float sum for each 128 values (quant/panel_layout.h).
-// Included by panel_amx.h.
 //
 // scale · (q − zero) is an integer of 16 bits, expanded as a signed high and an unsigned low byte: two products of
 // tiles for each 64 values where groups of 16 by themselves take four, whose sums stay in their tiles for 128 values: a
@@ -8,6 +7,18 @@
 // to 6.1.
 //
 // A step is 32 rows of x by one panel, 128 values of K. While its products run, those of two steps before are scaled.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/x86/panel_amx_int8.h"
+#include "matmul/cpu/x86/panel_super.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 struct SuperShape {
   static constexpr int64_t kTile = 1024;  // bytes of 64 values of 16 outputs
@@ -211,3 +222,6 @@ void run_supers_amx(const PanelSpan& span, std::byte* memory, const XRow* x, int
   }
   _tile_release();
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

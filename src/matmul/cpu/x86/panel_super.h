@@ -1,8 +1,17 @@
-// Weights with super-blocks against x in blocks of 128 (quant/panel_layout.h), few rows. Included by panel_table.h
-// in sets with `supers`.
+// Weights with super-blocks against x in blocks of 128 (quant/panel_layout.h), few rows. For
+// sets with `supers`.
 //
 // The scales of a super-block are integers of 8 bits: Σ scale · (Σ q·x) over 128 values is an integer as well, exact in
 // 32 bits, and becomes a float once where groups of 16 by themselves become eight.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "matmul/cpu/panel_sources.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 template <class L>
 constexpr bool kSuperSums = L::kScale == ScaleKind::kSuper&& L::kGroup == 16 && !L::kMin;
@@ -83,3 +92,6 @@ void run_supers(const PanelSpan& span, const XRow* x, int64_t rows, float* out, 
   for (int64_t i = 0; i < span.n; ++i)
     super_tiles<L, kDirectRows>({w, span.first + i}, w.cols, w.zero, x, rows, out + i * kPanelRows, stride);
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,10 +1,23 @@
-// Products of bf16 by bfmmla, for a cache of bf16: queries and weights are rounded to bf16 too. Included by
-// attention_table.h for AArch64 with bf16.
+// Products of bf16 by bfmmla, for a cache of bf16: queries and weights are rounded to bf16 too. For
+// AArch64 with bf16.
 //
 // bfmmla multiplies two rows of four by two columns of four into 2 × 2 sums. "Pairs" is how it reads both sides: for
 // each two rows and each four of the depth 16 bytes, four of the one, four of the other. One Neoverse-V1 does 311
 // GFLOP/s with it, and 83 with fmla. An output's sum is in order of the depth, four at a time, whatever the shape of
 // the tile.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/attention/cpu/attention_kernels.h"
+#include "ops/attention/cpu/attention_simd.h"
+#include "ops/attention/cpu/attention_softmax.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 inline bfloat16x8_t pair_at(const uint16_t* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
 
@@ -205,5 +218,15 @@ void weigh_pairs(float* scores, int64_t stride, int64_t nq, const SeenRanges& se
   }
 }
 
-constexpr Bf16Products kBf16Products = {pack_rows, store_key_pairs, store_value_pairs, score_pairs,
-                                        mix_pairs, mask_values,     weigh_pairs};
+constexpr Bf16Products kBf16Products = {
+    .pack_rows = pack_rows,
+    .store_key = store_key_pairs,
+    .store_value = store_value_pairs,
+    .scores = score_pairs,
+    .mix = mix_pairs,
+    .mask_values = mask_values,
+    .weigh = weigh_pairs,
+};
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

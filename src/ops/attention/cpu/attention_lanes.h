@@ -1,11 +1,22 @@
 // The tiles of 3 or 4 queries by 16 keys or dimensions of floats, f16 or bf16: what a prompt's attention is made of,
-// and an answer's where three or four heads share a KV head. Included by attention_table.h for AArch64.
+// and an answer's where three or four heads share a KV head. For AArch64.
 //
 // They are assembly for the order of their products. Factors are lanes of registers, since a load that broadcasts takes
 // a vector pipe as well, and 12 or 16 products lie between two of the same sum: 71 GFLOP/s on one Neoverse-V1 for
 // floats, where g++ 12 orders the same tile for 45.
 //
 //   v16 … v31 sums, v0 … v3 four factors of each query, v4 … v7 what they meet, v12 … v15 the same as it is stored
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/attention/cpu/attention_simd.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
 
 #define INGOT_FMLA4(S0, S1, S2, S3, Q, LANE)                                             \
   "fmla v" S0 ".4s, v4.4s, v" Q ".s[" LANE "]\n\tfmla v" S1 ".4s, v5.4s, v" Q ".s[" LANE \
@@ -129,3 +140,6 @@ inline void mix_lanes(const float* weights, int64_t stride, const std::byte* val
 #undef INGOT_SCORE
 #undef INGOT_VALUE
 #undef INGOT_MIX
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA

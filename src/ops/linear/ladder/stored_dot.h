@@ -1,9 +1,14 @@
-// The body of stored_dot_<set>.cpp, which defines INGOT_STORED_DOT, the name of the function made here. Plain loops:
-// what the compiler makes of them for the set is the point.
+// The ladder's rung of weights as they are stored, for the instruction set INGOT_ISA (base/isa.h). Plain loops: what
+// the compiler makes of them for the set is the point.
+#pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include "base/isa.h"
 #include "matmul/cpu/panel_kernels.h"
 
-namespace ingot::cpu {
+namespace ingot::cpu::INGOT_ISA {
 namespace {
 
 // What an f16 stands for, in plain integers and one product: no header's inline code may be compiled here.
@@ -14,7 +19,7 @@ inline float half(const uint8_t* p) {
   return (bits & 0x8000u) != 0 ? -finite : finite;
 }
 
-inline float dot(const std::byte* row, const XRow& x, int64_t cols) {
+inline float stored_dot(const std::byte* row, const XRow& x, int64_t cols) {
   const auto* block = reinterpret_cast<const uint8_t*>(row);
   float sum = 0;
   for (int64_t b = 0; b < cols / 32; ++b, block += 18) {
@@ -27,8 +32,4 @@ inline float dot(const std::byte* row, const XRow& x, int64_t cols) {
 }
 
 }  // namespace
-
-float INGOT_STORED_DOT(const std::byte* row, const XRow& x, int64_t cols);
-float INGOT_STORED_DOT(const std::byte* row, const XRow& x, int64_t cols) { return dot(row, x, cols); }
-
-}  // namespace ingot::cpu
+}  // namespace ingot::cpu::INGOT_ISA

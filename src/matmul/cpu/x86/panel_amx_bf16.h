@@ -1,29 +1,26 @@
-// AMX: many rows of integer weights (panel_amx_int8.h), and all row counts of bf16. Included by panel_table.h.
+// Weights of bf16 on AMX, at all row counts.
+#pragma once
 
 #include <immintrin.h>
 
-struct TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-static_assert(sizeof(TileConfig) == 64);
+#include <cstddef>
+#include <cstdint>
 
-// Tiles below `first_x`: sums of `x_rows` rows; from there to 5: x, `k_bytes` of each row; 6 and 7: weights.
-inline void configure(int x_rows, int k_bytes, int first_x = 4) {
-  TileConfig config;
-  for (int t = 0; t < 8; ++t) {
-    config.rows[t] = static_cast<uint8_t>(t < 6 ? x_rows : k_bytes / 4);
-    config.row_bytes[t] = static_cast<uint16_t>(t >= first_x && t < 6 ? k_bytes : 64);
+#include "matmul/cpu/panel_sources.h"
+#include "matmul/cpu/x86/panel_amx_config.h"
+
+namespace ingot::cpu::INGOT_ISA {
+namespace {
+
+// Each rounded to the nearest bf16, ties to even; NaN stays NaN. Zeros up to a multiple of 4.
+void to_bf16(const float* x, int64_t n, uint16_t* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+    out[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : rounded);
   }
-  asm volatile("" : "+m"(config));  // the compiler's header says that 8 of its bytes are read
-  _tile_loadconfig(&config);
+  for (int64_t i = n; i % 4 != 0; ++i) out[i] = 0;
 }
-
-#include "matmul/cpu/x86/panel_amx_int8.h"
-#include "matmul/cpu/x86/panel_amx_super.h"
 
 // Asks for the lines of a tile of weights 2 KB ahead of `at`; past the panel's end of the one behind `skipped` others.
 // Few rows wait for the memory: 8B on 16 cores decodes 9.0 tok/s with this and 8.3 without.
@@ -131,3 +128,6 @@ void run_bf16_amx(const PanelSpan& span, const XRow* x, int64_t rows, float* out
   }
   _tile_release();
 }
+
+}  // namespace
+}  // namespace ingot::cpu::INGOT_ISA
