@@ -26,7 +26,7 @@ namespace ingot {
 //   kRunning     kPreempted   preempt, restart: slot and pages are given back
 //   all but kNew, kPlanned → kGone, by remove
 //
-// Three facts are independent of it, since each may come with any state. `finish`: a seq that has ended keeps its place
+// Three facts are independent of it. `finish`: a seq that has ended keeps its place
 // until the core sweeps, and a failed step moves it with the others until then. `awaited`: steps in flight make tokens
 // of a seq that is planned again, or was set back meanwhile. `suspect`: it was in a step that failed.
 enum class SeqState : uint8_t {
