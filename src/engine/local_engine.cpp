@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "engine/model/cpu_model.h"
 #include "engine/model/cuda.h"
-#include "engine/model/graph_model.h"
 #include "graph/kv_store.h"
 
 namespace ingot {
@@ -60,7 +60,7 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& opt
   const StepLimits limits = step_limits(model, options);
   const int pages = page_count(model, options);
   if (options.device.cuda < 0) {
-    return std::make_unique<GraphModel>(
+    return std::make_unique<CpuModel>(
         model,
         RunOptions{
             .limits = limits, .threads = options.threads, .kernels = options.kernels, .short_cols = options.short_cols},

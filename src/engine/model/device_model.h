@@ -1,4 +1,4 @@
-// A model's graph on some device, as the engine and its tools use it: GraphModel on the CPU, CudaModel on a GPU.
+// A model's graph on some device, as the engine and its tools use it: CpuModel on the CPU, CudaModel on a GPU.
 #pragma once
 
 #include <cstdint>

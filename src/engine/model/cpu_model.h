@@ -14,11 +14,11 @@
 
 namespace ingot {
 
-class GraphModel final : public DeviceModel {
+class CpuModel final : public DeviceModel {
  public:
   // `pages[g]` pages of KV group g. `model` must outlive this. Throws what packing throws.
-  GraphModel(Model& model, const RunOptions& options, const std::vector<int>& pages);
-  ~GraphModel() override;
+  CpuModel(Model& model, const RunOptions& options, const std::vector<int>& pages);
+  ~CpuModel() override;
 
   void launch(StepWork& work) override;
   std::string wait() override;

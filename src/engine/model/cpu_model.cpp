@@ -1,4 +1,4 @@
-#include "engine/model/graph_model.h"
+#include "engine/model/cpu_model.h"
 
 #include <algorithm>
 #include <exception>
@@ -8,7 +8,7 @@
 
 namespace ingot {
 
-GraphModel::GraphModel(Model& model, const RunOptions& options, const std::vector<int>& pages)
+CpuModel::CpuModel(Model& model, const RunOptions& options, const std::vector<int>& pages)
     : options_(options), pages_(pages), kv_(model.graph, pages, options.limits.page_rows) {
   std::exception_ptr threw;
   thread_ = std::thread([&, this] {
@@ -34,14 +34,14 @@ GraphModel::GraphModel(Model& model, const RunOptions& options, const std::vecto
   std::rethrow_exception(threw);
 }
 
-void GraphModel::start(Model& model) {
+void CpuModel::start(Model& model) {
   RunOptions options = options_;
   options.own_thread = true;
   runner_ = std::make_unique<Runner>(model.graph, options);
   kv_.bind(model.graph);
 }
 
-GraphModel::~GraphModel() {
+CpuModel::~CpuModel() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -50,7 +50,7 @@ GraphModel::~GraphModel() {
   thread_.join();
 }
 
-void GraphModel::launch(StepWork& work) {
+void CpuModel::launch(StepWork& work) {
   {
     const std::lock_guard lock(mutex_);
     CHECK(!work_, "a step is running");
@@ -59,13 +59,13 @@ void GraphModel::launch(StepWork& work) {
   wake_.notify_all();
 }
 
-std::string GraphModel::wait() {
+std::string CpuModel::wait() {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] { return !work_; });
   return std::move(failed_);
 }
 
-void GraphModel::loop() {
+void CpuModel::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return work_ || stop_; });
@@ -84,7 +84,7 @@ void GraphModel::loop() {
   }
 }
 
-void GraphModel::run(StepWork& work) {
+void CpuModel::run(StepWork& work) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
   for (const PageCopy& copy : work.copies) kv_.copy_page(copy.group, copy.from, copy.to);
   runner_->run_body(work.batch);
@@ -94,7 +94,7 @@ void GraphModel::run(StepWork& work) {
   for (size_t i = 0; i < work.logits.size(); i += most) run_head(work, i, std::min(most, work.logits.size() - i));
 }
 
-void GraphModel::report_hidden(StepWork& work) {
+void CpuModel::report_hidden(StepWork& work) {
   if (work.hidden.empty()) return;
   const Tensor& hidden = runner_->output(kLastHidden);
   for (HiddenRow& row : work.hidden) {
@@ -106,7 +106,7 @@ void GraphModel::report_hidden(StepWork& work) {
   }
 }
 
-void GraphModel::run_head(StepWork& work, size_t first, size_t count) {
+void CpuModel::run_head(StepWork& work, size_t first, size_t count) {
   work.batch.n_logits = static_cast<int>(count);
   for (size_t i = 0; i < count; ++i) work.batch.logit_row[i] = work.logits[first + i].row;
   runner_->run_head(work.batch);
@@ -124,7 +124,7 @@ void GraphModel::run_head(StepWork& work, size_t first, size_t count) {
 }
 
 // The first `count` rows of this run of the head.
-void GraphModel::sample(StepWork& work, size_t first, size_t count) {
+void CpuModel::sample(StepWork& work, size_t first, size_t count) {
   const Sample op{.logits = runner_->output("logits"),
                   .rows = std::span(work.samples).subspan(first, count),
                   .results = std::span(work.results).subspan(first, count)};

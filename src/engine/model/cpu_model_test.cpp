@@ -1,4 +1,4 @@
-#include "engine/model/graph_model.h"
+#include "engine/model/cpu_model.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ std::vector<int> cores_of_a_step(const char* pin, int threads) {
   return cores;
 }
 
-TEST(GraphModel, ItsOwnThreadIsPinnedAndTheCallersIsNot) {
+TEST(CpuModel, ItsOwnThreadIsPinnedAndTheCallersIsNot) {
   const std::vector<int> mask = mask_cores();
   const int threads = static_cast<int>(mask.size());
   cpu_set_t set;
