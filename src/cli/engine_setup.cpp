@@ -41,18 +41,18 @@ OpenEngine make_engine(Model model, const CommonOptions& common, const EngineSet
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
   const int cuda = choose_device(common);
-  if (setup.kv_by_device) {
-    Graph& graph = open.model->graph;
-    set_kv_dtype(graph, cuda >= 0 ? kv_of_weights(graph, setup.kv) : kv_of_cpu(graph, setup.kv));
-  }
+  const Graph& graph = open.model->graph;
+  std::optional<DType> type;
+  if (setup.kv_by_device) type = cuda >= 0 ? kv_of_weights(graph, setup.kv) : kv_of_cpu(graph, setup.kv);
   const bool choose = setup.kv_bytes == 0 && setup.choose_kv;
-  const KvMemory kv = choose ? setup.choose_kv(*open.model) : KvMemory{.bytes = setup.kv_bytes};
+  const KvMemory kv = choose ? setup.choose_kv(*open.model, type) : KvMemory{.bytes = setup.kv_bytes};
   open.engine = std::make_unique<Engine>(
       *open.model, EngineOptions{.threads = common.threads ? common.threads : available_cores(),
                                  .max_seqs = setup.seqs,
                                  .step_rows = setup.step_rows,
                                  .chunk_rows = setup.chunk_rows,
                                  .page_rows = setup.page_rows,
+                                 .kv = type,
                                  .kv_bytes = kv.bytes,
                                  .kv_eager_bytes = kv.eager_bytes,
                                  .gap_ms = setup.gap_ms,

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -34,7 +35,7 @@ struct EngineSetup {
   bool kv_by_device = false;
   std::set<std::string> fuse_off = {};
   // The KV cache for the model that was loaded; asked where kv_bytes is 0.
-  std::function<KvMemory(const Model&)> choose_kv = {};
+  std::function<KvMemory(const Model&, std::optional<DType> type)> choose_kv = {};
 };
 
 struct OpenEngine {

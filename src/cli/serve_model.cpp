@@ -42,10 +42,9 @@ int page_rows_of(const ServeModelOptions& options) { return on_gpu(options) ? kG
 
 // The memory that a request may need as a whole, or refuses to start: a server that accepts a context and then has no
 // room for it would fail at the worst time.
-KvMemory choose_kv(const Model& model, const ServeModelOptions& options) {
+KvMemory choose_kv(const Model& model, std::optional<DType> type, const ServeModelOptions& options) {
   const int page_rows = page_rows_of(options);
-  int64_t page = 0;
-  for (const KvGroupSpec& group : model.graph.kv_groups) page += kv_page_bytes(group, page_rows);
+  const int64_t page = kv_page_bytes(model.graph, type, page_rows);
   const int64_t context_pages = (model.context + page_rows - 1) / page_rows;
   if (options.kv_bytes > 0) {
     const auto given = static_cast<int64_t>(options.kv_bytes);
@@ -71,7 +70,9 @@ EngineSetup engine_setup(const ServeModelOptions& options, std::function<void(co
   setup.max_waiting = options.max_queue;
   setup.keep_last = true;
   setup.on_step = std::move(on_step);
-  setup.choose_kv = [&options](const Model& model) { return choose_kv(model, options); };
+  setup.choose_kv = [&options](const Model& model, std::optional<DType> type) {
+    return choose_kv(model, type, options);
+  };
   return setup;
 }
 

@@ -30,10 +30,8 @@ StepLimits step_limits(const Model& model, const EngineOptions& options) {
 }
 
 // In all groups.
-int64_t bytes_of_page(const Model& model, int page_rows) {
-  int64_t bytes = 0;
-  for (const KvGroupSpec& group : model.graph.kv_groups) bytes += kv_page_bytes(group, page_rows);
-  return bytes;
+int64_t bytes_of_page(const Model& model, const EngineOptions& options) {
+  return kv_page_bytes(model.graph, options.kv, options.page_rows);
 }
 
 int page_count(const Model& model, const EngineOptions& options) {
@@ -42,7 +40,7 @@ int page_count(const Model& model, const EngineOptions& options) {
   const int64_t most = std::numeric_limits<int32_t>::max() / options.page_rows;  // a slot is an int32
   int64_t pages = per_seq * options.max_seqs;
   if (options.kv_bytes > 0) {
-    const int64_t one = bytes_of_page(model, options.page_rows);
+    const int64_t one = bytes_of_page(model, options);
     // More than max_seqs contexts need is of use too: the prefix cache keeps what was read.
     pages = options.kv_bytes / std::max<int64_t>(one, 1);
     if (pages < 1) throw Error("[kv] {} bytes hold no page of the KV cache: one needs {}", options.kv_bytes, one);
@@ -60,11 +58,13 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& opt
   const StepLimits limits = step_limits(model, options);
   const int pages = page_count(model, options);
   if (options.device.cuda < 0) {
-    return std::make_unique<CpuModel>(
-        model,
-        RunOptions{
-            .limits = limits, .threads = options.threads, .kernels = options.kernels, .short_cols = options.short_cols},
-        std::vector<int>(model.graph.kv_groups.size(), pages));
+    return std::make_unique<CpuModel>(model,
+                                      RunOptions{.limits = limits,
+                                                 .threads = options.threads,
+                                                 .kernels = options.kernels,
+                                                 .short_cols = options.short_cols,
+                                                 .kv = options.kv},
+                                      std::vector<int>(model.graph.kv_groups.size(), pages));
   }
   if (options.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
   return make_cuda_model(model, {.device = options.device.cuda,
@@ -72,6 +72,7 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineOptions& opt
                                  .threads = options.threads,
                                  .pages = pages,
                                  .least_pages = least_pages(options, limits, pages),
+                                 .kv = options.kv,
                                  .graphs = options.device.graphs,
                                  .overlap = options.device.overlap,
                                  .ahead = options.device.ahead,
@@ -90,10 +91,10 @@ CoreOptions core_options(const Model& model, const EngineOptions& options, const
   core.has_hidden = model.graph.outputs.contains(kLastHidden);
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];
-    const int64_t eager = options.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, options.page_rows), 1);
+    const int64_t eager = options.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, options), 1);
     core.groups.push_back(
         {.pages = pages[g], .window = group.window, .eager = static_cast<int>(std::min<int64_t>(eager, pages[g]))});
-    core.kv_format = dtype_name(group.dtype);
+    core.kv_format = dtype_name(options.kv.value_or(group.dtype));
   }
   std::random_device random;
   core.hash_key = uint64_t{random()} << 32 | random();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "engine/core.h"
 #include "engine/model/device_model.h"
@@ -29,7 +30,8 @@ struct EngineOptions {
   int step_rows = 256;  // budget of rows for a step
   int chunk_rows = 0;   // rows of one prompt in a step; 0: the whole budget
   int page_rows = 64;
-  int pages = 0;  // of each KV group; 0: as kv_bytes says
+  int pages = 0;                 // of each KV group; 0: as kv_bytes says
+  std::optional<DType> kv = {};  // type of the KV cache; none: as the graph says
   // Memory of the KV cache; 0: enough for max_seqs whole contexts, or what a GPU has free where that is less.
   int64_t kv_bytes = 0;
   int64_t kv_eager_bytes = 0;  // of it, what old content may fill before it gives way (PageGroup::eager); 0: all

@@ -8,8 +8,8 @@
 
 namespace ingot {
 
-CpuModel::CpuModel(Model& model, const RunOptions& options, const std::vector<int>& pages)
-    : options_(options), pages_(pages), kv_(model.graph, pages, options.limits.page_rows) {
+CpuModel::CpuModel(const Model& model, const RunOptions& options, const std::vector<int>& pages)
+    : options_(options), pages_(pages) {
   std::exception_ptr threw;
   thread_ = std::thread([&, this] {
     try {
@@ -34,11 +34,12 @@ CpuModel::CpuModel(Model& model, const RunOptions& options, const std::vector<in
   std::rethrow_exception(threw);
 }
 
-void CpuModel::start(Model& model) {
+void CpuModel::start(const Model& model) {
   RunOptions options = options_;
   options.own_thread = true;
   runner_ = std::make_unique<Runner>(model.graph, options);
-  kv_.bind(model.graph);
+  kv_ = std::make_unique<KvStore>(runner_->program(), pages_, options_.limits.page_rows);
+  runner_->bind(*kv_);
 }
 
 CpuModel::~CpuModel() {
@@ -86,7 +87,7 @@ void CpuModel::loop() {
 
 void CpuModel::run(StepWork& work) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
-  for (const PageCopy& copy : work.copies) kv_.copy_page(copy.group, copy.from, copy.to);
+  for (const PageCopy& copy : work.copies) kv_->copy_page(copy.group, copy.from, copy.to);
   runner_->run_body(work.batch);
   if (on_body) on_body(work.batch, *runner_);
   report_hidden(work);

@@ -16,21 +16,22 @@ namespace ingot {
 
 class CpuModel final : public DeviceModel {
  public:
-  // `pages[g]` pages of KV group g. `model` must outlive this. Throws what packing throws.
-  CpuModel(Model& model, const RunOptions& options, const std::vector<int>& pages);
+  // `pages[g]` pages of KV group g. The model's weights must outlive this. Throws what packing throws.
+  CpuModel(const Model& model, const RunOptions& options, const std::vector<int>& pages);
   ~CpuModel() override;
 
   void launch(StepWork& work) override;
   std::string wait() override;
 
   const std::vector<int>& pages() const override { return pages_; }
-  int64_t kv_bytes() const override { return kv_.bytes(); }
+  int64_t kv_bytes() const override { return kv_->bytes(); }
+  const Program& program() const override { return runner_->program(); }
   void profile(bool on) override { runner_->profile(on); }
   const std::vector<double>& node_seconds() const override { return runner_->node_seconds(); }
   Runner* runner() override { return runner_.get(); }
 
  private:
-  void start(Model& model);
+  void start(const Model& model);
   void loop();
   void run(StepWork& work);
   void report_hidden(StepWork& work);
@@ -39,8 +40,9 @@ class CpuModel final : public DeviceModel {
 
   const RunOptions options_;
   const std::vector<int> pages_;
-  KvStore kv_;
-  std::unique_ptr<Runner> runner_;  // made by thread_, before the constructor returns
+  // Both made by thread_, before the constructor returns.
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<KvStore> kv_;
   std::mutex mutex_;
   std::condition_variable wake_;
   StepWork* work_ = nullptr;  // guarded by mutex_: the step that runs

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,16 @@ struct CudaModelOptions {
   // Pages of each KV group: as many as are wanted and fit, and never fewer than `least_pages`.
   int pages = 0;
   int least_pages = 0;
-  bool graphs = true;   // steps are recorded once for each bucket
-  bool overlap = true;  // a kernel may begin while the one before it ends
-  bool ahead = true;    // a step may be launched while the one in front runs
+  std::optional<DType> kv = {};  // of the cache; none: as the graph says
+  bool graphs = true;            // steps are recorded once for each bucket
+  bool overlap = true;           // a kernel may begin while the one before it ends
+  bool ahead = true;             // a step may be launched while the one in front runs
   bool batch_invariant = false;
 };
 
-// `model` must outlive it. Throws Error, in one line: no such device, no kernel for it, too little memory, with how
+// Throws Error, in one line: no such device, no kernel for it, too little memory, with how
 // much is missing and what would fit.
-std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options);
+std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options);
 
 // An operator alone, on a device.
 struct DeviceOpTime {

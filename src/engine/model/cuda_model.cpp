@@ -21,6 +21,7 @@ cuda::RunnerOptions runner_options(const CudaModelOptions& o) {
           .threads = o.threads,
           .pages = o.pages,
           .least_pages = o.least_pages,
+          .kv = o.kv,
           .graphs = o.graphs,
           .overlap = o.overlap,
           .batch_invariant = o.batch_invariant};
@@ -46,7 +47,7 @@ std::string cuda_refusal(int index) {
   }
 }
 
-std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options) {
+std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options) {
   return std::make_unique<CudaModel>(model, options);
 }
 
@@ -65,7 +66,7 @@ void bench_cuda_ops(int device, const std::vector<std::string>& names, const Dev
   if (blas) blas->save();
 }
 
-CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
+CudaModel::CudaModel(const Model& model, const CudaModelOptions& options)
     : options_(options), runner_(model.graph, runner_options(options)) {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
   if (cuda::is_emulated()) return;

@@ -99,6 +99,11 @@ struct Prepare {
 // Ops that choose nothing ahead of time.
 template <class Op>
 void prepare(Op&, Prepare&) {}
+// Ops that do nothing on the way from one to the other.
+template <class First, class Second>
+bool link(First&, Second&, Prepare&) {
+  return false;
+}
 
 // Throws Error where the device in use runs none of the kernels that this program was built with.
 void require_kernels();

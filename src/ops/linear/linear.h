@@ -92,6 +92,29 @@ struct Linear {
     }
     return total;
   }
+  bool by_row() const { return !heads; }
+  template <class F>
+  void each_matrix(F&& f) const {
+    // Gate and up are read in panels both or not at all.
+    const bool in_panels = !is_glu() || (parts[0].packed != nullptr && parts[1].packed != nullptr);
+    for (int i = 0; i < n_parts; ++i) {
+      const Part& part = parts[static_cast<size_t>(i)];
+      f(part.weight, in_panels ? part.packed : nullptr);
+    }
+  }
+  template <class F>
+  void each_kv(F&& f) {
+    if (heads) f(heads.rope.kv);
+  }
+  template <class F>
+  void each_bf16(F&& f) const {
+    for (int i = 0; i < n_parts; ++i)
+      if (parts[static_cast<size_t>(i)].weight.format != Format::kBF16) return;
+    if (!input) f.may(x);
+    // With heads that is q alone: k and v go into the cache. A residual is of the stream, and so is what it gives.
+    const bool own = heads || is_glu() || n_parts == 1;
+    if (own && !residual) f.may(parts[0].out);
+  }
 
  private:
   template <class F>

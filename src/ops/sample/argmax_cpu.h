@@ -1,4 +1,4 @@
-// The row of Argmax, which greedy sampling uses too.
+// The index of a row's largest element: the lowest where several are equal, and NaN is smaller than everything.
 #pragma once
 
 #include <limits>
