@@ -193,7 +193,7 @@ int replay(const Options& options) {
 }
 
 JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
-  // A step of decoding reads every weight but an embedding's table once, whatever the batch.
+  // A decode step reads every weight but an embedding's table once, whatever the batch.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
           {"prompt", options.prompt},
@@ -308,7 +308,7 @@ CommandBody setup(CLI::App& app) {
 
 const Command kBenchCommand = {"bench", "Measure the engine's speed",
                                "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
-                               "  ingot bench ops linear q4_0\n  ingot bench ops linear --device cuda\n"
+                               "  ingot bench ops linear q4_0 --device cuda\n"
                                "  ingot bench serve http://127.0.0.1:8080 --concurrency 16\n"
                                "  ingot bench --trace trace.csv --limit 200 --html trace.html",
                                setup};

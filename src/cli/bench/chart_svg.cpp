@@ -7,7 +7,7 @@ namespace ingot {
 namespace {
 
 // All in pixels of a picture of 860.
-constexpr double kWidth = 860, kMargin = 16, kTitle = 58, kBar = 14, kGap = 12, kLabel = 132, kNumber = 62;
+constexpr double kWidth = 860, kMargin = 16, kTitle = 58, kBar = 14, kGap = 12, kLabel = 150, kNumber = 62;
 constexpr double kPanel = (kWidth - 3 * kMargin) / 2;
 constexpr size_t kColours = 4;  // of engines in the style below; more share them
 

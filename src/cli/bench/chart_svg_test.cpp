@@ -37,8 +37,8 @@ TEST(ChartSvg, OneBarForEachFigure) {
 TEST(ChartSvg, GroupsOfSeveralEnginesHaveTheirOwnScale) {
   const std::vector<BenchSeries> both = {{"a", {result(1, 0, 100), result(8, 0, 1000)}}, {"b", {result(8, 0, 500)}}};
   const std::string svg = bench_chart_svg({"", both});
-  EXPECT_EQ(count(svg, "width=\"212.0\""), 2);  // the best of each
-  EXPECT_EQ(count(svg, "width=\"106.0\""), 1);
+  EXPECT_EQ(count(svg, "width=\"194.0\""), 2);  // the best of each
+  EXPECT_EQ(count(svg, "width=\"97.0\""), 1);
   EXPECT_THAT(svg, HasSubstr("own scale"));
 }
 
