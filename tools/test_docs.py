@@ -1,4 +1,5 @@
 """README and docs/: links and anchors lead somewhere, every page says for whom it is, pictures are what their scripts draw."""
+import fnmatch
 import pathlib
 import re
 import sys
@@ -11,6 +12,8 @@ import draw_architecture  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+# A file of the sources that a page names: `ops/batch.h`, `core.cpp`, `test_serve_*.py`.
+NAMED = re.compile(r"`([\w*/.-]+\.(?:h|cpp|cu|cuh|inc|py|js|cmake))`")
 MOST_PERFORMANCE_LINES = 150
 MOST_PICTURE_BYTES = 150_000
 
@@ -46,11 +49,25 @@ def broken_links(page, root):
     return broken
 
 
+def missing_files(page, root):
+    """Files that the page names in its prose and that are nowhere: a name may leave out the folders in front."""
+    there = [f"/{path.relative_to(root)}" for top in ("src", "tests", "tools", "cmake") for path in (root / top).rglob("*")]
+    named = set(NAMED.findall(prose(page.read_text())))
+    return sorted(name for name in named if not any(fnmatch.fnmatch(path, f"*/{name}") for path in there))
+
+
 class DocsTest(unittest.TestCase):
     def test_links(self):
         for page in PAGES:
             with self.subTest(page.relative_to(ROOT)):
                 self.assertEqual(broken_links(page, ROOT), [])
+
+    def test_files_that_are_named_exist(self):
+        for page in PAGES:
+            if page.name.startswith("adding-"):  # they name the files that a reader is to write
+                continue
+            with self.subTest(page.relative_to(ROOT)):
+                self.assertEqual(missing_files(page, ROOT), [])
 
     def test_every_page_says_for_whom_it_is(self):
         for page in PAGES[1:]:
