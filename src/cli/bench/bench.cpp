@@ -224,6 +224,7 @@ int run(Options& options) {
   if (options.words.size() > 1) throw CLI::ValidationError("give one MODEL");
   if (!options.words.empty()) options.model = options.words[0];
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
+  if (options.profile && !options.svg.empty()) throw CLI::ValidationError("--svg draws speeds, not a profile");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   if (!options.trace.file.empty()) return replay(options);
   const int seqs = *std::ranges::max_element(options.batch);
