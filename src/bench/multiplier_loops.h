@@ -15,7 +15,7 @@
 namespace ingot::cpu::INGOT_ISA {
 namespace {
 
-// Sums under way at once: 2 or 4 products begin in each cycle and take 3 to 5.
+// Sums in flight at once: 2 or 4 products begin in each cycle and take 3 to 5.
 constexpr int kSums = 12;
 
 // The compiler sees a vector change here, so it neither moves nor drops what was computed.

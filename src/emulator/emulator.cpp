@@ -91,7 +91,7 @@ struct Machine {
   bool run_once();
 };
 
-// Memory that the kernel in front has not written yet.
+// Memory that the previous kernel has not written yet.
 struct Late {
   std::byte* to;
   std::vector<std::byte> before, after;

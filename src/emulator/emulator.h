@@ -93,7 +93,7 @@ std::byte* dynamic_shared();
 size_t dynamic_shared_bytes();
 // Room for what others keep of the running block; nothing when it begins.
 std::shared_ptr<void>& block_state();
-// For tests of kernels that begin before the one in front has ended: these bytes are what they were before until all
+// For tests of kernels that begin before the previous one has ended: these bytes are what they were before until all
 // threads of a block of the next grid wait for its inputs; then they are those at `from`. For one grid, and for good
 // after it.
 void write_late(void* to, const void* from, size_t bytes);

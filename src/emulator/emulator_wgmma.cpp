@@ -28,7 +28,7 @@ struct Watch {
 struct ThreadState {
   bool begun = false;
   uint64_t committed = 0;
-  std::vector<Sums> sums;      // under way
+  std::vector<Sums> sums;      // in flight
   std::vector<Watch> watched;  // by a warp's first lane
 };
 struct WarpState {

@@ -31,7 +31,7 @@ struct Kernels {
   // out[i] = f(gate[i]) · up[i]; out may be gate.
   void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);
 
-  // Read `bytes` (a multiple of 512), with lines asked for far ahead and by plain loads: the result depends on all of
+  // Read `bytes` (a multiple of 512), with prefetch and by plain loads: the result depends on all of
   // them and is the same.
   uint64_t (*read_ahead)(const std::byte* from, int64_t bytes);
   uint64_t (*read_plain)(const std::byte* from, int64_t bytes);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/bench/bench_limits.h"
 #include "cli/bench/bench_profile.h"
+#include "cli/bench/chart_svg.h"
 #include "cli/bench/ops/bench_ops.h"
 #include "cli/bench/save_random.h"
 #include "cli/bench/shapes.h"
@@ -37,6 +38,8 @@ struct Options {
   int step_rows = 0;  // 0: 512, on a GPU 16384 and one for each seq
   std::string kv;     // as kv_or_default takes it
   bool profile = false;
+  std::string svg;
+  std::vector<std::string> from;
   BenchTraceOptions trace;  // its page is also that of a profile
   CommonOptions common;
 };
@@ -190,7 +193,7 @@ int replay(const Options& options) {
 }
 
 JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
-  // A step of decoding reads every weight but an embedding's table once, whatever the batch.
+  // A decode step reads every weight but an embedding's table once, whatever the batch.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
           {"prompt", options.prompt},
@@ -204,12 +207,24 @@ JsonObject result_json(const Result& r, const Options& options, const WeightByte
           {"percent_of_multiplier", 100 * r.prefill_tps(options) * limits.token_seconds}};
 }
 
+void write_chart(const std::string& file, const BenchChart& chart) {
+  AtomicFile svg(file);
+  svg.write(bench_chart_svg(chart));
+  svg.commit();
+}
+
 int run(Options& options) {
+  if (!options.from.empty()) {
+    if (options.svg.empty()) throw CLI::ValidationError("--from needs --svg");
+    write_chart(options.svg, read_bench_chart(options.from));
+    return 0;
+  }
   if (!options.words.empty() && options.words[0] == "ops")
     return bench_ops({options.words.begin() + 1, options.words.end()}, options.common);
   if (options.words.size() > 1) throw CLI::ValidationError("give one MODEL");
   if (!options.words.empty()) options.model = options.words[0];
   if (options.shape.empty() && !options.save.empty()) throw CLI::ValidationError("--save needs --shape");
+  if (options.profile && !options.svg.empty()) throw CLI::ValidationError("--svg draws speeds, not a profile");
   if (!options.shape.empty() && !options.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   if (!options.trace.file.empty()) return replay(options);
   const int seqs = *std::ranges::max_element(options.batch);
@@ -243,6 +258,11 @@ int run(Options& options) {
     results.push_back(json);
   }
   const JsonObject machine = machine_json(limits);
+  if (!options.svg.empty()) {
+    const std::string device = limits.device.name.empty() ? cpu_name() : limits.device.name;
+    write_chart(options.svg, {.title = fmt::format("{}, {} in, {} out", device, options.prompt, options.gen),
+                              .series = {{.name = "Ingot", .results = results}}});
+  }
   if (page) {
     page->write(profile_page(pages, machine));
     page->commit();
@@ -274,6 +294,10 @@ CommandBody setup(CLI::App& app) {
       ->type_name("N");
   app.add_option("--kv", options->kv, "Format of the KV cache: f32, f16, bf16 or q8_0");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node; --html: a timeline");
+  app.add_option("--svg", options->svg, "Also draw the results as a chart")->type_name("FILE");
+  app.add_option("--from", options->from, "With --svg: draw these results of --json instead of measuring")
+      ->delimiter(',')
+      ->type_name("FILES");
   add_trace_options(app, options->trace);
   add_engine_options(app, options->common);
   add_json_option(app, options->common);
@@ -285,7 +309,7 @@ CommandBody setup(CLI::App& app) {
 
 const Command kBenchCommand = {"bench", "Measure the engine's speed",
                                "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
-                               "  ingot bench ops linear q4_0\n  ingot bench ops linear --device cuda\n"
+                               "  ingot bench ops linear q4_0 --device cuda\n"
                                "  ingot bench serve http://127.0.0.1:8080 --concurrency 16\n"
                                "  ingot bench --trace trace.csv --limit 200 --html trace.html",
                                setup};

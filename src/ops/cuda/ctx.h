@@ -38,7 +38,7 @@ struct DeviceBatch {
   const int32_t* q_start = nullptr;    // [S + 1]
   const int32_t* kv_len = nullptr;     // [S]
   const int32_t* logit_row = nullptr;  // [L]
-  // [L] the tokens that the step in front made, -1 where it could not; null: all tokens are known to the host.
+  // [L] the tokens that the step before made, -1 where it could not; null: all tokens are known to the host.
   const int32_t* made = nullptr;
   Group groups[kMaxGroups];
   int pages_per_seq = 0;

@@ -27,7 +27,7 @@ void check_launch(cudaError_t error, const char* what);  // aborts with CUDA's w
 // More than 48 KiB of shared memory must be asked for, once for each kernel; launch() does.
 void allow_shared(const void* kernel, int64_t bytes);
 
-// Gives the kernel to ctx.stream. Where ctx.overlap is set it may begin before the kernel in front has ended: every
+// Gives the kernel to ctx.stream. Where ctx.overlap is set it may begin before the previous kernel has ended: every
 // kernel calls wait_for_inputs() before it reads or writes what another kernel writes or reads.
 template <class... P, class... A>
 void launch(const Ctx& ctx, void (*kernel)(P...), const Launch& shape, A&&... args) {
@@ -51,7 +51,7 @@ __device__ T* shared_memory() {
   return reinterpret_cast<T*>(ingot_shared);
 }
 
-// Programmatic dependent launch: lets the next kernel begin; waits until the ones in front have ended.
+// Programmatic dependent launch: lets the next kernel begin; waits until the ones before it have ended.
 __device__ inline void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -96,7 +96,7 @@ __device__ inline float fast_reciprocal(float x) {
 
 // --- Global memory ---
 
-// 16 bytes that are read once: past the first-level cache.
+// 16 bytes that are read once: past the L1 cache.
 __device__ inline uint4 load_stream(const void* p) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -105,7 +105,7 @@ __device__ inline uint4 load_stream(const void* p) {
   return v;
 }
 
-// What another block of this kernel may have written: past the first-level cache.
+// What another block of this kernel may have written: past the L1 cache.
 __device__ inline float load_fresh(const float* p) {
   float x;
   asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(p) : "memory");
@@ -206,7 +206,7 @@ __device__ inline void barrier_wait(CopyBarrier* barrier, uint32_t parity) {
       : "memory");
 #endif
 }
-// `bytes` (a multiple of 16, both ends 16-byte aligned) by the copy engine; completes the barrier. `once`: they are
+// `bytes` (a multiple of 16, both ends 16-byte aligned) by TMA; completes the barrier. `once`: they are
 // read once, so they make room in the cache first.
 __device__ inline void copy_bulk(void* shared, const void* global, uint32_t bytes, CopyBarrier* barrier,
                                  bool once = true) {

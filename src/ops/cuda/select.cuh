@@ -11,7 +11,7 @@ inline constexpr int kSelectThreads = 512;
 inline constexpr int kGather = 2 * kSelectThreads;
 using Amount = unsigned long long;  // atomicAdd's type
 
-// Calls f(x, i) for the elements of a row of floats, each by one thread. Three loads are on their way while a fourth's
+// Calls f(x, i) for the elements of a row of floats, each by one thread. Three loads are in flight while a fourth's
 // values are looked at: a block that has a row for itself waits for the memory otherwise. kCopies: of f's code, 4 where
 // it is short.
 template <int kCopies = 4, class F>

@@ -8,7 +8,7 @@
 //   shared_writes_done()   by the threads that wrote (or copied, after copies_done) into shared memory, before the
 //                          barrier behind which products read it
 //   products_begin()       before the first product, and before the first after registers of one were touched
-//   multiply_group(...)    any number; d may be that of a product before it that is under way
+//   multiply_group(...)    any number; d may be that of a product before it that is in flight
 //   products_commit()      those since the last one are a group
 //   products_done<n>(d)    all groups but the newest n are done: from here on d may be read, and a's registers and the
 //                          shared memory written. Name every d that is read next, or the compiler reads it too early.

@@ -5,7 +5,7 @@
 
 namespace ingot::cuda::detail {
 
-// The compiler knows nothing of products that are under way: d changes here.
+// The compiler knows nothing of products that are in flight: d changes here.
 template <int kFloats>
 __device__ inline void touch(float (&d)[kFloats]) {
 #pragma unroll

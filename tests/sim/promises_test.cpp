@@ -1,4 +1,4 @@
-// Rows of the catalogue of what must not break, on the real core with a scripted model. INGOT_LONG=1 runs the long
+// What the engine promises to many users at once, on the real core with a scripted model. INGOT_LONG=1 runs the long
 // forms.
 #include <gtest/gtest.h>
 
@@ -61,8 +61,8 @@ std::vector<TraceRequest> read_mooncake(const std::string& path, size_t most) {
   return trace;
 }
 
-// Row 29: one token for 16, so that a block of 512 is a page of 32.
-TEST(Catalogue, Row29PrefixReplay) {
+// One token for 16, so that a block of 512 is a page of 32.
+TEST(Promises, PrefixReplay) {
   const char* root = std::getenv("INGOT_TEST_DATA");
   const std::string path = (root ? std::string(root) : std::string(INGOT_SOURCE_DIR "/../shared/data")) +
                            "/traces/mooncake_conversation_trace.jsonl";
@@ -127,8 +127,8 @@ TEST(Catalogue, Row29PrefixReplay) {
   EXPECT_GT(checked, 0);
 }
 
-// Row 32: one long request among fifty short ones, under every priority of the long one.
-TEST(Catalogue, Row32Progress) {
+// One long request among fifty short ones, under every priority of the long one.
+TEST(Promises, Progress) {
   for (const int priority : {-3, 0, 3}) {
     Shape shape;
     shape.groups = {{.pages = 400}};
@@ -162,8 +162,8 @@ TEST(Catalogue, Row32Progress) {
   }
 }
 
-// Row 35: cancels while queued, reading the prompt, decoding and at the last token.
-TEST(Catalogue, Row35Cancels) {
+// Cancels while queued, reading the prompt, decoding and at the last token.
+TEST(Promises, Cancels) {
   std::mt19937 random(5);
   Shape shape;
   shape.groups = {{.pages = 60}, {.pages = 60, .window = 9}};
@@ -221,9 +221,9 @@ std::vector<Request> few_requests() {
   return requests;
 }
 
-// Row 36: whichever allocation fails, from the first submission to the last token, the engine lives: the request that
+// Whichever allocation fails, from the first submission to the last token, the engine lives: the request that
 // met it is refused or ends with an error, all others are answered as ever, and nothing leaks (the sanitizers look).
-TEST(Catalogue, Row36NthAllocationFails) {
+TEST(Promises, NthAllocationFails) {
   Shape shape;
   shape.groups = {{.pages = 30}, {.pages = 12, .window = 5}};
   shape.slots = 3;
@@ -288,8 +288,8 @@ TEST(Catalogue, Row36NthAllocationFails) {
   EXPECT_GT(failed, 0);
 }
 
-// Row 52: how long a tenant waits tells nothing of what another has asked.
-TEST(Catalogue, Row52TenantsCannotTell) {
+// How long a tenant waits tells nothing of what another has asked.
+TEST(Promises, TenantsCannotTell) {
   Shape shape;
   shape.groups = {{.pages = 4000}};
   shape.slots = 2;
@@ -314,7 +314,7 @@ TEST(Catalogue, Row52TenantsCannotTell) {
 }
 
 // Scheduling, batch and bookkeeping of a step with 256 seqs; printed, never asserted.
-TEST(Catalogue, OwnCostOfAStep) {
+TEST(Promises, OwnCostOfAStep) {
   struct Null : StepModel {
     StepWork* work = nullptr;
     void launch(StepWork& w) override { work = &w; }
