@@ -96,6 +96,10 @@ if(INGOT_REGEX STREQUAL "pcre2")
 endif()
 ingot_folder(engine ingot_models ingot_graph)
 ingot_folder(bench ingot_graph)
+# The cases of each op lie beside it.
+file(GLOB_RECURSE op_benches CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_bench.cpp)
+list(FILTER op_benches EXCLUDE REGEX "/cuda_[a-z0-9_]*\\.cpp$")  # cuda.cmake
+target_sources(ingot_bench PRIVATE ${op_benches})
 include(${CMAKE_CURRENT_LIST_DIR}/cuda_targets.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/embed.cmake)
 ingot_folder(serve ingot_engine ingot_text Boost::headers)

@@ -1,6 +1,6 @@
-# The directory is the registry: the lists of ops, models, weight formats and fuzz targets are written from what
-# lies in ops/*/, models/*.cpp, quant/formats/*.h and tests/fuzz/*_fuzz.cpp. A new one is a new file; no list
-# is kept by hand.
+# The directory is the registry: the lists of ops, their cases for the bench, models, weight formats and fuzz targets are
+# written from what lies in ops/*/, ops/**/*_bench.cpp, models/*.cpp, quant/formats/*.h and tests/fuzz/*_fuzz.cpp. A new
+# one is a new file; no list is kept by hand.
 set(INGOT_GENERATED ${CMAKE_BINARY_DIR}/generated)
 
 # rms_norm -> RmsNorm
@@ -54,6 +54,29 @@ function(ingot_generate_ops)
     "// Written by cmake/registry.cmake from src/ops/*/.\n${includes}#define INGOT_OPS(X)${names}\n")
 endfunction()
 
+# ingot_generate_benches(PREFIX LIST): from ops/**/<PREFIX><op>_bench.cpp the list X(op) of LIST.
+function(ingot_generate_benches prefix list)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/${prefix}*_bench.cpp)
+  set(all "")
+  set(names "")
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME)
+    if(prefix STREQUAL "" AND name MATCHES "^cuda_")
+      continue()
+    endif()
+    string(REGEX REPLACE "^${prefix}(.*)_bench\\.cpp$" "\\1" name ${name})
+    list(APPEND all ${name})
+  endforeach()
+  list(SORT all)
+  foreach(name ${all})
+    string(APPEND names " \\\n  X(${name})")
+  endforeach()
+  string(TOLOWER ${list} file)
+  string(REGEX REPLACE "^ingot_(.*)es$" "\\1_list.inc" file ${file})
+  ingot_write(${INGOT_GENERATED}/bench/${file}
+    "// Written by cmake/registry.cmake from src/ops/**/${prefix}*_bench.cpp.\n#define ${list}(X)${names}\n")
+endfunction()
+
 function(ingot_generate_models)
   file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src/models ${PROJECT_SOURCE_DIR}/src/models/*.cpp)
   list(SORT sources)
@@ -83,5 +106,7 @@ endfunction()
 
 ingot_generate_formats()
 ingot_generate_ops()
+ingot_generate_benches("" INGOT_OP_BENCHES)
+ingot_generate_benches(cuda_ INGOT_CUDA_OP_BENCHES)
 ingot_generate_models()
 ingot_generate_fuzz_targets()

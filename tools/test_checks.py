@@ -63,6 +63,7 @@ class IncludeTest(TreeTest):
             ("src/files/json.h", "<boost/json/value.hpp>"),
             ("src/text/model/bpe.cpp", "<vector>"),
             ("src/base/x_test.cpp", "<gtest/gtest.h>"),
+            ("src/ops/linear/linear_bench.cpp", '"bench/op_operands.h"'),
         ]:
             with self.subTest(path=path, include=include):
                 self.assertEqual(self.problems(path, include), [])
@@ -72,6 +73,8 @@ class IncludeTest(TreeTest):
             ("src/files/gguf.cpp", '"quant/format.h"'),
             ("src/ops/linear/linear.h", '"models/model.h"'),
             ("src/ops/linear/linear_test.cpp", '"engine/engine.h"'),
+            ("src/ops/linear/linear_cpu.cpp", '"bench/op_operands.h"'),
+            ("src/ops/linear/linear_bench.cpp", '"engine/engine.h"'),
             ("src/models/llama.cpp", '"ops/linear/linear.h"'),
             ("src/engine/engine.cpp", '"text/model/bpe.h"'),
             ("src/base/log.h", '"tensor/dtype.h"'),

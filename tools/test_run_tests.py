@@ -162,9 +162,30 @@ class SecondTry(unittest.TestCase):
         out = io.StringIO()
         results = [run_tests.Result("x: A", "passed", first_failure="it was late"), run_tests.Result("x: B", "passed")]
         with contextlib.redirect_stdout(out):
-            self.assertEqual(run_tests.report(results, 1, None), 0)
+            self.assertEqual(run_tests.report(results, 1, None, {}), 0)
         self.assertIn("Passed only at the second try:\n  x: A\n    it was late\n", out.getvalue())
         self.assertIn("2 passed, 0 failed, 0 skipped", out.getvalue())
+
+    def test_the_report_says_where_time_went(self):
+        out = io.StringIO()
+        results = [run_tests.Result(f"x: T{n}", "passed", seconds=n) for n in range(12)]
+        with contextlib.redirect_stdout(out):
+            run_tests.report(results, 70, None, {"short": 0.2, "long": 60, "middle": 5.5, "shorter": 0.1})
+        self.assertIn("     60.0  long\n      5.5  middle\n      0.3  2 others\n", out.getvalue())
+        self.assertIn("The slowest tests:\n     11.0  x: T11\n     10.0  x: T10\n", out.getvalue())
+        self.assertEqual(out.getvalue().count("x: T"), 10)
+
+    def test_each_test_has_its_seconds(self):
+        results = self.module("""\
+            import time, unittest
+            class T(unittest.TestCase):
+                def test_slow(self):
+                    time.sleep(0.05)
+                def test_skipped(self):
+                    self.skipTest("why")
+        """)
+        self.assertGreaterEqual(results["test_planted.py: T.test_slow"].seconds, 0.05)
+        self.assertLess(results["test_planted.py: T.test_skipped"].seconds, 0.05)
 
 
 if __name__ == "__main__":

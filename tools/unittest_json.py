@@ -2,11 +2,12 @@
 
 A TEST is Class.method; without any, all of the module run.
 
-The report is a list of {"name", "status", "detail"}; run_tests.py reads it. The exit status is not used.
+The report is a list of {"name", "status", "detail", "seconds"}; run_tests.py reads it. The exit status is not used.
 """
 import json
 import pathlib
 import sys
+import time
 import unittest
 
 
@@ -16,10 +17,21 @@ class Recorder(unittest.TextTestResult):
     def __init__(self, *args):
         super().__init__(*args)
         self.entries = {}
+        self.started = time.monotonic()
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.monotonic()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        entry = self.entries.get(test.id().split(".", 1)[-1])
+        if entry:
+            entry["seconds"] = time.monotonic() - self.started
 
     def record(self, test, status, detail=""):
         name = test.id().split(".", 1)[-1]
-        entry = self.entries.setdefault(name, {"name": name, "status": status, "detail": ""})
+        entry = self.entries.setdefault(name, {"name": name, "status": status, "detail": "", "seconds": 0})
         if status == "failed" or entry["status"] != "failed":
             entry["status"] = status
         entry["detail"] = "\n".join(filter(None, (entry["detail"], detail)))

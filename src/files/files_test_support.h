@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/data_test_support.h"
 #include "base/error.h"
 #include "files/gguf.h"
 #include "files/safetensors.h"
@@ -60,11 +61,15 @@ class TempDir {
   std::string path_;
 };
 
-// The directory of the test data, or "" where it is not there.
-inline std::string test_data() {
-  const char* set = std::getenv("INGOT_TEST_DATA");
-  const std::string path = set != nullptr ? set : std::string(INGOT_SOURCE_DIR "/../shared/data");
-  return std::filesystem::is_directory(path) ? path : "";
+// Every file of the test data whose name ends so.
+inline std::vector<std::string> data_files(const std::string& extension) {
+  std::vector<std::string> files;
+  for (const std::string& folder : data_folders()) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.path().extension() == extension) files.push_back(entry.path().string());
+    }
+  }
+  return files;
 }
 
 // A GGUF file written field by field, apart from GgufWriter, that remembers where each field lies.

@@ -13,22 +13,9 @@
 #include "base/mmap.h"
 #include "base/seeded_hash.h"
 #include "files/gguf_types.h"
+#include "files/gguf_value.h"
 
 namespace ingot {
-
-// One metadata value. Points into the file: valid as long as its Gguf.
-struct GgufValue {
-  GgufKind kind = GgufKind::kU8;
-  GgufKind element = GgufKind::kU8;       // of an array: what it holds; never kArray
-  uint64_t count = 1;                     // of an array: how many
-  const std::byte* data = nullptr;        // numbers and bools, little-endian, not aligned
-  std::string_view string;                // kString
-  std::vector<std::string_view> strings;  // an array of kString
-
-  bool is_array() const { return kind == GgufKind::kArray; }
-  std::string type_name() const;                    // "u32", "array of f32"
-  std::string text(size_t max_elements = 8) const;  // for people: a number, a quoted string, [1, 2, … 30 in all]
-};
 
 struct GgufEntry {
   std::string_view key;

@@ -3,17 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 
+#include "base/data_test_support.h"
+
 namespace ingot {
 namespace {
-
-std::string shared_data() {
-  const char* set = std::getenv("INGOT_TEST_DATA");
-  return (set != nullptr ? std::string(set) : std::string(INGOT_SOURCE_DIR "/../shared/data")) + "/chat-templates";
-}
 
 std::string render(const std::string& source, const std::string& input = "{}") {
   return ChatTemplate::parse(source).render(parse_json(input, "test"));
@@ -28,9 +24,8 @@ std::string error_of(const std::string& source, const std::string& input = "{}")
 }
 
 TEST(ChatTemplate, ParsesEveryPublishedTemplate) {
-  if (!std::filesystem::exists(shared_data())) GTEST_SKIP() << "missing " << shared_data();
   size_t count = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(shared_data())) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test_data("chat-templates"))) {
     if (entry.path().extension() != ".jinja") continue;
     EXPECT_NO_THROW(ChatTemplate::parse(read_text_file(entry.path().string()))) << entry.path();
     ++count;
@@ -39,8 +34,7 @@ TEST(ChatTemplate, ParsesEveryPublishedTemplate) {
 }
 
 TEST(ChatTemplate, RendersPublishedExamples) {
-  std::string path = shared_data() + "/hf_jinja_e2e.json";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing " << path;
+  const std::string path = test_data("chat-templates/hf_jinja_e2e.json");
   setenv("TZ", "UTC", 1);
   RenderOptions options{std::time_t{1752148800}};  // 10 July 2025, the day that one of the expected texts names
   Json file = read_json_file(path);
@@ -69,8 +63,7 @@ std::string as_json_prints(std::string text) {
 }
 
 TEST(ChatTemplate, RendersSmallCases) {
-  std::string path = shared_data() + "/hf_jinja_templates.json";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing " << path;
+  const std::string path = test_data("chat-templates/hf_jinja_templates.json");
   // Their expectations are not jinja2's: it refuses str + int, len() of a generator, `null`, replace(count=…), and
   // holds that True equals 1.
   const std::set<std::string> other = {"FOR_LOOP_UNPACKING",

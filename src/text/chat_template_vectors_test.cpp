@@ -1,11 +1,11 @@
 // What jinja2, driven as the transformers library drives it, made of templates: tools/make_template_vectors.py.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <optional>
 
+#include "base/data_test_support.h"
 #include "text/chat_template.h"
 #include "text/chat_template_input.h"
 #include "text/tokenizers_test_support.h"
@@ -111,13 +111,16 @@ TEST(ChatTemplateVectors, Snippets) {
   EXPECT_EQ(counts.refused, 0u);
 }
 
-TEST(ChatTemplateVectors, Further) {
-  const char* path = std::getenv("INGOT_TEMPLATE_VECTORS");
-  if (path == nullptr) GTEST_SKIP() << "INGOT_TEMPLATE_VECTORS names no file of tools/make_template_vectors.py";
-  const std::optional<Json> file = load(path);
+// A file of tools/make_template_vectors.py.
+class FurtherVectors : public testing::TestWithParam<std::string> {};
+
+TEST_P(FurtherVectors, EqualJinja) {
+  const std::optional<Json> file = load(GetParam());
   ASSERT_TRUE(file.has_value());
   check_vectors(file->as_object());
 }
+
+INSTANTIATE_TEST_SUITE_P(Named, FurtherVectors, testing::ValuesIn(named_file("INGOT_TEMPLATE_VECTORS")));
 
 TEST(ChatTemplateVectors, DrivenAsTransformersDrives) {
   const std::optional<Json> file = load(vectors("chats.json.xz"));

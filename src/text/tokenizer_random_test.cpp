@@ -67,10 +67,10 @@ TEST(RandomText, IsKeptBySmallTokenizers) {
 }
 
 TEST(RandomText, IsKeptByPublishedTokenizers) {
-  for (const std::string name : {"gpt2", "llama3_2", "qwen3", "deepseek_v3"}) {
-    const std::string file = test_data("tokenizers/" + name + ".tokenizer.json.xz");
-    const std::string json = exists(file) ? read_xz(file) : "";
-    if (json.empty()) GTEST_SKIP() << "no " << file << ", or no xz";
+  for (const std::string& name : test_data_names("tokenizers", ".tokenizer.json.xz")) {
+    if (name == "gemma3") continue;  // writes ▁ for a space: texts that have that character are not kept
+    const std::string json = read_xz(test_data("tokenizers/" + name + ".tokenizer.json.xz"));
+    if (json.empty()) GTEST_SKIP() << "no xz";
     expect_kept(*parse_tokenizer_json(json, "/nonexistent/tokenizer.json"), name, name == "qwen3");
   }
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/data_test_support.h"
 #include "base/error.h"
 #include "files/json.h"
 #include "text/tokenizer.h"
@@ -20,12 +21,6 @@ namespace ingot {
 
 inline std::string fixture(const std::string& name) {
   return std::string(INGOT_SOURCE_DIR "/tests/data/tokenizers/") + name;
-}
-
-// A path under INGOT_TEST_DATA, or under ../shared/data beside the project.
-inline std::string test_data(const std::string& name) {
-  const char* root = std::getenv("INGOT_TEST_DATA");
-  return (root != nullptr ? std::string(root) : std::string(INGOT_SOURCE_DIR "/../shared/data")) + "/" + name;
 }
 
 inline bool exists(const std::string& path) {

@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/ingot"))
-# Fixtures: those of the repository, and the larger set beside it where there is one.
+# Fixtures: those of the repository, and the larger set beside it where there is one, with the same folders.
 DATA = ROOT / "tests/data"
 SHARED_DATA = pathlib.Path(os.environ.get("INGOT_TEST_DATA", ROOT.parent / "shared/data"))
 
@@ -50,12 +50,10 @@ def default_model():
     return json.loads(result.stdout)["path"]
 
 
-def shared_data(*parts):
-    """A path of the larger set of fixtures. Skips the test where it is missing."""
+def test_data(*parts):
+    """A path of the larger set of fixtures where it has it, else of the repository's."""
     path = SHARED_DATA.joinpath(*parts)
-    if not path.exists():
-        raise unittest.SkipTest(f"{'/'.join(parts)} is not in the shared test data (INGOT_TEST_DATA)")
-    return path
+    return path if path.exists() else DATA.joinpath(*parts)
 
 
 class TestCase(unittest.TestCase):

@@ -68,7 +68,7 @@ class BadModelTest(support.TestCase):
         return path
 
     def test_gguf_cut_short(self):
-        source = support.shared_data("models", "stories260K", "stories260K.gguf")
+        source = support.test_data("models", "stories260K", "stories260K.gguf")
         size = source.stat().st_size
         for part in (size // 2, size - 1, 5000, 24, 4, 1):
             with self.subTest(part):

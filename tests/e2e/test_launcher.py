@@ -35,6 +35,11 @@ FAKES = {
       printf '#!/bin/sh\\necho "program: $*"; pwd; exit 7\\n' >"$2/ingot"
       chmod +x "$2/ingot" """,
 }
+# Programs that tests drive: stand-ins that only have to be there.
+DRIVEN = ("xz", "openssl", "chromedriver", "promtool", "systemd-analyze", "clang-format-14")
+# All else that the launcher calls, of the system.
+SYSTEM = ("bash", "cat", "chmod", "dirname", "env", "find", "flock", "grep", "ln", "mkdir", "mv", "nproc", "python3",
+          "readlink", "rm", "sh", "tail")
 PACKAGES = ("g++ cmake ninja-build libfmt-dev libcli11-dev libcurl4-openssl-dev libedit-dev libpcre2-dev libssl-dev ca-certificates python3 "
             "python3-pip").split()
 
@@ -51,12 +56,25 @@ class LauncherTest(unittest.TestCase):
         shutil.copy(support.ROOT / "ingot", self.root / "ingot")
         for name in ("CMakeLists.txt", "CMakePresets.json", "src/base/x.cpp", "cmake/y.cmake"):
             (self.root / name).write_text("")
-        (self.root / "tools/run_tests.py").write_text("import sys; print('tests:', sys.argv[1:])")
-        for name, script in FAKES.items():
+        (self.root / "tools/run_tests.py").write_text(
+            "import os, sys; print('tests:', sys.argv[1:], os.environ.get('INGOT_MODELS'))")
+        for tool in ("fetch_test_models", "make_test_venv"):
+            (self.root / f"tools/{tool}.py").write_text(
+                "import os, pathlib, sys\n"
+                "state = pathlib.Path(os.environ['STATE'])\n"
+                f"(state / '{tool}').write_text(sys.argv[1])\n"
+                "sys.exit((state / 'offline').exists())\n")
+        for name, script in {**FAKES, **{name: "" for name in DRIVEN}}.items():
             fake = fakes / name
             fake.write_text(f'#!/bin/bash\necho "{name} $*" >>"$STATE/calls"\n{script}\n')
             fake.chmod(0o755)
-        self.env = {**os.environ, "PATH": f"{fakes}:{os.environ['PATH']}", "STATE": str(self.state)}
+        for name in SYSTEM:
+            if shutil.which(name):
+                (fakes / name).symlink_to(shutil.which(name))
+        self.fakes = fakes
+        self.env = {**os.environ, "PATH": str(fakes), "STATE": str(self.state)}
+        self.env.pop("INGOT_MODELS", None)
+        self.env.pop("INGOT_TEST_VENV", None)
         (self.state / "uid").write_text("0")
         for package in (*PACKAGES, "libboost1.81-dev"):
             self.installed(package)
@@ -183,6 +201,65 @@ class LauncherTest(unittest.TestCase):
         self.assertIn("'--fast'", result.stdout)
         self.run_launcher("test")
         self.assertEqual(self.calls, [])
+
+    def test_whatever_the_tests_are_built_from_is_built(self):
+        for name in ("golden/a.cpp", "sim/b.h", "fuzz/c_fuzz.cpp", "issues/d.cpp"):
+            (self.root / "tests" / name).parent.mkdir(parents=True)
+            (self.root / "tests" / name).write_text("")
+        self.run_launcher("test", "--minimal")
+        for change in (lambda: (self.root / "tests/sim/b.h").write_text("new"),
+                       lambda: (self.root / "tests/golden/a.cpp").write_text("new"),
+                       lambda: (self.root / "tests/fuzz/new_fuzz.cpp").touch(),
+                       lambda: (self.root / "tests/issues/d.cpp").unlink(),
+                       lambda: (self.root / "tests/more").mkdir(),
+                       lambda: (self.root / "cmake/y.cmake").write_text("new"),
+                       lambda: os.utime(self.root / "ingot")):
+            time.sleep(0.02)
+            change()
+            self.run_launcher("test", "--minimal")
+            self.assertTrue(self.called("ninja"))
+            self.run_launcher("test", "--minimal")
+            self.assertEqual(self.calls, [])
+
+    def test_the_tests_get_what_they_drive(self):
+        for name in ("chromedriver", "promtool"):
+            (self.fakes / name).unlink()
+        result = self.run_launcher("test", "golden")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("installing with apt: chromium chromium-driver\n", result.stderr)
+        self.assertIn("installing with apt: prometheus\n", result.stderr)
+        self.assertFalse(self.called("apt-get", "xz-utils"))
+        self.assertEqual((self.state / "fetch_test_models").read_text(), str(self.root / "build/models"))
+        self.assertEqual((self.state / "make_test_venv").read_text(), str(self.root / "build/venv"))
+        self.assertIn(f"'golden'] {self.root}/build/models", result.stdout)
+
+    def test_minimal_and_fast_fetch_nothing(self):
+        for name in DRIVEN:
+            (self.fakes / name).unlink()
+        for option in ("--minimal", "--fast"):
+            result = self.run_launcher("test", option, "golden")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertFalse(self.called("apt-get", "chromium"))
+            self.assertFalse((self.state / "make_test_venv").exists())
+            self.assertEqual("--fast" in result.stdout, option == "--fast")
+            self.assertNotIn("--minimal", result.stdout)
+
+    def test_what_cannot_be_had_is_named_and_the_tests_run(self):
+        self.run_launcher("test", "--minimal")
+        (self.fakes / "promtool").unlink()
+        (self.state / "install_fails").touch()
+        (self.state / "offline").touch()
+        result = self.run_launcher("test")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("tests:", result.stdout)
+        for what in ("prometheus: E: no such package", "the second model", "the clients", "the default model"):
+            self.assertIn(f"going on without {what}", result.stderr)
+
+    def test_models_of_the_user_are_taken(self):
+        self.env["INGOT_MODELS"] = "/models"
+        result = self.run_launcher("test")
+        self.assertIn("/models", result.stdout)
+        self.assertFalse((self.state / "fetch_test_models").exists())
 
     def test_two_at_once_build_once(self):
         (self.state / "calls").write_text("")

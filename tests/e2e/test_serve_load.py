@@ -80,7 +80,7 @@ class ServeLoadTest(support.TestCase):
             print(f"row {row}:", json.dumps({**{key: report[key] for key in keys}, **more}), file=sys.stderr, flush=True)
 
     def test_replay_of_a_conversation_trace(self):
-        trace = support.shared_data(*TRACE)
+        trace = support.test_data(*TRACE)
         server = self.serve("--max-queue", 4096)
         some = () if LONG else ("--requests", 500)
         report = self.load(server, "--trace", trace, "--length-divisor", 16, "--time-divisor", 6, *some, timeout=1800)
@@ -94,7 +94,7 @@ class ServeLoadTest(support.TestCase):
 
     def write_bursts(self, bursts):
         """67 requests of the conversation trace in 1/6 s, then nothing for 3 s, again and again (time is divided by 6)."""
-        with open(support.shared_data(*TRACE)) as file:
+        with open(support.test_data(*TRACE)) as file:
             source = list(csv.reader(file))[1:]
         path = self.temp_dir() / "bursts.csv"
         with open(path, "w", newline="") as file:

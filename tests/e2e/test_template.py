@@ -111,7 +111,7 @@ class TemplateTest(support.TestCase):
         self.assert_fails(support.run("template", model, stdin="{}"), 1, "no chat template")
 
     def test_published_expectations(self):
-        cases = json.loads(support.shared_data("chat-templates", "hf_jinja_e2e.json").read_text())
+        cases = json.loads(support.test_data("chat-templates", "hf_jinja_e2e.json").read_text())
         found = [case for group in cases.values() for case in group.values() if "target" in case]
         self.assertGreater(len(found), 20)
         for case in found:

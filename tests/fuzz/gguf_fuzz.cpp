@@ -1,6 +1,6 @@
 // Fuzz target: the GGUF reader and its getters. An input that says it is part of a split model is opened from a file
 // too, beside a second part that is always the same.
-// coverage: src/files/gguf.cpp src/files/gguf_get.cpp src/files/gguf_open.cpp
+// coverage: src/files/gguf.cpp src/files/gguf_open.cpp src/files/gguf_reader.cpp src/files/gguf_value.cpp
 #include <unistd.h>
 
 #include <cstddef>

@@ -10,7 +10,7 @@ namespace {
 
 class Arch : public testing::TestWithParam<std::tuple<std::string, Kernels>> {
  protected:
-  std::string directory() const { return fixture("arch/" + std::get<0>(GetParam())); }
+  std::string directory() const { return arch_directory(std::get<0>(GetParam())); }
   RunSetup setup() const {
     const Kernels kernels = std::get<1>(GetParam());
     RunSetup s{.threads = 2, .kernels = kernels};

@@ -37,7 +37,7 @@ bool windowed(const Model& model) {
 
 class Exact : public testing::TestWithParam<std::string> {
  protected:
-  std::string directory() const { return fixture("arch/" + GetParam()); }
+  std::string directory() const { return arch_directory(GetParam()); }
   LogitRows run(const RunSetup& setup, const std::vector<int32_t>& tokens) const {
     TestEngine test(directory(), setup);
     return all_logits(*test.engine, tokens);
@@ -248,7 +248,7 @@ TEST(Fusion, EachRuleFiresOnItsModel) {
 // A layer is norm + q, k, v + rope + KV write | attention | o | norm + gate, up | down.
 TEST(Fusion, ALayerHasAtMostFiveParallelRegions) {
   for (const std::string& arch : arch_names()) {
-    TestEngine test(fixture("arch/" + arch), {.threads = 3});
+    TestEngine test(arch_directory(arch), {.threads = 3});
     const std::vector<int> regions = layer_regions(test.model->graph);
     ASSERT_FALSE(regions.empty()) << arch;
     for (size_t i = 0; i < regions.size(); ++i) {

@@ -28,7 +28,7 @@ TEST_P(CudaStories, GreedyTextEqualsPublished) {
   expect_story_texts(GetParam(), on_device(), is_small() ? 2 : 1, is_small() ? 40 : 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaStories, testing::Values("stories260K", "stories15M"),
+INSTANTIATE_TEST_SUITE_P(All, CudaStories, testing::ValuesIn(story_names()),
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
 
 // Weights are decoded to f32 and meet rows of f32, as in the CPU's reference.

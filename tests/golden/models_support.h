@@ -1,6 +1,6 @@
-// Real models against the reference implementation, however they run: stories15M and stories260K, and, where their
-// files are at hand, the default model and Gemma 3 270M. $INGOT_MODELS names a directory that holds them; the default
-// model is also found in the cache.
+// Real models against the reference implementation, however they run: the small Llamas of tests/data/models, and,
+// where their files are at hand, the default model and Gemma 3 270M. $INGOT_MODELS names a directory that holds them;
+// the default model is also found in the cache.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,16 @@ namespace ingot {
 
 inline std::string story_model(const std::string& name) { return test_data("models/" + name); }
 
+// The small Llamas whose logits and texts are published, where their files are here.
+inline std::vector<std::string> story_names() {
+  std::vector<std::string> names = test_data_names("golden", ".logits.json");
+  std::erase_if(names, [](const std::string& name) { return !std::filesystem::exists(story_model(name)); });
+  return names;
+}
+
 // Logits of the first `most` positions.
 inline void expect_story_logits(const std::string& name, const RunSetup& setup, size_t most = 1000) {
   const std::string golden = test_data("golden/" + name + ".logits.json");
-  SKIP_WITHOUT(golden);
-  SKIP_WITHOUT(story_model(name));
   const JsonObject expected = as_object(read_json_file(golden), "golden");
   std::vector<int32_t> tokens = int_list(expected, "token_ids");
   tokens.resize(std::min(tokens.size(), most));
@@ -57,8 +62,6 @@ inline std::vector<int32_t> greedy(LocalEngine& engine, const std::vector<int32_
 // The published texts of this model, 200 steps each, or the first `most` texts and `steps` of each.
 inline void expect_story_texts(const std::string& name, const RunSetup& setup, int most = 6, int steps = 200) {
   const std::string golden = test_data("golden/llama2c_greedy.json");
-  SKIP_WITHOUT(golden);
-  SKIP_WITHOUT(story_model(name));
   const Json cases = read_json_file(golden);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(story_model(name));
   TestEngine test(story_model(name), setup);

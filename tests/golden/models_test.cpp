@@ -14,7 +14,7 @@ TEST_P(Stories, LogitsEqualReference) {
 
 TEST_P(Stories, GreedyTextEqualsPublished) { expect_story_texts(GetParam(), {.threads = 2}); }
 
-INSTANTIATE_TEST_SUITE_P(All, Stories, testing::Values("stories260K", "stories15M"),
+INSTANTIATE_TEST_SUITE_P(All, Stories, testing::ValuesIn(story_names()),
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
 
 class Real : public testing::TestWithParam<RealModel> {};

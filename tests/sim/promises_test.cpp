@@ -10,6 +10,7 @@
 #include <random>
 #include <unordered_set>
 
+#include "base/data_test_support.h"
 #include "files/json.h"
 #include "sim/scripted_model.h"
 #include "sim/simulation.h"
@@ -63,10 +64,7 @@ std::vector<TraceRequest> read_mooncake(const std::string& path, size_t most) {
 
 // One token for 16, so that a block of 512 is a page of 32.
 TEST(Promises, PrefixReplay) {
-  const char* root = std::getenv("INGOT_TEST_DATA");
-  const std::string path = (root ? std::string(root) : std::string(INGOT_SOURCE_DIR "/../shared/data")) +
-                           "/traces/mooncake_conversation_trace.jsonl";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << path;
+  const std::string path = test_data("traces/mooncake_conversation_trace.jsonl");
   const std::vector<TraceRequest> trace = read_mooncake(path, long_form() ? 1'000'000 : 2'000);
   constexpr int kRows = 32;
   int64_t tokens = 0, seen_tokens = 0;

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "cli/bench/bench_limits.h"
+#include "cli/bench/bench_ops.h"
 #include "cli/bench/bench_profile.h"
 #include "cli/bench/chart_svg.h"
-#include "cli/bench/ops/bench_ops.h"
 #include "cli/bench/save_random.h"
 #include "cli/bench/shapes.h"
 #include "cli/bench/trace/bench_trace.h"

@@ -1,7 +1,7 @@
 // What the machine under a benchmark can do at most: the cores of the CPU, or the GPU that computes.
 #pragma once
 
-#include "cli/bench/machine.h"
+#include "bench/machine.h"
 #include "engine/engine.h"
 #include "files/json.h"
 

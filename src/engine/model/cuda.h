@@ -2,11 +2,9 @@
 // device's runtime), the same with the host playing the device (tests), or cuda_none.cpp in a build without CUDA.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "engine/model/device_model.h"
 #include "models/model.h"
@@ -35,19 +33,5 @@ struct CudaModelOptions {
 // Throws Error, in one line: no such device, no kernel for it, too little memory, with how
 // much is missing and what would fit.
 std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options);
-
-// An operator alone, on a device.
-struct DeviceOpTime {
-  std::string op, shape;
-  double bytes = 0;  // that it must read and write
-  double flops = 0;
-  double seconds = 0;
-};
-struct DeviceOpsListener {
-  std::function<void(const std::string& device, const DeviceCeilings&)> begin;
-  std::function<void(const DeviceOpTime&)> each;  // when it is there; may throw to stop
-};
-// Times operators of an 8B model in BF16; `names` select some. Throws Error for a name that none has, and as above.
-void bench_cuda_ops(int device, const std::vector<std::string>& names, const DeviceOpsListener& listener);
 
 }  // namespace ingot

@@ -9,8 +9,6 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "graph/cuda/cuda_ceilings.h"
-#include "graph/cuda/cuda_op_times.h"
 
 namespace ingot {
 namespace {
@@ -51,21 +49,6 @@ std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModel
   return std::make_unique<CudaModel>(model, options);
 }
 
-void bench_cuda_ops(int device, const std::vector<std::string>& names, const DeviceOpsListener& listener) {
-  cuda::use_device(device);
-  cuda::require_kernels();
-  const cuda::Stream stream;
-  std::string why;  // of no interest: own products serve as well
-  const std::unique_ptr<cuda::Blas> blas = cuda::is_emulated() ? nullptr : cuda::Blas::load(&why);
-  const cuda::Ceilings most = cuda::measure_ceilings(blas.get(), stream.ref());
-  listener.begin(fmt::format("cuda:{} {}", device, cuda::device_facts().name),
-                 {.read_gbs = most.read_gbs, .copy_gbs = most.copy_gbs, .bf16_gflops = most.bf16_gflops});
-  cuda::time_ops(names, blas.get(), [&](const cuda::OpTime& t) {
-    listener.each({.op = t.op, .shape = t.shape, .bytes = t.bytes, .flops = t.flops, .seconds = t.seconds});
-  });
-  if (blas) blas->save();
-}
-
 CudaModel::CudaModel(const Model& model, const CudaModelOptions& options)
     : options_(options), runner_(model.graph, runner_options(options)) {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
@@ -92,12 +75,6 @@ DeviceUse CudaModel::use() const {
           .step_bytes = runner_.step_bytes(),
           .graphs = graphs_,
           .graph_seconds = graph_seconds_};
-}
-
-DeviceCeilings CudaModel::ceilings() {
-  use_device();
-  const cuda::Ceilings c = cuda::measure_ceilings(runner_.blas(), runner_.stream());
-  return {.read_gbs = c.read_gbs, .copy_gbs = c.copy_gbs, .bf16_gflops = c.bf16_gflops};
 }
 
 void CudaModel::profile(bool on) {

@@ -28,7 +28,6 @@ class CudaModel final : public DeviceModel {
   double profiled_seconds() const override { return runner_.profiled_seconds(); }
   DeviceUse use() const override;
   int64_t free_bytes() const override { return cuda::free_device_bytes(options_.device); }
-  DeviceCeilings ceilings() override;
 
  private:
   struct Running {

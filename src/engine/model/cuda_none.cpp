@@ -10,8 +10,4 @@ std::unique_ptr<DeviceModel> make_cuda_model(const Model&, const CudaModelOption
   throw Error("[device] {}", cuda_refusal(options.device));
 }
 
-void bench_cuda_ops(int device, const std::vector<std::string>&, const DeviceOpsListener&) {
-  throw Error("[device] {}", cuda_refusal(device));
-}
-
 }  // namespace ingot

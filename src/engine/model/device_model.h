@@ -24,13 +24,6 @@ struct DeviceUse {
   double graph_seconds = 0;  // that took
 };
 
-// What a device can do at most, measured on it; all zero on the CPU, which cli/bench/machine.h measures.
-struct DeviceCeilings {
-  double read_gbs = 0;
-  double copy_gbs = 0;     // bytes read and bytes written together
-  double bf16_gflops = 0;  // of a large product; 0 where no library for products is there
-};
-
 class DeviceModel : public StepModel {
  public:
   // Called in each step after its body, with named outputs in place, by the thread that runs it.
@@ -48,8 +41,6 @@ class DeviceModel : public StepModel {
   virtual DeviceUse use() const { return {}; }
   // DeviceUse::free_bytes of now. At any time, by any thread.
   virtual int64_t free_bytes() const { return 0; }
-  // What the device can do at most, for percentages; measured when it is asked for.
-  virtual DeviceCeilings ceilings() { return {}; }
   // Of the CPU; null elsewhere.
   virtual Runner* runner() { return nullptr; }
 };

@@ -18,7 +18,7 @@ class CudaArch : public testing::TestWithParam<std::string> {};
 
 TEST_P(CudaArch, LogitsEqualReference) {
   NEEDS_DEVICE();
-  const std::string directory = fixture("arch/" + GetParam());
+  const std::string directory = arch_directory(GetParam());
   const JsonObject expected = as_object(read_json_file(directory + "/expected.json"), "expected");
   TestEngine test(directory, on_device());
   const std::vector<int32_t> tokens = int_list(expected, "token_ids");
@@ -37,7 +37,7 @@ TEST_P(CudaArch, LogitsEqualReference) {
 // Chunks of 7 rows beside others, so that positions, pages and padding of mixed steps are right too.
 TEST_P(CudaArch, HiddenStatesEqualReference) {
   NEEDS_DEVICE();
-  const std::string directory = fixture("arch/" + GetParam());
+  const std::string directory = arch_directory(GetParam());
   const JsonObject expected = as_object(read_json_file(directory + "/expected.json"), "expected");
   RunSetup setup = on_device();
   setup.keep_hidden = true;

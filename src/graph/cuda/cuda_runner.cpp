@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "graph/cuda/cuda_ceilings.h"
+#include "graph/cuda/cuda_busy.h"
 
 namespace ingot::cuda {
 namespace {

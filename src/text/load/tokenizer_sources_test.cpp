@@ -77,10 +77,8 @@ TEST(RankedVocab, MergesByRank) {
 
 TEST(Tiktoken, EqualsTheLibrary) {
   std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
-  for (const std::string name : {"cl100k_base", "o200k_base"}) {
-    const std::string file = test_data("tokenizers/" + name + ".tiktoken.xz");
-    if (!exists(file)) GTEST_SKIP() << "no " << file;
-    const std::string text = read_xz(file);
+  for (const std::string& name : test_data_names("tokenizers", ".tiktoken.xz")) {
+    const std::string text = read_xz(test_data("tokenizers/" + name + ".tiktoken.xz"));
     if (text.empty()) GTEST_SKIP() << "no xz";
     tokenizers[name] = parse_tiktoken(text, "/nonexistent/" + name + ".tiktoken");
     EXPECT_NE(error_from([&] { parse_tiktoken(text, "/nonexistent/my_base.tiktoken"); }).find("known are"),
@@ -91,14 +89,18 @@ TEST(Tiktoken, EqualsTheLibrary) {
   }
   for (const Json& line : json_lines(read_text_file(fixture("tiktoken.jsonl")))) {
     const JsonObject& object = line.as_object();
-    const Tokenizer& tokenizer = *tokenizers.at(get_string(object, "name"));
+    const auto found = tokenizers.find(get_string(object, "name"));
+    if (found == tokenizers.end()) continue;  // its file is not here
+    const Tokenizer& tokenizer = *found->second;
     const std::string text = get_string(object, "text");
     const std::vector<Token> ids = tokens_of(object.at("ids"));
     ASSERT_EQ(tokenizer.encode(text, {.parse_special = true}), ids) << text;
     ASSERT_EQ(tokenizer.decode(ids, true), text);
   }
-  EXPECT_EQ(tokenizers["cl100k_base"]->vocab_size(), 100277);
-  EXPECT_EQ(tokenizers["o200k_base"]->token_id("<|endofprompt|>"), 200018);
+  EXPECT_EQ(tokenizers.at("cl100k_base")->vocab_size(), 100277);
+  if (tokenizers.contains("o200k_base")) {
+    EXPECT_EQ(tokenizers["o200k_base"]->token_id("<|endofprompt|>"), 200018);
+  }
 }
 
 TEST(Tekken, EqualsTheLibrary) {
@@ -153,7 +155,6 @@ class Folder {
 TEST(OldFiles, VocabJsonAndMerges) {
   const std::string file = test_data("tokenizers/gpt2.tokenizer.json.xz");
   const std::string vectors = test_data("tokenizer-vectors/hf/gpt2.jsonl.xz");
-  if (!exists(file) || !exists(vectors)) GTEST_SKIP() << "no " << file;
   const std::string text = read_xz(file);
   if (text.empty()) GTEST_SKIP() << "no xz";
   const Json json = parse_json(text, file);

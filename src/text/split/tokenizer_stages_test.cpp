@@ -109,11 +109,15 @@ TEST(TokenizerStages, NormalizedTextIsControlOnlyWhereAsked) {
   }
 }
 
-TEST(TokenizerStages, MoreThatEqualTheLibrary) {
-  const char* file = std::getenv("INGOT_TOKENIZER_VECTORS");
-  if (file == nullptr) GTEST_SKIP() << "INGOT_TOKENIZER_VECTORS names no file of tools/make_tokenizer_vectors.py";
-  EXPECT_GT(check_file(std::string(file).ends_with(".xz") ? read_xz(file) : read_text_file(file)), 0u);
+// A file of tools/make_tokenizer_vectors.py.
+class FurtherStages : public testing::TestWithParam<std::string> {};
+
+TEST_P(FurtherStages, EqualTheLibrary) {
+  const std::string& file = GetParam();
+  EXPECT_GT(check_file(file.ends_with(".xz") ? read_xz(file) : read_text_file(file)), 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Named, FurtherStages, testing::ValuesIn(named_file("INGOT_TOKENIZER_VECTORS")));
 
 }  // namespace
 }  // namespace ingot

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "cli/bench/machine.h"
+#include "bench/machine.h"
 #include "cli/bench/trace/trace_report.h"
 #include "files/atomic_file.h"
 #include "files/json.h"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/data_test_support.h"
 #include "base/error.h"
 
 namespace ingot {
@@ -126,14 +127,10 @@ TEST(TraceFile, NotATrace) {
 }
 
 TEST(TraceFile, PublishedTraces) {
-  const char* data = std::getenv("INGOT_TEST_DATA");
-  const std::filesystem::path folder =
-      (data ? std::filesystem::path(data) : std::filesystem::path(INGOT_SOURCE_DIR) / "../shared/data") / "traces";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "traces are not in the shared test data (INGOT_TEST_DATA)";
-  const Trace azure = read_trace(folder / "AzureLLMInferenceTrace_conv.csv");
+  const Trace azure = read_trace(test_data("traces/AzureLLMInferenceTrace_conv.csv"));
   EXPECT_EQ(azure.requests.size(), 19366u);
   EXPECT_NEAR(azure.requests[1].arrival, 4.314579, 1e-6);
-  const Trace mooncake = read_trace(folder / "mooncake_conversation_trace.jsonl", 100);
+  const Trace mooncake = read_trace(test_data("traces/mooncake_conversation_trace.jsonl"), 100);
   EXPECT_EQ(mooncake.requests.size(), 100u);
   EXPECT_EQ(mooncake.requests[0].blocks.size(), 14u);
 }

@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "bench/cuda_ceilings.h"
+#include "graph/cuda/cuda_random.h"
+#include "ops/cuda/kernel.cuh"
+#include "ops/linear/linear_blas.h"
+
+namespace ingot::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+
+// Reads n pieces, 64 bytes of each thread in flight, and writes them where kCopy. Else their sum goes out, and only
+// where it is a value that no data has, so nothing is written.
+template <bool kCopy>
+__global__ void walk_kernel(const uint4* from, uint4* to, int64_t n) {
+  uint32_t sum = 0;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  const auto take = [&](int64_t i, const uint4& v) {
+    if constexpr (kCopy) {
+      to[i] = v;
+    } else {
+      sum += (v.x ^ v.y) + (v.z ^ v.w);
+    }
+  };
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i + 3 * stride < n; i += 4 * stride) {
+    uint4 v[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) v[k] = load_stream(from + i + k * stride);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) take(i + k * stride, v[k]);
+  }
+  for (; i < n; i += stride) take(i, load_stream(from + i));
+  if (!kCopy && sum == 0x9e3779b9u && to != nullptr) to[0].x = sum;
+}
+
+// GB/s of the best of several runs of `body`, which moves `bytes`.
+template <class F>
+double best_gbs(double bytes, StreamRef stream, F&& body) {
+  double best = 0;
+  for (int pass = 0; pass < 6; ++pass) {
+    Event begin, end;
+    begin.record(stream);
+    body();
+    end.record(stream);
+    end.synchronize();
+    const double seconds = end.seconds_since(begin);
+    if (pass > 0 && seconds > 0) best = std::max(best, bytes / seconds / 1e9);  // the first loads the kernel
+  }
+  return best;
+}
+
+Ctx plain_ctx(StreamRef stream) {
+  Ctx ctx;
+  ctx.stream = stream;
+  ctx.overlap = false;
+  return ctx;
+}
+
+// GFLOP/s of a product of two bf16 matrices of 8,192 × 8,192; 0 where there is no room for them.
+double measure_products(Blas& blas, StreamRef stream) {
+  constexpr int64_t kSize = 8192;
+  constexpr int64_t kBytes = kSize * kSize * 2;
+  if (device_facts().free_bytes < 4 * kBytes) return 0;
+  const DeviceMemory x(kBytes), weights(kBytes), out(kBytes);
+  // No zeros: they would draw less power, and the clock would rise.
+  Weight random;
+  random.format = Format::kBF16;
+  random.rows = random.cols = kSize;
+  random.random = {.key = 1, .range = 1};
+  fill_random(random, x.data(), stream);
+  fill_random(random, weights.data(), stream);
+  Blas::Product product;
+  product.x = x.data();
+  product.x_stride = product.out_stride = kSize;
+  product.weights = weights.data();
+  product.out = out.data();
+  product.rows = product.n = product.cols = kSize;
+  blas.measure(product, stream);
+  const double size = kSize;
+  return best_gbs(2 * size * size * size, stream, [&] { blas.run(product, stream); });
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Blas* blas, StreamRef stream) {
+  const DeviceFacts facts = device_facts();
+  // Far beyond the second-level cache of 50 MiB; the emulator has other things to do.
+  const int64_t most = is_emulated() ? int64_t{64} << 10 : int64_t{1} << 30;
+  const int64_t bytes = std::min(most, facts.free_bytes / 4) / 4096 * 4096;
+  Ceilings result;
+  if (bytes == 0) return result;
+  const DeviceMemory from(bytes), to(bytes);
+  fill_bytes(from.data(), 1, bytes, stream);
+  const Ctx ctx = plain_ctx(stream);
+  const dim3 grid(static_cast<unsigned>(facts.multiprocessors * 4));
+  const auto* source = reinterpret_cast<const uint4*>(from.data());
+  auto* target = reinterpret_cast<uint4*>(to.data());
+  result.read_gbs = best_gbs(static_cast<double>(bytes), stream, [&] {
+    launch(ctx, walk_kernel<false>, {grid, dim3(kThreads)}, source, target, bytes / 16);
+  });
+  result.copy_gbs = best_gbs(2.0 * static_cast<double>(bytes), stream, [&] {
+    launch(ctx, walk_kernel<true>, {grid, dim3(kThreads)}, source, target, bytes / 16);
+  });
+  if (blas != nullptr) result.bf16_gflops = measure_products(*blas, stream);
+  return result;
+}
+
+}  // namespace ingot::cuda

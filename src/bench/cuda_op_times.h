@@ -1,0 +1,29 @@
+// Operators alone on a CUDA device, timed as the engine runs them: recorded, one behind the other, on operands that
+// pass through three times the second-level cache. The sizes are those of an 8B model (4096 columns, 32 heads of 128, 8
+// KV heads) in BF16; on the emulated device small ones.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/linear/linear_blas.h"
+
+namespace ingot::cuda {
+
+struct OpTime {
+  std::string op;     // "linear", "attention" …: what a name selects
+  std::string shape;  // "bf16 4096x4096, 16 rows"
+  double bytes = 0;   // that a run must read and write
+  double flops = 0;
+  double seconds = 0;  // 0 on the emulated device
+};
+
+using TellTime = std::function<void(const OpTime&)>;  // may throw to stop
+
+// Tells each time when it is there. Names select operators, all where there are none. Throws
+// Error for a name that no operator has, and where the device's memory does not suffice. Of the device in use; `blas`
+// may be null.
+void time_ops(const std::vector<std::string>& names, Blas* blas, const TellTime& tell);
+
+}  // namespace ingot::cuda

@@ -1,0 +1,45 @@
+#include "bench/cuda_op_bench.h"
+
+namespace ingot::cuda {
+namespace {
+
+OpTime time_attention(Blas* blas, const BenchSizes& size, int seqs, int rows, int past) {
+  DeviceBench b(blas, seqs, rows, past);
+  const double keys = static_cast<double>(seqs) * (past + rows), heads = size.heads, dim = size.head_dim;
+  OpTime t{.op = "attention", .shape = fmt::format("{} x {} rows after {}", seqs, rows, past)};
+  t.bytes = 4 * keys * size.kv_heads * dim + 4.0 * b.rows() * heads * dim;
+  for (int i = 0; i < rows; ++i) t.flops += 4.0 * seqs * (past + i + 1.0) * heads * dim;
+  std::vector<Attention> ops;
+  for (int i = 0; i < b.copies(t.bytes); ++i) {
+    Attention op;
+    op.q = b.tokens(int64_t{size.heads} * size.head_dim, DType::kBF16);
+    op.out = b.tokens(int64_t{size.heads} * size.head_dim, DType::kBF16);
+    op.heads = size.heads;
+    op.scale = 0.09f;
+    op.kv.group = 0;
+    op.kv.kv_heads = size.kv_heads;
+    op.kv.k_dim = op.kv.v_dim = size.head_dim;
+    op.kv.page_rows = kBenchPageRows;
+    op.kv.dtype = DType::kBF16;
+    const int64_t slots = b.pages() * kBenchPageRows * size.kv_heads;
+    op.kv.k = const_cast<std::byte*>(b.weight(Format::kBF16, slots, size.head_dim).data);
+    op.kv.v = const_cast<std::byte*>(b.weight(Format::kBF16, slots, size.head_dim).data);
+    ops.push_back(op);
+  }
+  t.seconds = b.time(std::move(ops));
+  return t;
+}
+
+}  // namespace
+
+void bench_attention(Blas* blas, const TellTime& tell) {
+  const BenchSizes size = bench_sizes();
+  for (const int seqs : {1, 8, 32, 256}) {
+    if (seqs <= size.most_seqs) tell(time_attention(blas, size, seqs, 1, is_emulated() ? 70 : 575));
+  }
+  for (const int seqs : {1, 8}) {
+    if (seqs <= size.most_seqs) tell(time_attention(blas, size, seqs, is_emulated() ? 20 : 512, 0));
+  }
+}
+
+}  // namespace ingot::cuda
