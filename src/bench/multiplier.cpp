@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 
 namespace ingot::cpu {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/cuda/wgmma.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace ingot::cuda::emulated {
 namespace {

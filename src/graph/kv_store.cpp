@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "matmul/cpu/kernels.h"
 #include "ops/attention/cpu/attention_kernels.h"
-#include "ops/kernels.h"
 
 namespace ingot {
 namespace {

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "matmul/cpu/kernels.h"
 #include "matmul/cpu/packed_store.h"
 #include "ops/ctx.h"
-#include "ops/kernels.h"
 #include "ops/op_list.inc"  // every op's header: run() and prepare() are looked up where a template is defined
 #include "quant/weight.h"
 
@@ -306,7 +306,7 @@ void expect_cpu_matches_ref(const Op& op, const Batch& batch, std::initializer_l
   }
 }
 
-// Calls body() once for each set of kernels that this CPU runs (ops/kernels.h).
+// Calls body() once for each set of kernels that this CPU runs (matmul/cpu/kernels.h).
 template <class F>
 void for_each_kernels(F&& body) {
   for (const cpu::Kernels* set : cpu::available_kernels()) {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cuda/kernel.cuh"
 #include "graph/cuda/cuda_random.h"
-#include "ops/cuda/kernel.cuh"
 #include "weights/random_values.h"
 
 namespace ingot::cuda {

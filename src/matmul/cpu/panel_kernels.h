@@ -1,5 +1,5 @@
 // The linear kernels over packed panels (quant/panel_layout.h), compiled once for each instruction set
-// (panel_kernels_<set>.cpp, all from panel_kernels.inc). Chosen together with ops/kernels.h.
+// (panel_kernels_<set>.cpp, all from panel_kernels.inc). Chosen together with matmul/cpu/kernels.h.
 #pragma once
 
 #include <cstdint>

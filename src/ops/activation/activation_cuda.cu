@@ -1,6 +1,6 @@
+#include "cuda/activate.cuh"
+#include "cuda/elements.cuh"
 #include "ops/activation/activation.h"
-#include "ops/cuda/activate.cuh"
-#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {

@@ -1,5 +1,5 @@
+#include "cuda/elements.cuh"
 #include "ops/add/add.h"
-#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {

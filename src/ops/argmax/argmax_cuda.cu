@@ -1,7 +1,7 @@
+#include "cuda/elements.cuh"
+#include "cuda/order.cuh"
 #include "ops/argmax/argmax.h"
-#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
-#include "ops/cuda/order.cuh"
 
 namespace ingot::cuda {
 namespace {

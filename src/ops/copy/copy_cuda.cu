@@ -1,6 +1,6 @@
 #include "base/check.h"
+#include "cuda/elements.cuh"
 #include "ops/copy/copy.h"
-#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {

@@ -44,7 +44,7 @@ struct DeviceBatch {
   int pages_per_seq = 0;
 };
 
-class Blas;  // linear_blas.h
+class Blas;  // cuda_blas.h
 
 struct Ctx {
   StreamRef stream = nullptr;

@@ -1,5 +1,5 @@
-#include "ops/cuda/activate.cuh"
-#include "ops/cuda/elements.cuh"
+#include "cuda/activate.cuh"
+#include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/glu/glu.h"
 

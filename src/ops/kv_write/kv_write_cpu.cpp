@@ -1,4 +1,4 @@
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 #include "ops/kv_write/kv_write.h"
 #include "ops/kv_write/write_rows.h"
 

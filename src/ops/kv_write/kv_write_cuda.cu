@@ -1,5 +1,5 @@
+#include "cuda/kv_rows.cuh"
 #include "ops/kv_write/kv_write.h"
-#include "ops/kv_write/kv_write_device.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -11,11 +11,11 @@
 #include <array>
 #include <memory>
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
 #include "ops/rope_kv_write/rope_kv_write.h"
 #include "quant/panels.h"
 #include "quant/weight.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 

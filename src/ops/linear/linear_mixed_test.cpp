@@ -6,8 +6,8 @@
 #include <deque>
 #include <vector>
 
-#include "ops/cpu_math.h"
-#include "ops/kernels.h"
+#include "cpu/cpu_math.h"
+#include "matmul/cpu/kernels.h"
 #include "ops/linear/linear.h"
 #include "ops/ops_test_support.h"
 

@@ -1,5 +1,4 @@
-#include "ops/rms_norm/rms_norm_cpu.h"
-
+#include "cpu/rms_norm_row.h"
 #include "ops/rms_norm/rms_norm.h"
 
 namespace ingot::cpu {

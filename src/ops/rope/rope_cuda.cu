@@ -1,4 +1,4 @@
-#include "ops/kv_write/kv_write_device.cuh"
+#include "cuda/kv_rows.cuh"
 #include "ops/rope/rope.h"
 
 namespace ingot::cuda {

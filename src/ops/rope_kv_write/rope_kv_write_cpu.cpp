@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 #include "ops/kv_write/write_rows.h"
 #include "ops/rope/rotate_head.h"
 #include "ops/rope_kv_write/rope_kv_write.h"

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "cli/bench/ops/bench_ops_operands.h"
+#include "matmul/cpu/kernels.h"
 #include "ops/attention/cpu/attention_kernels.h"
-#include "ops/kernels.h"
 #include "ops/kv_write/write_rows.h"
 
 namespace ingot {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "matmul/cpu/kernels.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/cpu/attention_ahead.h"
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/attention/cpu/attention_plan.h"
-#include "ops/kernels.h"
 
 namespace ingot::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // The inner loops of Attention and of the writes to its cache, compiled once for each instruction set
-// (attention_kernels_<set>.cpp, all from attention_kernels.inc). Chosen together with ops/kernels.h.
+// (attention_kernels_<set>.cpp, all from attention_kernels.inc). Chosen together with matmul/cpu/kernels.h.
 //
 // A score is one sum over the dimensions, in order; a value's element one sum over the keys of a block, in order: both
 // do not depend on what is computed beside them, and are the same for all sets with fma. A cache of 16-bit floats or

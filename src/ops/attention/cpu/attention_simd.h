@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/simd.h"
 #include "ops/kv_cache.h"
-#include "ops/simd.h"
 
 namespace ingot::cpu {
 namespace {

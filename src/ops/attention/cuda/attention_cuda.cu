@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "matmul/cuda/stream_packing.h"
 #include "ops/attention/cuda/attention_cuda.h"
-#include "ops/linear/linear_packing.h"
 
 namespace ingot::cuda {
 namespace {

@@ -1,0 +1,55 @@
+// The inner loops of the CPU versions, compiled once for each instruction set (kernels_<set>.cpp, all
+// from kernels.inc) and chosen once at start: the best that this CPU runs, or the one named by the
+// environment variable INGOT_ISA (baseline, avx2, avx512, avx512vnni, amx; neon, dotprod, i8mm).
+//
+// Every result depends on its own operands alone, never on how many others are computed beside it. Sums
+// over K have 16 lanes, lane k mod 16, each in order of k, added by a fixed tree; sets with fma agree bit
+// for bit with each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tensor/activation_kind.h"
+
+namespace ingot::cpu {
+
+// n values of a weight's row, as format_decode() gives them. REQUIRES: n is a multiple of the block.
+using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
+
+struct AttentionKernels;
+struct PanelKernels;
+
+struct Kernels {
+  const char* name;
+
+  // out[i * out_stride + j] = x[i] · w[j] over k values, for nx × nw pairs.
+  void (*dots)(const float* const* x, int64_t nx, const float* const* w, int64_t nw, int64_t k, float* out,
+               int64_t out_stride);
+
+  // out[i] = f(gate[i]) · up[i]; out may be gate.
+  void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);
+
+  // Read `bytes` (a multiple of 512), with lines asked for far ahead and by plain loads: the result depends on all of
+  // them and is the same.
+  uint64_t (*read_ahead)(const std::byte* from, int64_t bytes);
+  uint64_t (*read_plain)(const std::byte* from, int64_t bytes);
+
+  const DecodeFn* decoders;  // one for each Format, in its order
+
+  const AttentionKernels* attention;  // see ops/attention/cpu/attention_kernels.h
+
+  const PanelKernels* panels;  // of packed weights, see matmul/cpu/panel_kernels.h
+};
+
+// The chosen set. Throws Error at the first call when INGOT_ISA names one that this CPU does not run.
+const Kernels& kernels();
+
+// Those that this CPU runs, best first. Tests go through all of them.
+std::span<const Kernels* const> available_kernels();
+
+// For tests: uses `set` from now on, or the chosen one again (null). Not while an op runs.
+void use_kernels(const Kernels* set);
+
+}  // namespace ingot::cpu
