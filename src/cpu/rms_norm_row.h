@@ -1,9 +1,9 @@
-// The row of RmsNorm, shared with AddRmsNorm so that both give the same bits.
+// The row of RmsNorm, shared with AddRmsNorm and the product's prologue so that all give the same bits.
 #pragma once
 
 #include <cmath>
 
-#include "ops/row_loop.h"
+#include "cpu/lane_sums.h"
 
 namespace ingot::cpu {
 

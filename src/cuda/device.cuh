@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "base/check.h"
-#include "ops/cuda/ctx.h"
+#include "cuda/device_ctx.h"
 
 namespace ingot::cuda {
 
@@ -30,7 +30,7 @@ void allow_shared(const void* kernel, int64_t bytes);
 // Gives the kernel to ctx.stream. Where ctx.overlap is set it may begin before the kernel in front has ended: every
 // kernel calls wait_for_inputs() before it reads or writes what another kernel writes or reads.
 template <class... P, class... A>
-void launch(const Ctx& ctx, void (*kernel)(P...), const Launch& shape, A&&... args) {
+void launch(const DeviceCtx& ctx, void (*kernel)(P...), const Launch& shape, A&&... args) {
   if (shape.shared > 48 << 10) allow_shared(reinterpret_cast<const void*>(kernel), shape.shared);
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;

@@ -5,6 +5,7 @@
 
 #include "cuda/kernel.cuh"
 #include "quant/weight.h"
+#include "tensor/tensor.h"
 
 namespace ingot::cuda {
 
@@ -100,15 +101,14 @@ inline Launch each_shape(int64_t rows, int64_t cols) {
 }
 
 template <class F>
-void launch_each(const Ctx& ctx, const Tensor& out, const Tensor& a, const Tensor& b, const F& f) {
-  const int64_t rows = ctx.rows(out);
+void launch_each(const DeviceCtx& ctx, int64_t rows, const Tensor& out, const Tensor& a, const Tensor& b, const F& f) {
   if (rows == 0) return;
   const bool wide = in_fours(out) && in_fours(a) && in_fours(b);
   launch(ctx, each_value<F>, each_shape(rows, out.cols), View(out), View(a), View(b), rows, wide, f);
 }
 template <class F>
-void launch_each(const Ctx& ctx, const Tensor& out, const Tensor& a, const F& f) {
-  launch_each(ctx, out, a, a, f);
+void launch_each(const DeviceCtx& ctx, int64_t rows, const Tensor& out, const Tensor& a, const F& f) {
+  launch_each(ctx, rows, out, a, a, f);
 }
 
 // Threads of a block that reads a row of `cols` by fours: at most 1024.

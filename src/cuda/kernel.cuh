@@ -10,7 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/cuda/ctx.h"
+#include "cuda/device_ctx.h"
+#include "tensor/matrix.h"
 
 #ifdef INGOT_CUDA_EMULATED
 #include "emulator/emulator.h"
@@ -19,6 +20,14 @@
 #endif
 
 namespace ingot::cuda {
+
+#ifdef INGOT_CUDA_EMULATED
+template <class... P, class... A>
+void launch(const DeviceCtx& ctx, void (*kernel)(P...), const Launch& shape, A&&... args) {
+  emulated::launch(ctx.stream, kernel, shape, std::forward<A>(args)...);
+}
+static_assert(emulated::kNotHanded == kNothing);
+#endif
 
 // Division that rounds up.
 __host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -87,7 +96,8 @@ struct View {
   DType dtype = DType::kF32;
 
   View() = default;
-  explicit View(const Tensor& t) : data(t.data), stride(t.stride), cols(static_cast<int>(t.cols)), dtype(t.dtype) {}
+  explicit View(const Matrix& m) : data(m.data), stride(m.stride), cols(static_cast<int>(m.cols)), dtype(m.dtype) {}
+  explicit View(const Tensor& t) : View(Matrix(t)) {}
   __device__ std::byte* row(int64_t r) const { return data + r * stride * (dtype == DType::kF32 ? 4 : 2); }
   __device__ float get(int64_t r, int64_t c) const { return load_value(row(r), c, dtype); }
   __device__ void set(int64_t r, int64_t c, float x) const { store_value(row(r), c, dtype, x); }

@@ -1,5 +1,6 @@
+#include "base/random_test_support.h"
+#include "cuda/device_test_support.h"
 #include "cuda/probe.h"
-#include "ops/cuda/cuda_test_support.h"
 
 namespace ingot {
 namespace {
@@ -8,8 +9,7 @@ using namespace test;
 
 TEST(CudaDevice, MatrixInstructionsAndTheirFragments) {
   INGOT_NEEDS_DEVICE();
-  const Batch batch = rows_batch(1);
-  DeviceRig rig(batch);
+  TestDevice rig;
   Random random(1);
   std::vector<float> a(256), b(128), c(128);
   for (float& v : a) v = static_cast<float>(random.below(17) - 8);  // exact in bf16, and so are the sums
@@ -28,12 +28,11 @@ TEST(CudaDevice, MatrixInstructionsAndTheirFragments) {
 
 TEST(CudaDevice, ProductsOfWarpgroups) {
   INGOT_NEEDS_DEVICE();
-  const Batch batch = rows_batch(1);
-  const int arch = DeviceRig(batch).ctx().arch;
+  const int arch = TestDevice().ctx().arch;
   if (arch != 90) GTEST_SKIP() << "compute capability " << arch;
   Random random(7);
   for (const size_t n : {8u, 24u, 48u, 64u, 128u}) {
-    DeviceRig rig(batch);
+    TestDevice rig;
     std::vector<float> a(64 * 64), b(64 * n), c(64 * n);
     for (float& v : a) v = static_cast<float>(random.below(17) - 8);
     for (float& v : b) v = static_cast<float>(random.below(17) - 8);
@@ -58,8 +57,7 @@ TEST(CudaDevice, ProductsOfWarpgroups) {
 
 TEST(CudaDevice, BulkCopiesBarriersAndShuffles) {
   INGOT_NEEDS_DEVICE();
-  const Batch batch = rows_batch(1);
-  DeviceRig rig(batch);
+  TestDevice rig;
   for (const int n : {64, 96 * 2, 1024}) {
     std::vector<float> x(static_cast<size_t>(n)), got(x.size());
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
@@ -75,8 +73,7 @@ TEST(CudaDevice, BulkCopiesBarriersAndShuffles) {
 
 TEST(CudaDevice, TheLastBlockSeesWhatAllOthersWrote) {
   INGOT_NEEDS_DEVICE();
-  const Batch batch = rows_batch(1);
-  DeviceRig rig(batch);
+  TestDevice rig;
   cuda::DeviceMemory memory(12);
   cuda::fill_bytes(memory.data(), 0, 12, rig.stream());
   auto* words = reinterpret_cast<uint32_t*>(memory.data());
@@ -89,8 +86,7 @@ TEST(CudaDevice, TheLastBlockSeesWhatAllOthersWrote) {
 
 TEST(CudaDevice, BlocksHandValuesToEachOther) {
   INGOT_NEEDS_DEVICE();
-  const Batch batch = rows_batch(1);
-  DeviceRig rig(batch);
+  TestDevice rig;
   constexpr int kBlocks = 6;
   cuda::DeviceMemory memory(kBlocks * 4);
   cuda::probe_handing(rig.ctx(), kBlocks, reinterpret_cast<float*>(memory.data()));

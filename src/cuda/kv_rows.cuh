@@ -1,53 +1,14 @@
 // Keys and values on their way into the device's KV cache, and the rotation of one head. KvWrite, RopeKvWrite and the
-// linear's epilogue share these functions, so that they agree bit for bit; attention reads what they wrote.
+// product's epilogue share these functions, so that they agree bit for bit; attention reads what they wrote.
 //
 // A row is one slot of one head: `dim` elements of f32, f16 or bf16, the two narrow types with their 16-byte pieces
 // permuted where dim is a multiple of 64 (kv_piece()). q8_0: dim int8, then an f16 scale for each 32 of them.
 #pragma once
 
 #include "cuda/kernel.cuh"
-#include "ops/kv_cache.h"
+#include "cuda/kv_place.h"
 
 namespace ingot::cuda {
-
-// One layer's place in the cache inside a kernel: pass it by value.
-struct KvPlace {
-  std::byte* k = nullptr;  // of page 0
-  std::byte* v = nullptr;
-  int64_t k_page = 0, v_page = 0;  // bytes from one page to the next
-  int k_bytes = 0, v_bytes = 0;    // of a row
-  int k_dim = 0, v_dim = 0;
-  int page_rows = 1;
-  DType dtype = DType::kF32;
-
-  KvPlace() = default;
-  explicit KvPlace(const KvLayer& kv)
-      : k(kv.k),
-        v(kv.v),
-        k_page(kv.page_bytes != 0 ? kv.page_bytes : kv.k_bytes() * kv.page_rows * kv.kv_heads),
-        v_page(kv.page_bytes != 0 ? kv.page_bytes : kv.v_bytes() * kv.page_rows * kv.kv_heads),
-        k_bytes(static_cast<int>(kv.k_bytes())),
-        v_bytes(static_cast<int>(kv.v_bytes())),
-        k_dim(kv.k_dim),
-        v_dim(kv.v_dim),
-        page_rows(kv.page_rows),
-        dtype(kv.dtype) {}
-
-  // The first row of a page's head; rows follow one another.
-  __device__ std::byte* k_rows(int64_t page, int head) const {
-    return k + page * k_page + static_cast<int64_t>(head) * page_rows * k_bytes;
-  }
-  __device__ std::byte* v_rows(int64_t page, int head) const {
-    return v + page * v_page + static_cast<int64_t>(head) * page_rows * v_bytes;
-  }
-  // Slot = page · page_rows + place.
-  __device__ std::byte* k_row(int slot, int head) const {
-    return k_rows(slot / page_rows, head) + static_cast<int64_t>(slot % page_rows) * k_bytes;
-  }
-  __device__ std::byte* v_row(int slot, int head) const {
-    return v_rows(slot / page_rows, head) + static_cast<int64_t>(slot % page_rows) * v_bytes;
-  }
-};
 
 // Where element i lies in the row of a slot. REQUIRES: not q8_0.
 __host__ __device__ constexpr int kv_index(DType dtype, int dim, int slot, int i) {

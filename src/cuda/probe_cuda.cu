@@ -91,15 +91,17 @@ __global__ void copy_late(uint4* to, const uint4* from, int64_t n) {
 
 }  // namespace
 
-void probe_product(const Ctx& ctx, const float* a, const float* b, float* c) { launch(ctx, product, {1, 32}, a, b, c); }
-void probe_scan(const Ctx& ctx, const float* x, int n, float* out) { launch(ctx, scan, {1, n, n * 4}, x, out); }
-void probe_count(const Ctx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out) {
+void probe_product(const DeviceCtx& ctx, const float* a, const float* b, float* c) {
+  launch(ctx, product, {1, 32}, a, b, c);
+}
+void probe_scan(const DeviceCtx& ctx, const float* x, int n, float* out) { launch(ctx, scan, {1, n, n * 4}, x, out); }
+void probe_count(const DeviceCtx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out) {
   launch(ctx, count_odd, {blocks, 96}, ticket, total, out);
 }
-void probe_handing(const Ctx& ctx, int blocks, float* out) {
+void probe_handing(const DeviceCtx& ctx, int blocks, float* out) {
   launch(ctx, pass_on, {.grid = blocks, .threads = 64, .shared = 0, .together = true}, ctx.handed, out);
 }
-void probe_late(const Ctx& ctx, std::byte* to, const std::byte* from, int64_t bytes) {
+void probe_late(const DeviceCtx& ctx, std::byte* to, const std::byte* from, int64_t bytes) {
 #ifdef INGOT_CUDA_EMULATED
   emulated_work(ctx.stream, [=] { emulated::write_late(to, from, static_cast<size_t>(bytes)); });
 #else

@@ -25,7 +25,9 @@
 #define INGOT_HAS_WGMMA 0
 #endif
 
-#ifndef INGOT_CUDA_EMULATED
+#ifdef INGOT_CUDA_EMULATED
+#include "emulator/emulator_wgmma.h"
+#else
 #include "cuda/wgmma_device.cuh"
 #endif
 
@@ -48,23 +50,6 @@ __device__ inline MatrixPlace matrix_place(uint32_t address, uint32_t leading) {
 }  // namespace detail
 
 #ifdef INGOT_CUDA_EMULATED
-
-namespace emulated {
-// What wgmma.cuh promises, by all lanes of a warp; `a` or else a_place.
-struct Product {
-  float* d;
-  int n;
-  const uint32_t* a;
-  MatrixPlace a_place, b_place;
-  bool bf16, by_columns, add;
-};
-void multiply_group(const Product& product);
-void products_begin();
-void products_commit();
-void products_done(int but);
-// Bytes from the beginning of dynamic shared memory. REQUIRES: p is inside of it.
-uint32_t shared_offset(const void* p);
-}  // namespace emulated
 
 inline MatrixPlace matrix_by_rows(const void* p) { return detail::matrix_place(emulated::shared_offset(p), 16); }
 inline MatrixPlace matrix_by_columns(const void* p, int panel_bytes) {

@@ -66,7 +66,7 @@ __global__ void group_product(const float* a, const float* b, float* c) {
 }
 
 template <bool kBf16, bool kByColumns, bool kRegisters>
-void launch_product(const Ctx& ctx, int n, const float* a, const float* b, float* c) {
+void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b, float* c) {
   const auto go = [&]<int kN>() {
     const int64_t panels = kByColumns ? (kN + 63) / 64 * kDepth : kN;
     launch(ctx, group_product<kBf16, kByColumns, kRegisters, kN>, {1, 128, (64 + panels) * 128}, a, b, c);
@@ -88,7 +88,7 @@ void launch_product(const Ctx& ctx, int n, const float* a, const float* b, float
 
 }  // namespace
 
-void probe_group_product(const Ctx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c) {
+void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c) {
   const auto choose = [&]<bool kBf16, bool kByColumns>() {
     if (probe.registers) return launch_product<kBf16, kByColumns, true>(ctx, probe.n, a, b, c);
     return launch_product<kBf16, kByColumns, false>(ctx, probe.n, a, b, c);

@@ -1,6 +1,5 @@
-// The inner loops of the CPU versions, compiled once for each instruction set (kernels_<set>.cpp, all
-// from kernels.inc) and chosen once at start: the best that this CPU runs, or the one named by the
-// environment variable INGOT_ISA (baseline, avx2, avx512, avx512vnni, amx; neon, dotprod, i8mm).
+// The product's inner loops, compiled once for each instruction set (kernels_<set>.cpp, all from kernels.inc) and
+// chosen by it (cpu/isa.h).
 //
 // Every result depends on its own operands alone, never on how many others are computed beside it. Sums
 // over K have 16 lanes, lane k mod 16, each in order of k, added by a fixed tree; sets with fma agree bit
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "cpu/isa.h"
 #include "tensor/activation_kind.h"
 
 namespace ingot::cpu {
@@ -18,11 +18,10 @@ namespace ingot::cpu {
 // n values of a weight's row, as format_decode() gives them. REQUIRES: n is a multiple of the block.
 using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
 
-struct AttentionKernels;
 struct PanelKernels;
 
 struct Kernels {
-  const char* name;
+  const char* name;  // of the set
 
   // out[i * out_stride + j] = x[i] · w[j] over k values, for nx × nw pairs.
   void (*dots)(const float* const* x, int64_t nx, const float* const* w, int64_t nw, int64_t k, float* out,
@@ -38,12 +37,11 @@ struct Kernels {
 
   const DecodeFn* decoders;  // one for each Format, in its order
 
-  const AttentionKernels* attention;  // see ops/attention/cpu/attention_kernels.h
-
-  const PanelKernels* panels;  // of packed weights, see matmul/cpu/panel_kernels.h
+  const PanelKernels* panels = nullptr;  // of packed weights, see panel_kernels.h
+  Isa isa = Isa::kBaseline;
 };
 
-// The chosen set. Throws Error at the first call when INGOT_ISA names one that this CPU does not run.
+// Of the set in use. Throws Error at the first call when INGOT_ISA names one that this CPU does not run.
 const Kernels& kernels();
 
 // Those that this CPU runs, best first. Tests go through all of them.

@@ -14,7 +14,7 @@
 
 #include "base/mmap.h"
 #include "matmul/cpu/tasks.h"
-#include "ops/ops_test_support.h"
+#include "matmul/matmul_test_support.h"
 
 namespace ingot {
 namespace {
@@ -101,36 +101,36 @@ TEST(PackedStore, WhatHasNoPanelsStaysBesideWhatHas) {
   EXPECT_EQ(packed[2], nullptr);
 }
 
-// A linear of such parts, packed; nothing of it is run.
+// A product of such parts, packed; nothing of it is run.
 struct Shape {
   std::vector<int64_t> rows;
   bool glu = false;
 };
 
-class SharesOfLinear {
+class SharesOfProduct {
  public:
-  explicit SharesOfLinear(const Shape& shape) {
+  explicit SharesOfProduct(const Shape& shape) {
     Random random(3);
     for (const int64_t rows : shape.rows) weights_.emplace_back(random, Format::kQ4_0, rows, 1024);
-    op_.n_parts = static_cast<int>(shape.rows.size());
-    op_.x.cols = 1024;
-    if (shape.glu) op_.glu = ActivationKind::kSilu;
+    product_.n_parts = static_cast<int>(shape.rows.size());
+    product_.input.x.cols = 1024;
+    if (shape.glu) product_.glu = ActivationKind::kSilu;
     ThreadPool pool(1);
     for (size_t i = 0; i < weights_.size(); ++i) {
-      op_.parts[i].weight = weights_[i].weight();
-      op_.parts[i].packed = store_.pack(weights_[i].weight(), pool);
+      product_.parts[i].weight = &weights_[i].weight();
+      product_.parts[i].packed = store_.pack(weights_[i].weight(), pool);
       if (i == 0 || !shape.glu) {
-        panels_ += op_.parts[i].packed->panels();
-        bytes_ += op_.parts[i].packed->bytes();
+        panels_ += product_.parts[i].packed->panels();
+        bytes_ += product_.parts[i].packed->bytes();
       }
     }
   }
   // The first panel, counted through the parts, that a thread reads for one row, and that it packs.
   int64_t reads(int t, int threads) const {
-    const cpu::LinearTasks tasks(op_, 1, threads);
-    const cpu::LinearBlock block = tasks.block(op_, ThreadPool::share(tasks.total, t, threads).begin);
+    const cpu::ProductTasks tasks(product_, 1, threads);
+    const cpu::TaskBlock block = tasks.block(product_, ThreadPool::share(tasks.total, t, threads).begin);
     int64_t first = block.first / kPanelRows;
-    for (size_t p = 0; p < block.part; ++p) first += op_.parts[p].packed->panels();
+    for (size_t p = 0; p < block.part; ++p) first += product_.parts[p].packed->panels();
     return first;
   }
   int64_t packs(int t, int threads) const {
@@ -139,19 +139,19 @@ class SharesOfLinear {
   }
   // Panels of the largest task.
   int64_t task_panels(int threads) const {
-    const cpu::LinearTasks tasks(op_, 1, threads);
+    const cpu::ProductTasks tasks(product_, 1, threads);
     return std::max({tasks.cuts[0].block, tasks.cuts[1].block, tasks.cuts[2].block}) / kPanelRows;
   }
   // Whether all tasks are alike, and each thread has as many.
   bool even(int threads) const {
-    const cpu::LinearTasks tasks(op_, 1, threads);
+    const cpu::ProductTasks tasks(product_, 1, threads);
     return panels_ == tasks.total * task_panels(threads) && tasks.total % threads == 0;
   }
 
  private:
   std::deque<TestWeight> weights_;
   PackedStore store_;
-  Linear op_;
+  Product product_;
   int64_t panels_ = 0, bytes_ = 0;
 };
 
@@ -162,7 +162,7 @@ TEST(PackedStore, AThreadPacksThePanelsThatItReads) {
                           {{1000}}, {{321}},           {{576, 191, 65}},   {{700, 700}, true}};
   int even = 0;
   for (const Shape& shape : shapes) {
-    const SharesOfLinear shares(shape);
+    const SharesOfProduct shares(shape);
     for (const int threads : {2, 3, 4, 5, 16}) {
       even += shares.even(threads);
       const int64_t most =

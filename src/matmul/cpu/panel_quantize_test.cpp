@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "matmul/cpu/panel_kernels.h"
-#include "ops/ops_test_support.h"
+#include "matmul/matmul_test_support.h"
 
 namespace ingot {
 namespace {

@@ -29,11 +29,10 @@ constexpr int64_t kPiecePanels = 4;
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Panels of all parts that tasks are made of.
-int64_t all_panels(const Linear& op, const Linear::Part& part) {
-  if (op.is_glu()) return part.packed->panels();
+int64_t all_panels(const Product& product, const ProductPart& part) {
+  if (product.is_glu()) return part.packed->panels();
   int64_t all = 0;
-  for (int i = 0; i < op.n_parts; ++i)
-    all += (op.parts[static_cast<size_t>(i)].weight.rows + kPanelRows - 1) / kPanelRows;
+  for (int i = 0; i < product.n_parts; ++i) all += (product.parts[i].weight->rows + kPanelRows - 1) / kPanelRows;
   return all;
 }
 
@@ -41,8 +40,8 @@ int64_t all_panels(const Linear& op, const Linear::Part& part) {
 // thread, and all of them alike, so that the threads' shares are. With tasks of an eighth of each part by itself, 2
 // threads and q, k and v of 36, 12 and 12 panels, one thread had 43 and the other 17, and took of the first what was
 // left.
-int64_t few_rows_panels(const Linear& op, const Linear::Part& part, int threads) {
-  const int64_t most = std::max<int64_t>(1, all_panels(op, part) / (8 * threads)), own = part.packed->panels();
+int64_t few_rows_panels(const Product& product, const ProductPart& part, int threads) {
+  const int64_t most = std::max<int64_t>(1, all_panels(product, part) / (8 * threads)), own = part.packed->panels();
   const int64_t tasks = (own + most - 1) / most;
   return (own + tasks - 1) / tasks;
 }
@@ -58,19 +57,19 @@ int64_t even_panels(int64_t own, int64_t most, int threads) {
 }
 
 // Whether many rows of all parts of a task go in pieces.
-bool in_pieces(const Linear& op, const Linear::Part& part) {
+bool in_pieces(const Product& product, const ProductPart& part) {
   if (kernels().panels->run_pieces == nullptr) return false;
-  return is_quantized(part.packed->kind) && (!op.is_glu() || is_quantized(op.parts[1].packed->kind));
+  return is_quantized(part.packed->kind) && (!product.is_glu() || is_quantized(product.parts[1].packed->kind));
 }
 
-LinearCut pieces_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads) {
+TaskCut pieces_cut(const Product& product, const ProductPart& part, int64_t rows, int threads) {
   const PanelKernels& k = *kernels().panels;
-  const int64_t parts = op.is_glu() ? 2 : 1;
-  const int64_t panels = std::clamp(all_panels(op, part) / (4 * threads), int64_t{2}, kPiecePanels);
+  const int64_t parts = product.is_glu() ? 2 : 1;
+  const int64_t panels = std::clamp(all_panels(product, part) / (4 * threads), int64_t{2}, kPiecePanels);
   int64_t memory = 0;
   for (int64_t p = 0; p < parts; ++p)
-    memory = std::max(memory, k.piece_bytes((p == 0 ? part : op.parts[1]).packed->kind, panels));
-  LinearCut cut{};
+    memory = std::max(memory, k.piece_bytes((p == 0 ? part : product.parts[1]).packed->kind, panels));
+  TaskCut cut{};
   cut.block = panels * kPanelRows;
   cut.pass = std::min(round_up(rows, k.tile_rows),
                       std::max(k.tile_rows, kPieceSumBytes / (4 * parts * cut.block) / k.tile_rows * k.tile_rows));
@@ -81,25 +80,26 @@ LinearCut pieces_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
 
 }  // namespace
 
-int64_t direct_rows(const Linear& op, const Linear::Part& part) {
+int64_t direct_rows(const Product& product, const ProductPart& part) {
   const PanelKernels& k = *kernels().panels;
-  if (!op.is_glu()) return k.direct_rows(part.packed->kind);
-  return std::min(k.direct_rows(op.parts[0].packed->kind), k.direct_rows(op.parts[1].packed->kind));
+  if (!product.is_glu()) return k.direct_rows(part.packed->kind);
+  return std::min(k.direct_rows(product.parts[0].packed->kind), k.direct_rows(product.parts[1].packed->kind));
 }
 
-LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads) {
+TaskCut panels_cut(const Product& product, const ProductPart& part, int64_t rows, int threads) {
   const PanelKernels& k = *kernels().panels;
-  const int64_t parts = op.is_glu() ? 2 : 1;
+  const int64_t parts = product.is_glu() ? 2 : 1;
   // Gate and up are cut alike, though their formats may differ: room for the larger of both.
   const auto largest = [&](int64_t n) {
     int64_t bytes = expanded_bytes(*part.packed, n);
-    if (op.is_glu()) bytes = std::max(expanded_bytes(*op.parts[0].packed, n), expanded_bytes(*op.parts[1].packed, n));
+    if (product.is_glu())
+      bytes = std::max(expanded_bytes(*product.parts[0].packed, n), expanded_bytes(*product.parts[1].packed, n));
     return bytes;
   };
-  LinearCut cut{};
-  const bool many = rows > direct_rows(op, part);
-  if (many && in_pieces(op, part)) return pieces_cut(op, part, rows, threads);
-  int64_t panels = many ? part.packed->panels() / (4 * threads) : few_rows_panels(op, part, threads);
+  TaskCut cut{};
+  const bool many = rows > direct_rows(product, part);
+  if (many && in_pieces(product, part)) return pieces_cut(product, part, rows, threads);
+  int64_t panels = many ? part.packed->panels() / (4 * threads) : few_rows_panels(product, part, threads);
   panels = std::max<int64_t>(1, panels);
   const int64_t expanded = std::max<int64_t>(1, largest(1));
   const int64_t room = many && rows <= kFewRows ? kFirstLevelBytes : kExpandedBytes;
@@ -116,24 +116,24 @@ LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, i
 
 // Asks for what finish_row() reads and writes of row t: a few lines of each of many rows, which no hardware foresees.
 constexpr int64_t kFetchRows = 6;  // ahead
-static void fetch_result(const Linear& op, const LinearBlock& block, int64_t t) {
-  const float* out = op.parts[block.part].out.f32(t) + block.first;
+static void fetch_result(const Product& product, const TaskBlock& block, int64_t t) {
+  const float* out = product.parts[block.part].out.f32(t) + block.first;
   for (int64_t i = 0; i < block.n; i += 16) __builtin_prefetch(out + i, 1);
-  if (!op.residual) return;
-  const float* residual = op.residual.f32(t) + block.first;
+  if (!product.residual) return;
+  const float* residual = product.residual.f32(t) + block.first;
   for (int64_t i = 0; i < block.n; i += 16) __builtin_prefetch(residual + i, 0);
 }
 
-void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
+void run_panels(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
                 std::byte* scratch) {
   const PanelKernels& k = *kernels().panels;
-  const bool many = rows > direct_rows(op, op.parts[block.part]);
-  const int parts = op.is_glu() ? 2 : 1;
+  const bool many = rows > direct_rows(product, product.parts[block.part]);
+  const int parts = product.is_glu() ? 2 : 1;
   PanelSpan spans[2];
   std::byte* expanded[2] = {};
   std::byte* const piece = std::exchange(scratch, scratch + cut.expanded);
   for (int p = 0; p < parts; ++p) {
-    const PackedWeight* w = op.parts[block.part + static_cast<size_t>(p)].packed;
+    const PackedWeight* w = product.parts[block.part + static_cast<size_t>(p)].packed;
     spans[p] = {w, block.first / kPanelRows, (block.n + kPanelRows - 1) / kPanelRows};
     if (!many || cut.expanded > 0) continue;
     expanded[p] = std::exchange(scratch, scratch + round_up(expanded_bytes(*w, cut.block / kPanelRows), 64));
@@ -153,18 +153,18 @@ void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut
       }
     }
     for (int64_t i = 0; i < pass; ++i) {
-      if (many && i + kFetchRows < pass) fetch_result(op, block, t + i + kFetchRows);
-      finish_row(op, block, t + i, sums + i * stride, sums + i * stride + cut.block);
+      if (many && i + kFetchRows < pass) fetch_result(product, block, t + i + kFetchRows);
+      finish_row(product, block, t + i, sums + i * stride, sums + i * stride + cut.block);
     }
   }
 }
 
-void fetch_panels(const Linear& op, const LinearBlock& block) {
+void fetch_panels(const Product& product, const TaskBlock& block) {
   // The first of them; by then the hardware has seen the stream, and soon the kernel asks itself. 12 KB took 0.25 us
   // here.
   constexpr int64_t kAhead = 2 << 10;
-  for (size_t p = block.part; p < block.part + (op.is_glu() ? 2 : 1); ++p) {
-    const PackedWeight& w = *op.parts[p].packed;
+  for (size_t p = block.part; p < block.part + (product.is_glu() ? 2 : 1); ++p) {
+    const PackedWeight& w = *product.parts[p].packed;
     const std::byte* from = w.panel(block.first / kPanelRows);
     for (int64_t i = 0; i < kAhead && from + i < w.data + w.bytes(); i += 64) __builtin_prefetch(from + i, 0, 1);
   }

@@ -17,7 +17,7 @@ constexpr int64_t kMaxPass = 96;   // rows of x at once
 constexpr int64_t kRowStep = 12;   // a multiple of every kernel's tile of rows
 
 // Floats of a decoded row, not a multiple of 4096 bytes: those would share cache sets.
-int64_t stride_of(const Linear& op) { return (op.x.cols + 15) / 16 * 16 + 16; }
+int64_t stride_of(const Product& product) { return (product.cols() + 15) / 16 * 16 + 16; }
 
 bool in_place(const Weight& w) {
   return w.format == Format::kF32 && w.scale == nullptr && reinterpret_cast<uintptr_t>(w.data) % alignof(float) == 0 &&
@@ -50,13 +50,14 @@ void open_rows(const Weight& w, int64_t first, int64_t n, float* panel, int64_t 
 
 }  // namespace
 
-LinearCut rows_cut(const Linear& op, int threads) {
-  const int64_t cols = op.x.cols, stride = stride_of(op);
-  const int64_t parts = op.is_glu() ? 2 : 1;
-  LinearCut cut{};
+TaskCut rows_cut(const Product& product, int threads) {
+  const int64_t cols = product.cols(), stride = stride_of(product);
+  const int64_t parts = product.is_glu() ? 2 : 1;
+  TaskCut cut{};
   cut.block = std::clamp(kPanelBytes / (stride * 4) / parts, int64_t{8}, kMaxPanel / parts);
   int64_t outputs = 0;
-  for (size_t p = 0; p < static_cast<size_t>(op.is_glu() ? 1 : op.n_parts); ++p) outputs += op.parts[p].weight.rows;
+  for (size_t p = 0; p < static_cast<size_t>(product.is_glu() ? 1 : product.n_parts); ++p)
+    outputs += product.parts[p].weight->rows;
   // Four tasks or more for each thread, so that none waits long for the last one.
   cut.block = std::min(cut.block, std::max<int64_t>(outputs / (4 * threads), 8));
   cut.block = cut.block / 8 * 8;
@@ -65,27 +66,27 @@ LinearCut rows_cut(const Linear& op, int threads) {
   return cut;
 }
 
-void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
+void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
               std::byte* scratch) {
   const Kernels& k = kernels();
-  const int64_t stride = stride_of(op);
-  const int64_t panel_rows = op.is_glu() ? 2 * cut.block : cut.block;
+  const int64_t stride = stride_of(product);
+  const int64_t panel_rows = product.is_glu() ? 2 * cut.block : cut.block;
   float* panel = reinterpret_cast<float*>(scratch);
   float* sums = panel + panel_rows * stride;  // [rows of the pass, panel_rows]
   const float* weights[kMaxPanel];
   const float* values[kMaxPass];
   int64_t n = block.n;
-  open_rows(op.parts[block.part].weight, block.first, block.n, panel, stride, weights);
-  if (op.is_glu()) {
-    open_rows(op.parts[1].weight, block.first, block.n, panel + n * stride, stride, weights + n);
+  open_rows(*product.parts[block.part].weight, block.first, block.n, panel, stride, weights);
+  if (product.is_glu()) {
+    open_rows(*product.parts[1].weight, block.first, block.n, panel + n * stride, stride, weights + n);
     n *= 2;
   }
   for (int64_t t = 0; t < rows; t += cut.pass) {
     const int64_t pass = std::min(cut.pass, rows - t);
     for (int64_t i = 0; i < pass; ++i) values[i] = x[t + i].values;
-    k.dots(values, pass, weights, n, op.x.cols, sums, panel_rows);
+    k.dots(values, pass, weights, n, product.cols(), sums, panel_rows);
     for (int64_t i = 0; i < pass; ++i)
-      finish_row(op, block, t + i, sums + i * panel_rows, sums + i * panel_rows + block.n);
+      finish_row(product, block, t + i, sums + i * panel_rows, sums + i * panel_rows + block.n);
   }
 }
 

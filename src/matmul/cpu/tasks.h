@@ -1,20 +1,19 @@
-// The pieces of the CPU version of Linear: what a task computes, and the two ways to compute it. Inside this folder
-// only.
+// The pieces of the product on the CPU: what a task computes, and the two ways to compute it. Inside this folder only.
 #pragma once
 
 #include "matmul/cpu/panel_kernels.h"
-#include "ops/linear/linear.h"
+#include "matmul/product.h"
 
 namespace ingot::cpu {
 
 // Output rows [first, first + n) of one part; for glu, of gate and up.
-struct LinearBlock {
+struct TaskBlock {
   size_t part;
   int64_t first, n;
 };
 
 // How the outputs of a part are cut into tasks. No value depends on it.
-struct LinearCut {
+struct TaskCut {
   int64_t block;         // output rows of a task, a multiple of 16 for packed parts
   int64_t pass;          // rows of x at once
   int64_t scratch;       // bytes of a thread
@@ -22,32 +21,32 @@ struct LinearCut {
 };
 
 // The tasks of a run over so many rows of x: of all parts, one behind the other. A pool's threads have equal shares.
-struct LinearTasks {
-  LinearTasks(const Linear& op, int64_t rows, int threads);
-  LinearBlock block(const Linear& op, int64_t task) const;
+struct ProductTasks {
+  ProductTasks(const Product& product, int64_t rows, int threads);
+  TaskBlock block(const Product& product, int64_t task) const;
 
-  LinearCut cuts[3] = {};
+  TaskCut cuts[3] = {};
   int64_t tasks[3] = {};
   int64_t total = 0;
 };
 
 // What follows the sums of row t of x: bias, glu with the sums of `up`, residual; then out.
-void finish_row(const Linear& op, const LinearBlock& block, int64_t t, float* sums, float* up);
+void finish_row(const Product& product, const TaskBlock& block, int64_t t, float* sums, float* up);
 
 // Weights as they are published, decoded to f32 row by row (run_rows.cpp).
-LinearCut rows_cut(const Linear& op, int threads);
-void run_rows(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
+TaskCut rows_cut(const Product& product, int threads);
+void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
               std::byte* scratch);
 
 // Packed weights (run_panels.cpp). Up to direct_rows() they are read as they are, beyond it expanded: up to kFewRows
 // by as much as the first-level cache holds.
 constexpr int64_t kFewRows = 24;
-int64_t direct_rows(const Linear& op, const Linear::Part& part);
-LinearCut panels_cut(const Linear& op, const Linear::Part& part, int64_t rows, int threads);
-void run_panels(const Linear& op, const LinearBlock& block, const LinearCut& cut, const XRow* x, int64_t rows,
+int64_t direct_rows(const Product& product, const ProductPart& part);
+TaskCut panels_cut(const Product& product, const ProductPart& part, int64_t rows, int threads);
+void run_panels(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
                 std::byte* scratch);
 // Asks for the first lines of what a task will read.
-void fetch_panels(const Linear& op, const LinearBlock& block);
+void fetch_panels(const Product& product, const TaskBlock& block);
 
 // Which of a row's encodings some part reads.
 struct XKinds {
@@ -58,11 +57,12 @@ struct XKinds {
   int many_fields = 0;  //   and those for more than kFewRows
 };
 
-// The rows of x as the weights meet them, normed where the op says so, in memory of bytes() (x_rows.cpp).
+// The rows of x as the weights meet them, gathered and normed where the product says so, in memory of bytes()
+// (x_rows.cpp).
 class XRows {
  public:
-  XRows(const Linear& op, XKinds kinds, int64_t rows, std::byte* memory);
-  static int64_t bytes(const Linear& op, XKinds kinds, int64_t rows);
+  XRows(const Product& product, XKinds kinds, int64_t rows, std::byte* memory);
+  static int64_t bytes(const Product& product, XKinds kinds, int64_t rows);
 
   // Makes rows [t, t + n) of all; t is a multiple of at_once(). Such groups are independent of each other.
   void make(int64_t t, int64_t n) const;
@@ -71,7 +71,7 @@ class XRows {
 
  private:
   struct Layout {
-    Layout(const Linear& op, XKinds kinds, int64_t rows);
+    Layout(const Product& product, XKinds kinds, int64_t rows);
     int64_t blocks = 0, q = 0, wide = 0, bf16 = 0, f16 = 0, values = 0;  // bytes of each of a row
     int64_t coarse = 0, quarters_at = 0;                                 // where the second encoding lies
     int64_t bf16_at = 0, f16_at = 0, values_at = 0;                      //   and the floats
@@ -92,7 +92,7 @@ class XRows {
   // The row as floats: in place, or normed into `room`.
   const float* open(int64_t t, float* room) const;
 
-  const Linear& op_;
+  const Product& product_;
   const XKinds kinds_;
   const Layout layout_;
   std::byte* memory_;

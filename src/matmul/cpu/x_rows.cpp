@@ -1,4 +1,4 @@
-// Rows of x on their way into a linear: the norm before it, then int8, bf16 or f16 where the weights' panels read that.
+// Rows of x on their way into a product: gathered, normed, then int8, bf16 or f16 where the weights' panels read that.
 #include "cpu/rms_norm_row.h"
 #include "matmul/cpu/kernels.h"
 #include "matmul/cpu/tasks.h"
@@ -8,13 +8,11 @@ namespace {
 
 int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
 
-const float* floats(const Weight& w) { return reinterpret_cast<const float*>(w.data); }
-
 }  // namespace
 
-XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t n) : rows(n) {
+XRows::Layout::Layout(const Product& product, XKinds kinds, int64_t n) : rows(n) {
   const PanelKernels& k = *kernels().panels;
-  const int64_t cols = op.x.cols;
+  const int64_t cols = product.cols();
   const bool bytes = kinds.quantized || kinds.coarse;
   if (bytes) {
     blocks = round_up(cols / kPanelBlock * static_cast<int64_t>(sizeof(XBlock)));
@@ -24,7 +22,7 @@ XRows::Layout::Layout(const Linear& op, XKinds kinds, int64_t n) : rows(n) {
   }
   if (kinds.bf16 && k.to_bf16 != nullptr) (k.bf16_pairs ? pair : bf16) = round_up((k.bf16_pairs ? 4 : 2) * cols);
   if (kinds.f16 && k.to_f16 != nullptr) f16 = round_up(2 * cols);
-  if (op.input) values = round_up(4 * cols);
+  if (product.input.norm != nullptr) values = round_up(4 * cols);
   coarse = kinds.quantized ? blocks + q + wide : 0;
   quarters_at = coarse + blocks + q + wide;
   bf16_at = blocks + q + wide + (kinds.coarse ? coarse : 0);
@@ -59,30 +57,30 @@ XRows::Layout::Tiles XRows::Layout::tiles_of(int64_t cols, bool coarse_x) const 
   return t;
 }
 
-int64_t XRows::bytes(const Linear& op, XKinds kinds, int64_t rows) {
-  const Layout layout(op, kinds, rows);
+int64_t XRows::bytes(const Product& product, XKinds kinds, int64_t rows) {
+  const Layout layout(product, kinds, rows);
   return layout.first_tile + layout.fine_tiles.bytes + layout.coarse_tiles.bytes;
 }
 
-XRows::XRows(const Linear& op, XKinds kinds, int64_t rows, std::byte* memory)
-    : op_(op), kinds_(kinds), layout_(op, kinds, rows), memory_(memory) {}
+XRows::XRows(const Product& product, XKinds kinds, int64_t rows, std::byte* memory)
+    : product_(product), kinds_(kinds), layout_(product, kinds, rows), memory_(memory) {}
 
 const float* XRows::open(int64_t t, float* room) const {
-  const InputNorm& in = op_.input;
-  const int64_t n = op_.x.cols;
-  const float* x = op_.x.f32(t);
-  if (!in) return x;
+  const ProductInput& in = product_.input;
+  const int64_t n = product_.cols();
+  const float* x = in.x.f32(in.gather != nullptr ? in.gather[t] : t);
+  if (in.norm == nullptr) return x;
   if (in.add) {
     const float* add = in.add.f32(t);
-    if (in.add_norm) {
-      rms_norm_row(add, floats(in.add_norm), room, n, in.add_eps);
+    if (in.add_norm != nullptr) {
+      rms_norm_row(add, in.add_norm, room, n, in.add_eps);
       add = room;
     }
     float* sum = in.sum.f32(t);
     for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + add[i];
     x = sum;
   }
-  rms_norm_row(x, floats(in.weight), room, n, in.eps);
+  rms_norm_row(x, in.norm, room, n, in.eps);
   return room;
 }
 
@@ -97,23 +95,23 @@ void XRows::make_row(int64_t t) const {
     auto* q = reinterpret_cast<int8_t*>(at + layout_.blocks);
     auto* wide = layout_.wide > 0 ? reinterpret_cast<int16_t*>(at + layout_.blocks + layout_.q) : nullptr;
     auto* blocks = reinterpret_cast<XBlock*>(at);
-    encode(values, op_.x.cols, q, wide, blocks, quarters...);
+    encode(values, product_.cols(), q, wide, blocks, quarters...);
     return XCoarse{q, wide, blocks, quarters...};
   };
   if (layout_.bf16 > 0) {
     auto* bf16 = reinterpret_cast<uint16_t*>(memory + layout_.bf16_at);
-    k.to_bf16(values, op_.x.cols, bf16);
+    k.to_bf16(values, product_.cols(), bf16);
     row.bf16 = bf16;
   }
   if (layout_.pair > 0) {
     auto* both = reinterpret_cast<uint16_t*>(memory_ + layout_.first_pair + t / 2 * layout_.pair);
-    k.to_bf16(values, op_.x.cols, both + 4 * (t % 2));
-    if (t % 2 == 0 && t + 1 == layout_.rows) k.to_bf16(values, op_.x.cols, both + 4);
+    k.to_bf16(values, product_.cols(), both + 4 * (t % 2));
+    if (t % 2 == 0 && t + 1 == layout_.rows) k.to_bf16(values, product_.cols(), both + 4);
     row.bf16 = both;
   }
   if (layout_.f16 > 0) {
     auto* f16 = reinterpret_cast<uint16_t*>(memory + layout_.f16_at);
-    row.f16_scale = k.to_f16(values, op_.x.cols, f16);
+    row.f16_scale = k.to_f16(values, product_.cols(), f16);
     row.f16 = f16;
   }
   if (kinds_.quantized) {
@@ -146,7 +144,7 @@ void XRows::make(int64_t t, int64_t n) const {
       (coarse ? rows[i].coarse_gap : rows[i].tile_gap) = tiles.gap;
       rows[i].tile_fields = layout_.fields;
     }
-    k.pack_tile(rows, n, op_.x.cols, coarse, tile);
+    k.pack_tile(rows, n, product_.cols(), coarse, tile);
   };
   std::byte* first = memory_ + layout_.first_tile;
   pack(layout_.fine_tiles, false, first);

@@ -2,7 +2,7 @@
 // needed, products and sums are f32. An output is a sum of sums of a stage's columns, each in ascending order: the same
 // for every number of rows.
 #include "base/check.h"
-#include "matmul/cuda/matmul.cuh"
+#include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
 }
 
 template <class F, int M>
-void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const Ctx& ctx) {
+void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   constexpr int64_t kShared = int64_t{kOutputs + M} * (kStageCols<F> + 1) * 4;
   launch(ctx, linear_any<F, M>, {dim3(ceil_div(weight.rows, kOutputs), ceil_div(rows, M)), dim3(kThreads), kShared}, x,
          WeightView(weight), out, rows);
@@ -110,7 +110,7 @@ void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t
 
 }  // namespace
 
-void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const Ctx& ctx) {
+void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   visit_format(weight.format, [&](auto format) {
     using F = decltype(format);
     if (rows <= 8) {

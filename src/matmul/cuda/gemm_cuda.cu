@@ -1,7 +1,7 @@
 // Many rows of bf16 without a library: blocks of 128 rows of x by 128 outputs, by matrix instructions, 32 columns at a
 // time through a ring of four stages. Every output is one sum over K in ascending order, whatever the number of rows.
 #include "base/check.h"
-#include "matmul/cuda/matmul.cuh"
+#include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -104,7 +104,7 @@ bool gemm_takes(const View& x, const Weight& weight) {
          (reinterpret_cast<uintptr_t>(x.data) | reinterpret_cast<uintptr_t>(weight.data)) % 16 == 0;
 }
 
-void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const Ctx& ctx) {
+void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   CHECK(gemm_takes(x, weight), "weight {}", weight.name);
   GemmArgs args;
   args.x = reinterpret_cast<const uint16_t*>(x.data);

@@ -34,32 +34,33 @@ int64_t streamed_bytes(const RowMap& map, int tile_rows, int64_t cols) {
   return stream_tiles(map, tile_rows) * stream_chunks(cols) * tile_rows * kStreamCols * 2;
 }
 
-void pack_stream(const Linear& op, const RowMap& map, int tile_rows, std::byte* to, const Ctx& ctx) {
+void pack_stream(const DeviceProduct& product, const RowMap& map, int tile_rows, std::byte* to, const DeviceCtx& ctx) {
   const auto data = [&](size_t part) {
-    return part < static_cast<size_t>(op.n_parts) ? reinterpret_cast<const uint16_t*>(op.parts[part].weight.data)
-                                                  : nullptr;
+    return part < static_cast<size_t>(product.n_parts)
+               ? reinterpret_cast<const uint16_t*>(product.parts[part].weight->data)
+               : nullptr;
   };
-  const int64_t pieces = streamed_bytes(map, tile_rows, op.x.cols) / 16;
+  const int64_t pieces = streamed_bytes(map, tile_rows, product.cols()) / 16;
   launch(ctx, pack_stream_kernel, {dim3(ceil_div(pieces, 256)), dim3(256)}, data(0), data(1), data(2), map, tile_rows,
-         op.x.cols, pieces, reinterpret_cast<uint4*>(to));
+         product.cols(), pieces, reinterpret_cast<uint4*>(to));
 }
 
-StreamArgs stream_args(const StreamRun& run, const Ctx& ctx) {
-  const Linear& op = *run.op;
+StreamArgs stream_args(const StreamRun& run) {
+  const DeviceProduct& product = *run.product;
   StreamArgs args;
-  args.weights = op.streamed->weights;
-  args.tiles = stream_tiles(run.map, op.streamed->tile_rows);
-  args.from = op.streamed->from;
-  args.to = op.streamed->to;
-  args.chunks = static_cast<int>(stream_chunks(op.x.cols));
+  args.weights = product.streamed->weights;
+  args.tiles = stream_tiles(run.map, product.streamed->tile_rows);
+  args.from = product.streamed->from;
+  args.to = product.streamed->to;
+  args.chunks = static_cast<int>(stream_chunks(product.cols()));
   args.rows = static_cast<int>(run.rows);
   args.x = run.x;
   args.input = run.input;
   args.map = run.map;
-  args.glu = op.glu;
+  args.glu = product.glu;
   std::copy(run.outs, run.outs + 3, args.outs);
   if (run.map.order == RowOrder::kHeads) {
-    args.heads = heads_args(op.heads, ctx);
+    args.heads = heads_args(product.heads);
     CHECK(args.heads.table.dtype == DType::kF32, "angles that are not f32");
   }
   return args;

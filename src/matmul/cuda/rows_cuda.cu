@@ -1,8 +1,8 @@
-// What comes before and after a linear's products where that is a launch of its own: norms of its input, gated units,
+// What comes before and after products where that is a launch of its own: norms of the rows, gated units,
 // heads, bias. One block for each row, but for the element-wise.
 #include "base/check.h"
 #include "cuda/elements.cuh"
-#include "matmul/cuda/matmul.cuh"
+#include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -17,11 +17,12 @@ __device__ inline Four weights_four(const float* weight, int i, int cols, bool w
 }
 
 // x, or x + add, or x + norm(add). A thread comes back to the columns that it has written. `wide`: by fours.
-__global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in, const View out, bool wide) {
+__global__ void __launch_bounds__(kThreads)
+    linear_input_rows(const InputArgs in, const int32_t* gather, const View out, bool wide) {
   __shared__ float room[32];
   let_next_begin();
   wait_for_inputs();
-  const int64_t row = blockIdx.x;
+  const int64_t row = blockIdx.x, from_row = gather != nullptr ? gather[row] : row;
   const int cols = in.x.cols, first = static_cast<int>(threadIdx.x);
   float add_scale = 1;
   if (in.add_norm != nullptr) {
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in
   if (in.weight != nullptr) {
     float sum = 0;
     for (int i = first; 4 * i < cols; i += kThreads) {
-      Four x = get_four(in.x.row(row), i, cols, in.x.dtype, wide);
+      Four x = get_four(in.x.row(from_row), i, cols, in.x.dtype, wide);
       if (in.add.data != nullptr) {
         const Four add = get_four(in.add.row(row), i, cols, in.add.dtype, wide);
         Four w{{1, 1, 1, 1}};
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) linear_input_rows(const InputArgs in
   }
   const View& from = in.add.data != nullptr ? in.sum : in.x;
   for (int i = first; 4 * i < out.cols; i += kThreads) {
-    Four x = get_four(from.row(row), i, cols, from.dtype, wide);
+    Four x = get_four(from.row(from_row), i, cols, from.dtype, wide);
     if (in.weight != nullptr) {
       const Four w = weights_four(in.weight, i, cols, wide);
 #pragma unroll
@@ -172,93 +173,91 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-const float* floats(const Weight& w) { return reinterpret_cast<const float*>(w.data); }
-
-int blocks_for(int64_t count, const Ctx& ctx) {
+int blocks_for(int64_t count, const DeviceCtx& ctx) {
   return static_cast<int>(std::min<int64_t>(ceil_div(count, kThreads), int64_t{ctx.multiprocessors} * 16));
 }
 
 }  // namespace
 
-InputArgs input_args(const Linear& op) {
+InputArgs input_args(const ProductInput& input) {
   InputArgs args;
-  args.x = View(op.x);
-  if (!op.input) return args;
-  args.weight = floats(op.input.weight);
-  args.eps = op.input.eps;
-  if (!op.input.add) return args;
-  args.add = View(op.input.add);
-  args.sum = View(op.input.sum);
-  args.add_norm = op.input.add_norm ? floats(op.input.add_norm) : nullptr;
-  args.add_eps = op.input.add_eps;
+  args.x = View(input.x);
+  if (input.norm == nullptr) return args;
+  args.weight = input.norm;
+  args.eps = input.eps;
+  if (!input.add) return args;
+  args.add = View(input.add);
+  args.sum = View(input.sum);
+  args.add_norm = input.add_norm;
+  args.add_eps = input.add_eps;
   return args;
 }
 
-void make_rows(const InputArgs& in, int64_t rows, const View& out, const Ctx& ctx) {
+void make_rows(const InputArgs& in, const int32_t* gather, int64_t rows, const View& out, const DeviceCtx& ctx) {
   const auto fours = [](const View& v) { return v.data == nullptr || in_fours(v); };
   const auto aligned = [](const float* w) { return reinterpret_cast<uintptr_t>(w) % 16 == 0; };
   const bool wide =
       fours(in.x) && fours(in.add) && fours(in.sum) && fours(out) && aligned(in.weight) && aligned(in.add_norm);
-  if (make_rows_by_vectors(in, rows, out, ctx)) return;
-  launch(ctx, linear_input_rows, {dim3(rows), dim3(kThreads)}, in, out, wide);
+  if (make_rows_by_vectors(in, gather, rows, out, ctx)) return;
+  launch(ctx, linear_input_rows, {dim3(rows), dim3(kThreads)}, in, gather, out, wide);
 }
 
-PartOut part_out(const Linear& op, int part) {
-  const Linear::Part& p = op.parts[static_cast<size_t>(part)];
+PartOut part_out(const DeviceProduct& product, int part) {
+  const ProductPart& p = product.parts[part];
   PartOut out;
   out.out = View(p.out);
-  out.bias = p.bias ? floats(p.bias) : nullptr;
-  if (part == 0 && op.residual) out.residual = View(op.residual);
+  out.bias = p.bias;
+  if (part == 0 && product.residual) out.residual = View(product.residual);
   return out;
 }
 
-HeadsArgs heads_args(const HeadsOutput& heads, const Ctx& ctx) {
-  const KvLayer& kv = heads.rope.kv;
-  CHECK(kv.k_dim == heads.rope.head_dim, "keys of {} values, heads of {}", kv.k_dim, heads.rope.head_dim);
+HeadsArgs heads_args(const HeadsEnd& heads) {
   HeadsArgs args;
-  args.q = View(heads.rope.q);
-  args.table = View(heads.rope.table);
-  args.slot = ctx.batch.groups[kv.group].slot;
-  args.kv = KvPlace(kv);
-  args.kv_heads = kv.kv_heads;
-  args.head_dim = heads.rope.head_dim;
-  args.interleaved = heads.rope.interleaved;
+  args.q = View(heads.q);
+  args.table = View(heads.table);
+  args.slot = heads.slot;
+  args.kv = heads.kv;
+  args.kv_heads = heads.kv_heads;
+  args.head_dim = heads.head_dim;
+  args.interleaved = heads.interleaved;
   return args;
 }
 
-bool heads_by_pairs(const Linear& op) {
-  const HeadsOutput& heads = op.heads;
-  return heads && !heads.q_norm.weight && !heads.k_norm.weight && heads.rope.kv.dtype != DType::kQ8_0 &&
-         heads.rope.head_dim % 2 == 0 && heads.rope.kv.v_dim % 2 == 0 && heads.rope.table.cols % 2 == 0;
+bool heads_by_pairs(const DeviceProduct& product) {
+  const HeadsEnd& heads = product.heads;
+  return heads && heads.q_norm.weight == nullptr && heads.k_norm.weight == nullptr && heads.kv.dtype != DType::kQ8_0 &&
+         heads.head_dim % 2 == 0 && heads.kv.v_dim % 2 == 0 && heads.table.cols % 2 == 0;
 }
 
-void finish_glu(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx) {
-  if (finish_glu_by_vectors(op, gate, up, rows, ctx)) return;
-  const PartOut a = part_out(op, 0), b = part_out(op, 1);
+void finish_glu(const DeviceProduct& product, const View& gate, const View& up, int64_t rows, const DeviceCtx& ctx) {
+  if (finish_glu_by_vectors(product, gate, up, rows, ctx)) return;
+  const PartOut a = part_out(product, 0), b = part_out(product, 1);
   const bool wide = in_fours(gate) && in_fours(up) && in_fours(a.out);
   const dim3 grid(ceil_div(a.out.cols, 4 * kThreads), std::min<int64_t>(rows, 65535));
-  launch(ctx, linear_glu, {grid, dim3(kThreads)}, gate, up, a.bias, b.bias, op.glu, rows, a.out, wide);
+  launch(ctx, linear_glu, {grid, dim3(kThreads)}, gate, up, a.bias, b.bias, product.glu, rows, a.out, wide);
 }
 
-void finish_heads(const Linear& op, const View& q, const View& k, const View& v, int64_t rows, const Ctx& ctx) {
-  if (finish_heads_by_vectors(op, q, k, v, rows, ctx)) return;
-  const auto part = [&](const View& from, size_t i, const HeadsOutput::Norm* norm) {
+void finish_heads(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
+                  const DeviceCtx& ctx) {
+  if (finish_heads_by_vectors(product, q, k, v, rows, ctx)) return;
+  const auto part = [&](const View& from, int i, const HeadsEnd::Norm& norm) {
     HeadsPart p;
     p.from = from;
     p.wide = in_fours(from);
-    p.bias = op.parts[i].bias ? floats(op.parts[i].bias) : nullptr;
-    if (norm == nullptr || !norm->weight) return p;
-    p.norm = floats(norm->weight);
-    p.width = static_cast<int>(norm->width);
-    p.eps = norm->eps;
+    p.bias = product.parts[i].bias;
+    if (norm.weight == nullptr) return p;
+    p.norm = norm.weight;
+    p.width = norm.width;
+    p.eps = norm.eps;
     return p;
   };
   const int64_t shared = std::max(q.cols, k.cols + v.cols) * int64_t{sizeof(float)};
-  launch(ctx, linear_heads, {dim3(rows, 2), dim3(kThreads), shared}, part(q, 0, &op.heads.q_norm),
-         part(k, 1, &op.heads.k_norm), part(v, 2, nullptr), heads_args(op.heads, ctx), in_fours(View(op.heads.rope.q)));
+  const HeadsArgs to = heads_args(product.heads);
+  launch(ctx, linear_heads, {dim3(rows, 2), dim3(kThreads), shared}, part(q, 0, product.heads.q_norm),
+         part(k, 1, product.heads.k_norm), part(v, 2, {}), to, in_fours(to.q));
 }
 
-void add_bias(const View& out, const float* bias, int64_t rows, const Ctx& ctx) {
+void add_bias(const View& out, const float* bias, int64_t rows, const DeviceCtx& ctx) {
   const int64_t count = rows * out.cols;
   launch(ctx, linear_bias, {dim3(blocks_for(count, ctx)), dim3(kThreads)}, out, bias, count);
 }

@@ -1,7 +1,7 @@
 // What the streaming kernel is given, and where a value goes.
 #pragma once
 
-#include "matmul/cuda/matmul.cuh"
+#include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
 
@@ -29,7 +29,7 @@ struct StreamArgs {
   HeadsArgs heads;
 };
 
-StreamArgs stream_args(const StreamRun& run, const Ctx& ctx);
+StreamArgs stream_args(const StreamRun& run);
 
 // The output, or the pair of outputs, that a thread makes of a tile's sums: found while weights are on their way, so
 // that sums, one expression and the stores are left at the end. Reading arguments and finding places there took 1.3 us,
@@ -149,7 +149,7 @@ __device__ inline void store_item(const StreamItem& item, std::byte* to, float v
   *reinterpret_cast<uint16_t*>(to) = kv_bits(item.dtype, value);
 }
 
-// Where norms are made on the way, the values of 16 neighbouring lanes are 16 outputs of a row: what the linear after
+// Where norms are made on the way, the values of 16 neighbouring lanes are 16 outputs of a row: what the product after
 // this one reads. The whole warp comes here.
 __device__ inline void finish_plain(const StreamArgs& args, const StreamItem& item, float value) {
   const bool valid = item.first != nullptr;

@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kThreads, 1) linear_stream(const __grid_consta
 }
 
 template <int R, bool kShared>
-void launch_stream(const StreamArgs& args, const Ctx& ctx) {
+void launch_stream(const StreamArgs& args, const DeviceCtx& ctx) {
   const int64_t x_bytes = kShared ? args.rows * shared_x_stride(args.chunks) * 2 : 0;
   launch(ctx, linear_stream<StreamBF16, R, kShared>,
          {dim3(ctx.multiprocessors), dim3(kThreads), std::max(kOneBlock, StreamShape<StreamBF16, R>::kFixed + x_bytes)},
@@ -224,7 +224,7 @@ void launch_stream(const StreamArgs& args, const Ctx& ctx) {
 }
 
 template <int R>
-void launch_rows(const StreamArgs& args, const Ctx& ctx) {
+void launch_rows(const StreamArgs& args, const DeviceCtx& ctx) {
   const bool shared = args.x.data == nullptr;
   return shared ? launch_stream<R, true>(args, ctx) : launch_stream<R, false>(args, ctx);
 }
@@ -239,11 +239,11 @@ bool stream_holds(int64_t rows, int64_t cols, int tile_rows) {
   return fixed + rows * shared_x_stride(stream_chunks(cols)) * 2 <= 120 << 10;
 }
 
-void run_stream(const StreamRun& run, const Ctx& ctx) {
-  const Linear& op = *run.op;
-  CHECK(run.rows >= 1 && run.rows <= kStreamRows && op.streamed != nullptr, "{} rows", run.rows);
-  const StreamArgs args = stream_args(run, ctx);
-  switch (op.streamed->tile_rows) {
+void run_stream(const StreamRun& run, const DeviceCtx& ctx) {
+  const DeviceProduct& product = *run.product;
+  CHECK(run.rows >= 1 && run.rows <= kStreamRows && product.streamed != nullptr, "{} rows", run.rows);
+  const StreamArgs args = stream_args(run);
+  switch (product.streamed->tile_rows) {
     case 16:
       return launch_rows<16>(args, ctx);
     case 32:
@@ -251,7 +251,7 @@ void run_stream(const StreamRun& run, const Ctx& ctx) {
     case 48:
       return launch_rows<48>(args, ctx);
     default:
-      CHECK(false, "tiles of {} rows", op.streamed->tile_rows);
+      CHECK(false, "tiles of {} rows", product.streamed->tile_rows);
   }
 }
 

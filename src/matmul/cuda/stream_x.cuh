@@ -82,7 +82,7 @@ __device__ inline void prepare_x(const StreamArgs& args, uint16_t* x, float* squ
   }
 }
 
-// scale[row] of rows that the linear before left behind, a warp for each row: asked for first, added up when it has
+// scale[row] of rows that the product before left behind, a warp for each row: asked for first, added up when it has
 // come.
 struct Squares {
   static constexpr int kAtOnce = 8;

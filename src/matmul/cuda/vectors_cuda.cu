@@ -2,7 +2,7 @@
 // many bytes as the products' own operands, so they have to run at the memory's speed. They take what a Llama has;
 // rows_cuda.cu has the same for everything else.
 #include "base/check.h"
-#include "matmul/cuda/matmul.cuh"
+#include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -56,7 +56,8 @@ __device__ inline int64_t last_first(unsigned block, unsigned blocks) { return b
 
 // A row in the registers of a block: kEach times eight columns a thread.
 template <int kEach>
-__global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs in, const View out) {
+__global__ void __launch_bounds__(kThreads)
+    linear_norm_vectors(const InputArgs in, const int32_t* gather, const View out) {
   __shared__ float room[32];
   let_next_begin();
   const int64_t row = last_first(blockIdx.x, gridDim.x);
@@ -67,10 +68,11 @@ __global__ void __launch_bounds__(kThreads) linear_norm_vectors(const InputArgs 
   for (int j = 0; j < kEach; ++j)
     if (in.weight != nullptr && first + j * kThreads * 8 < cols) load8(in.weight + first + j * kThreads * 8, weight[j]);
   wait_for_inputs();
+  const int64_t from_row = gather != nullptr ? gather[row] : row;
   float x[kEach][8] = {};
 #pragma unroll
   for (int j = 0; j < kEach; ++j)
-    if (first + j * kThreads * 8 < cols) load8(in.x, row, first + j * kThreads * 8, x[j]);
+    if (first + j * kThreads * 8 < cols) load8(in.x, from_row, first + j * kThreads * 8, x[j]);
   if (in.add.data != nullptr) {
     float add[kEach][8] = {};
     float squares = 0;
@@ -192,36 +194,38 @@ __global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsVect
 
 }  // namespace
 
-bool make_rows_by_vectors(const InputArgs& in, int64_t rows, const View& out, const Ctx& ctx) {
+bool make_rows_by_vectors(const InputArgs& in, const int32_t* gather, int64_t rows, const View& out,
+                          const DeviceCtx& ctx) {
   for (const View* v : {&in.x, &in.add, &in.sum, &out})
     if (!is_aligned(*v, 8)) return false;
   if (reinterpret_cast<uintptr_t>(in.weight) % 16 != 0) return false;
   const int64_t each = ceil_div(out.cols, kThreads * 8);
   const Launch shape{dim3(rows), dim3(kThreads)};
   if (each <= 1) {
-    launch(ctx, linear_norm_vectors<1>, shape, in, out);
+    launch(ctx, linear_norm_vectors<1>, shape, in, gather, out);
   } else if (each <= 2) {
-    launch(ctx, linear_norm_vectors<2>, shape, in, out);
+    launch(ctx, linear_norm_vectors<2>, shape, in, gather, out);
   } else if (each <= 4) {
-    launch(ctx, linear_norm_vectors<4>, shape, in, out);
+    launch(ctx, linear_norm_vectors<4>, shape, in, gather, out);
   } else {
     return false;
   }
   return true;
 }
 
-bool finish_glu_by_vectors(const Linear& op, const View& gate, const View& up, int64_t rows, const Ctx& ctx) {
-  const PartOut a = part_out(op, 0), b = part_out(op, 1);
+bool finish_glu_by_vectors(const DeviceProduct& product, const View& gate, const View& up, int64_t rows,
+                           const DeviceCtx& ctx) {
+  const PartOut a = part_out(product, 0), b = part_out(product, 1);
   if (!is_aligned(gate, 8) || !is_aligned(up, 8) || !is_aligned(a.out, 8) || rows >= 65536) return false;
   launch(ctx, linear_glu_vectors, {dim3(ceil_div(a.out.cols, kThreads * 8), rows), dim3(kThreads)}, gate, up, a.bias,
-         b.bias, op.glu, a.out);
+         b.bias, product.glu, a.out);
   return true;
 }
 
-bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, const View& v, int64_t rows,
-                             const Ctx& ctx) {
-  const HeadsArgs to = heads_args(op.heads, ctx);
-  if (!heads_by_pairs(op) || to.interleaved || to.kv.dtype != DType::kBF16) return false;
+bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
+                             const DeviceCtx& ctx) {
+  const HeadsArgs to = heads_args(product.heads);
+  if (!heads_by_pairs(product) || to.interleaved || to.kv.dtype != DType::kBF16) return false;
   if (to.table.cols != to.head_dim || to.head_dim % 16 != 0 || to.kv.v_dim % 16 != 0) return false;
   if (reinterpret_cast<uintptr_t>(to.kv.k) % 16 != 0 || reinterpret_cast<uintptr_t>(to.kv.v) % 16 != 0 ||
       to.kv.k_page % 16 != 0 || to.kv.v_page % 16 != 0)
@@ -232,10 +236,9 @@ bool finish_heads_by_vectors(const Linear& op, const View& q, const View& k, con
   args.q = q;
   args.k = k;
   args.v = v;
-  const auto bias = [&](size_t i) { return reinterpret_cast<const float*>(op.parts[i].bias.data); };
-  args.q_bias = bias(0);
-  args.k_bias = bias(1);
-  args.v_bias = bias(2);
+  args.q_bias = product.parts[0].bias;
+  args.k_bias = product.parts[1].bias;
+  args.v_bias = product.parts[2].bias;
   args.q_heads = q.cols / to.head_dim;
   args.to = to;
   // Few rows: an item for each thread, so that all are on their way together.

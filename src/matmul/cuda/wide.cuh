@@ -9,6 +9,6 @@
 namespace ingot::cuda {
 
 // REQUIRES: run.x is given.
-void run_wide(const StreamRun& run, const WidePlan& plan, const Ctx& ctx);
+void run_wide(const StreamRun& run, const WidePlan& plan, const DeviceCtx& ctx);
 
 }  // namespace ingot::cuda

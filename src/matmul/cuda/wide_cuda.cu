@@ -85,7 +85,7 @@ struct WeightFeed {
   }
 };
 
-// scale[row] of the rows that the linear before left behind, kFeeders apart for each feeder: a row's squares are
+// scale[row] of the rows that the product before left behind, kFeeders apart for each feeder: a row's squares are
 // asked for in one step of the ring and added up in the next, so that no step waits for them.
 struct ScaleFeed {
   static constexpr int kHeld = 8;
@@ -365,7 +365,7 @@ WideEnd end_of(const StreamArgs& in, const WidePlan& plan) {
 }
 
 template <int M, int S, WideEnd E>
-void launch_wide(const WideArgs& args, const Ctx& ctx) {
+void launch_wide(const WideArgs& args, const DeviceCtx& ctx) {
   const WidePlan& plan = args.plan;
   const dim3 grid(std::min(plan.slabs, ctx.multiprocessors), S);
   const Launch shape{grid, dim3(kThreads), plan.shared_bytes(), S > 1};
@@ -373,7 +373,7 @@ void launch_wide(const WideArgs& args, const Ctx& ctx) {
 }
 
 template <int M>
-void launch_sixteens(const WideArgs& args, const Ctx& ctx) {
+void launch_sixteens(const WideArgs& args, const DeviceCtx& ctx) {
   const WideEnd end = end_of(args.stream, args.plan);
   switch (args.plan.slices) {
     case 1:
@@ -393,12 +393,12 @@ void launch_sixteens(const WideArgs& args, const Ctx& ctx) {
 
 }  // namespace
 
-void run_wide(const StreamRun& run, const WidePlan& plan, const Ctx& ctx) {
-  CHECK(run.rows >= 1 && run.rows <= kWideRows && run.op->streamed != nullptr && run.x.data != nullptr, "{} rows",
+void run_wide(const StreamRun& run, const WidePlan& plan, const DeviceCtx& ctx) {
+  CHECK(run.rows >= 1 && run.rows <= kWideRows && run.product->streamed != nullptr && run.x.data != nullptr, "{} rows",
         run.rows);
   CHECK(plan.slices == 1 || plan.slabs * plan.slices <= ctx.multiprocessors, "{} slabs", plan.slabs);
   WideArgs args;
-  args.stream = stream_args(run, ctx);
+  args.stream = stream_args(run);
   args.plan = plan;
   args.handed = ctx.handed;
   return plan.sixteens() == 1 ? launch_sixteens<1>(args, ctx) : launch_sixteens<2>(args, ctx);

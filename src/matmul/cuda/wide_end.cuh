@@ -44,7 +44,7 @@ struct OctetOutputs {
   int64_t step = 0;          // bytes of two rows
   float bias = 0;
   float weight = 0;            // of the norm after it
-  uint16_t* linked = nullptr;  // what the linear after it reads; null: nothing
+  uint16_t* linked = nullptr;  // what the product after it reads; null: nothing
   float* squares = nullptr;    // likewise, by the first of 16 lanes
   const std::byte* residual_at = nullptr;
   float residual[kCount] = {};

@@ -20,7 +20,7 @@
 namespace ingot {
 
 namespace cuda {
-struct StreamedLinear;
+struct StreamedProduct;
 }
 
 // What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
@@ -65,7 +65,7 @@ struct Linear {
   Tensor residual;  // [T, N], or none; parts[0].out may alias it
   HeadsOutput heads;
   // Set by cuda::prepare() and cuda::link() where a device streams the weights for few rows.
-  std::shared_ptr<cuda::StreamedLinear> streamed;
+  std::shared_ptr<cuda::StreamedProduct> streamed;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>

@@ -1,4 +1,5 @@
 #include "cuda/kv_rows.cuh"
+#include "ops/cuda/ctx.h"
 #include "ops/rope/rope.h"
 
 namespace ingot::cuda {

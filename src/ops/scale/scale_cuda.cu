@@ -13,6 +13,6 @@ struct Times {
 
 }  // namespace
 
-void run(const Scale& op, Ctx& ctx) { launch_each(ctx, op.out, op.x, Times{op.factor}); }
+void run(const Scale& op, Ctx& ctx) { launch_each(ctx, ctx.rows(op.out), op.out, op.x, Times{op.factor}); }
 
 }  // namespace ingot::cuda

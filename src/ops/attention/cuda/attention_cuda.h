@@ -8,6 +8,8 @@
 #include "cuda/kernel.cuh"
 #include "cuda/kv_rows.cuh"
 #include "ops/attention/attention.h"
+#include "ops/cuda/ctx.h"
+#include "ops/kv_write/kv_place.h"
 
 namespace ingot::cuda {
 
