@@ -18,12 +18,14 @@ MAY_INCLUDE = {
     "quant": (),
     "comm": (),
     "emulator": (),
-    "matmul": ("quant",),
-    "ops": ("matmul", "quant", "comm"),
+    "cpu": (),
+    "cuda": ("emulator", "quant"),
+    "matmul": ("cpu", "cuda", "quant"),
+    "ops": ("matmul", "cpu", "cuda", "quant", "comm"),
     "weights": ("files", "quant"),
     "graph": ("ops", "weights"),
     "models": ("graph", "weights"),
-    "bench": ("graph", "ops", "matmul"),
+    "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "engine": ("models", "graph", "comm"),
     "serve": ("engine", "text", "files"),
 }
@@ -36,6 +38,9 @@ TOP = "cli"
 SHARED_HEADERS = {
     "ops/batch.h": ("engine",),  # the flat arrays of one step: the engine fills them, ops read them
     "ops/sample/sample.h": ("engine", "serve"),  # a launch of its own after the head: the engine fills its parameters
+    "matmul/cpu/packed_store.h": ("graph",),  # a runner owns the packed weights of its graph,
+    "matmul/cuda/cuda_blas.h": ("graph",),  # and the library of products of its device
+    "cuda/kernel.cuh": ("graph",),  # random weights are made by a kernel
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.

@@ -56,6 +56,8 @@ class IncludeTest(TreeTest):
             ("src/files/gguf.cpp", '"base/error.h"'),
             ("src/quant/format.h", '"tensor/dtype.h"'),
             ("src/weights/names.cpp", '"files/gguf.h"'),
+            ("src/ops/linear/linear_cpu.cpp", '"matmul/cpu/matmul.h"'),
+            ("src/matmul/cuda/wide_cuda.cu", '"cuda/wgmma.cuh"'),
             ("src/engine/engine.cpp", '"ops/batch.h"'),
             ("src/engine/engine_test.cpp", '"files/gguf_writer.h"'),
             ("src/cli/run.cpp", '"engine/engine.h"'),
@@ -72,6 +74,8 @@ class IncludeTest(TreeTest):
         for path, include in [
             ("src/files/gguf.cpp", '"quant/format.h"'),
             ("src/ops/linear/linear.h", '"models/model.h"'),
+            ("src/matmul/cpu/matmul.h", '"ops/linear/linear.h"'),
+            ("src/emulator/emulator.h", '"cuda/kernel.cuh"'),
             ("src/ops/linear/linear_test.cpp", '"engine/engine.h"'),
             ("src/ops/linear/linear_cpu.cpp", '"bench/op_operands.h"'),
             ("src/ops/linear/linear_bench.cpp", '"engine/engine.h"'),

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "bench/cuda_ceilings.h"
+#include "cuda/kernel.cuh"
 #include "graph/cuda/cuda_random.h"
-#include "ops/cuda/kernel.cuh"
-#include "ops/linear/linear_blas.h"
+#include "matmul/cuda/cuda_blas.h"
 
 namespace ingot::cuda {
 namespace {

@@ -13,7 +13,7 @@ struct Multiplier {
   double (*bf16)(int64_t rounds);  // weights of bf16: as f32 where the set rounds no x to it
 };
 
-// Of the set that kernels() has chosen.
+// Of the set that isa() names.
 const Multiplier& multiplier();
 
 }  // namespace ingot::cpu

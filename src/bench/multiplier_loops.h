@@ -1,4 +1,4 @@
-// Loops of nothing but products in registers, for the instruction set INGOT_ISA (base/isa.h), and their table.
+// Loops of nothing but products in registers, for the instruction set INGOT_ISA (cpu/isa_source.h), and their table.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <arm_neon.h>
 #endif
 
-#include "base/isa.h"
 #include "bench/multiplier.h"
+#include "cpu/isa_source.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "graph/traits.h"
 #include "ops/attention/cpu/attention_kernels.h"
-#include "ops/kernels.h"
 
 namespace ingot {
 namespace {
@@ -16,7 +15,7 @@ int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
 
 // Whether this CPU multiplies a cache of bf16 as it lies in pairs.
 bool multiplies_pairs(int64_t k_dim, int64_t v_dim) {
-  return cpu::kernels().attention->bf16 != nullptr && cpu::Bf16Products::fits(k_dim, v_dim);
+  return cpu::attention_kernels().bf16 != nullptr && cpu::Bf16Products::fits(k_dim, v_dim);
 }
 
 template <class F>

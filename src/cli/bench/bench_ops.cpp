@@ -9,7 +9,7 @@
 #include "cli/engine_setup.h"
 #include "cli/interrupt.h"
 #include "files/json.h"
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 
 namespace ingot {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "cuda/kernel.cuh"
 #include "graph/cuda/cuda_busy.h"
-#include "ops/cuda/kernel.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -14,8 +14,8 @@
 #include "graph/kv_store.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
+#include "matmul/cuda/cuda_blas.h"
 #include "ops/cuda/ops.h"
-#include "ops/linear/linear_blas.h"
 #include "ops/sample/sample_cuda.h"
 #include "tensor/cuda.h"
 

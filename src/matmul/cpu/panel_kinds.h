@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
 #include "matmul/cpu/panel_floats.h"
 #include "matmul/cpu/panel_kernels.h"
 #include "matmul/cpu/panel_tiles.h"

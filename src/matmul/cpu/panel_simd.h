@@ -1,5 +1,5 @@
-// The vectors that the panel kernels are written with, for the instruction set INGOT_ISA (base/isa.h). A vector covers
-// kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
+// The vectors that the panel kernels are written with, for the instruction set INGOT_ISA (cpu/isa_source.h). A vector
+// covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
 //
 // Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x. result() is the sum of at
 // most 32 values; for more, end_block() comes after each 32, and long_result() is their sum, from a start of 0.
@@ -14,7 +14,7 @@
 #include <arm_neon.h>
 #endif
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {

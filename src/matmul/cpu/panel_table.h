@@ -1,7 +1,7 @@
-// All panel kernels of the instruction set INGOT_ISA (base/isa.h): the table of them.
+// All panel kernels of the instruction set INGOT_ISA (cpu/isa_source.h): the table of them.
 #pragma once
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
 #include "matmul/cpu/panel_kernels.h"
 #include "matmul/cpu/panel_kinds.h"
 #include "matmul/cpu/panel_quantize.h"

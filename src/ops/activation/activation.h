@@ -1,8 +1,8 @@
 // out = f(x), element by element.
 #pragma once
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "base/check.h"
-#include "ops/cuda/elements.cuh"
+#include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/embedding/embedding.h"
 

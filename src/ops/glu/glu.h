@@ -1,8 +1,8 @@
 // out = f(gate) · up, element by element: SwiGLU with f = SiLU, GeGLU with f = GELU.
 #pragma once
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 

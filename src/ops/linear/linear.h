@@ -11,16 +11,16 @@
 #include <array>
 #include <memory>
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
 #include "ops/rope_kv_write/rope_kv_write.h"
 #include "quant/panels.h"
 #include "quant/weight.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 
 namespace cuda {
-struct StreamedLinear;
+struct StreamedProduct;
 }
 
 // What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
@@ -65,7 +65,7 @@ struct Linear {
   Tensor residual;  // [T, N], or none; parts[0].out may alias it
   HeadsOutput heads;
   // Set by cuda::prepare() and cuda::link() where a device streams the weights for few rows.
-  std::shared_ptr<cuda::StreamedLinear> streamed;
+  std::shared_ptr<cuda::StreamedProduct> streamed;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
 #include "matmul/cpu/panel_kernels.h"
 
 namespace ingot::cpu::INGOT_ISA {

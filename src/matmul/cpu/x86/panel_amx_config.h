@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/simd.h"
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/attention/cpu/attention_simd.h"
 #include "ops/attention/cpu/attention_softmax.h"
-#include "ops/simd.h"
 
 #if defined(__ARM_NEON)
 #include "ops/attention/cpu/attention_lanes.h"

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/simd.h"
 #include "ops/attention/cpu/attention_simd.h"
 #include "ops/kv_cache.h"
-#include "ops/simd.h"
 
 #if defined(__ARM_NEON)
 #include "ops/attention/cpu/attention_lanes.h"

@@ -1,12 +1,12 @@
-// The cache's types in the vectors of the instruction set INGOT_ISA (base/isa.h).
+// The cache's types in the vectors of the instruction set INGOT_ISA (cpu/isa_source.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
+#include "cpu/simd.h"
 #include "ops/kv_cache.h"
-#include "ops/simd.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {

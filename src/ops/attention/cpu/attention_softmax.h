@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/cpu_math.h"
+#include "cpu/simd.h"
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/attention/cpu/attention_simd.h"
-#include "ops/cpu_math.h"
-#include "ops/simd.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {

@@ -1,4 +1,4 @@
-// All attention kernels of the instruction set INGOT_ISA (base/isa.h), and their table.
+// All attention kernels of the instruction set INGOT_ISA (cpu/isa_source.h), and their table.
 #pragma once
 
 #include "ops/attention/cpu/attention_kernels.h"

@@ -5,9 +5,11 @@
 //   any    any head size and type of the cache, f32 arithmetic
 #pragma once
 
+#include "cuda/kernel.cuh"
+#include "cuda/kv_rows.cuh"
 #include "ops/attention/attention.h"
-#include "ops/cuda/kernel.cuh"
-#include "ops/kv_write/kv_write_device.cuh"
+#include "ops/cuda/ctx.h"
+#include "ops/kv_write/kv_place.h"
 
 namespace ingot::cuda {
 

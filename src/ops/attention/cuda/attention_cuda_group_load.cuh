@@ -2,8 +2,8 @@
 // fills it.
 #pragma once
 
+#include "cuda/wgmma.cuh"
 #include "ops/attention/cuda/attention_cuda_rows_warp.cuh"
-#include "ops/cuda/wgmma.cuh"
 
 namespace ingot::cuda {
 

@@ -1,11 +1,11 @@
-// The ladder's rung of weights as they are stored, for the instruction set INGOT_ISA (base/isa.h). Plain loops: what
-// the compiler makes of them for the set is the point.
+// The ladder's rung of weights as they are stored, for the instruction set INGOT_ISA (cpu/isa_source.h). Plain loops:
+// what the compiler makes of them for the set is the point.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/isa.h"
+#include "cpu/isa_source.h"
 #include "matmul/cpu/panel_kernels.h"
 
 namespace ingot::cpu::INGOT_ISA {
