@@ -17,7 +17,7 @@ namespace ingot {
 // A request, and each of its choices: choice c of request r is seq r + c.
 using SeqId = int64_t;
 
-inline constexpr int kMaxChoices = 128;  // of one request
+inline constexpr int kMaxRequestChoices = 128;  // of one request
 
 enum class FinishReason : uint8_t {
   kNone,       // still running
