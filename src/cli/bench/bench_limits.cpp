@@ -31,7 +31,7 @@ BenchLimits measure_limits(Engine& engine) {
   engine.call([&](LocalEngine& local) {
     const Program& program = local.graph().program();
     if (!limits.device.name.empty()) {
-      const DeviceCeilings measured = measure_device(engine.options().device.cuda);
+      const DeviceCeilings measured = measure_device(engine.config().device.cuda);
       limits.read_gbs = measured.read_gbs;
       limits.product_gflops = measured.bf16_gflops;
       if (measured.bf16_gflops <= 0) return;

@@ -13,7 +13,7 @@ class CudaPrograms : public testing::TestWithParam<Format> {};
 TEST_P(CudaPrograms, BesideTheCpu) {
   NEEDS_DEVICE();
   const DType kv = GetParam() == Format::kBF16 ? DType::kBF16 : DType::kF32;
-  EngineOptions cpu_options = options_of({}), device_options = options_of({.cuda = 0});
+  EngineConfig cpu_options = options_of({}), device_options = options_of({.cuda = 0});
   cpu_options.step_rows = device_options.step_rows = 16;
   cpu_options.threads = 2;
   cpu_options.short_cols = 0;

@@ -38,7 +38,7 @@ Model model_of(Format format, bool tied = false) {
   return Model::random(hp, [format](const std::string&) { return format; }, {});
 }
 
-EngineOptions options_of(int threads, Kernels kernels = Kernels::kFast) {
+EngineConfig options_of(int threads, Kernels kernels = Kernels::kFast) {
   return {.threads = threads,
           .max_seqs = 2,
           .step_rows = 16,
@@ -107,7 +107,7 @@ TEST(Programs, PackedWeightsAreThereOnce) {
   one.reset();
   EXPECT_EQ(panels_read_by(two.graph().program()), panels);
   // Another layout: such short rows stay in float.
-  EngineOptions short_rows = options_of(1);
+  EngineConfig short_rows = options_of(1);
   short_rows.short_cols = kShortCols;
   const LocalEngine three(model, short_rows);
   EXPECT_GT(std::ranges::count(panels_read_by(three.graph().program()), nullptr), 0);
@@ -143,7 +143,7 @@ TEST(Programs, EachSaysWhatItStillReads) {
 // The type of the cache is the program's own.
 TEST(Programs, CachesOfTwoTypes) {
   Model model = model_of(Format::kF32);
-  EngineOptions f32 = options_of(1), q8 = options_of(2);
+  EngineConfig f32 = options_of(1), q8 = options_of(2);
   q8.kv = DType::kQ8_0;
   LocalEngine wide(model, f32), narrow(model, q8);
   EXPECT_LT(narrow.graph().kv_bytes(), wide.graph().kv_bytes());
