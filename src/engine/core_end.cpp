@@ -10,7 +10,7 @@ bool EngineCore::cancel(SeqId request) {
   const auto it = seqs_.find(request);
   bool found = false;
   // The first choice may have ended before the others.
-  int choices = it == seqs_.end() ? kMaxRequestChoices : it->second->request->choices;
+  int choices = it == seqs_.end() ? Request::kMaxChoices : it->second->request->choices;
   const Request* of = it == seqs_.end() ? nullptr : it->second->request.get();
   for (int c = 0; c < choices; ++c) {
     const auto choice = seqs_.find(request + c);

@@ -38,8 +38,8 @@ std::string EngineCore::refusal(const Request& request) const {
       return fmt::format("token {} is outside the vocabulary of {}", token, options_.vocab);
     }
   }
-  if (request.choices < 1 || request.choices > kMaxRequestChoices) {
-    return fmt::format("{} choices, expected 1 to {}", request.choices, kMaxRequestChoices);
+  if (request.choices < 1 || request.choices > Request::kMaxChoices) {
+    return fmt::format("{} choices, expected 1 to {}", request.choices, Request::kMaxChoices);
   }
   if (request.priority < -kMaxPriority || request.priority > kMaxPriority) {
     return fmt::format("priority is {}, expected {} to {}", request.priority, -kMaxPriority, kMaxPriority);

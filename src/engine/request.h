@@ -17,8 +17,6 @@ namespace ingot {
 // A request, and each of its choices: choice c of request r is seq r + c.
 using SeqId = int64_t;
 
-inline constexpr int kMaxRequestChoices = 128;  // of one request
-
 enum class FinishReason : uint8_t {
   kNone,       // still running
   kStop,       // one of the request's end tokens, or the constraint is complete
@@ -54,6 +52,8 @@ class Drafter {
 };
 
 struct Request {
+  static constexpr int kMaxChoices = 128;
+
   std::vector<int32_t> prompt;
   SamplingParams sampling;
   int max_tokens = -1;              // tokens to make; -1: until the context is full; 0: read the prompt only

@@ -18,6 +18,8 @@ import models
 import serving
 import support
 
+ALONE = "waits for moments of a load"  # not beside other modules: tools/run_tests.py
+
 LONG = bool(os.environ.get("INGOT_LONG"))
 PROMPT = "once upon a time there was a little model that told stories"
 WAIT_SECONDS = 60

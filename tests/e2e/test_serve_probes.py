@@ -12,6 +12,8 @@ import unittest.mock
 import models
 import serving
 
+ALONE = "measures times"  # not beside other modules: tools/run_tests.py
+
 
 def series(text):
     """{name with labels: value} of Prometheus' text format; fails on what is not in it."""
