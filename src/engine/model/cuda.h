@@ -32,8 +32,8 @@ struct CudaModelOptions {
   bool batch_invariant = false;
 };
 
-// Throws Error, in one line: no such device, no kernel for it, too little memory, with how
-// much is missing and what would fit.
+// Throws Error, in one line: no such device, no kernel for it, too little memory, with how much is missing and what
+// would fit.
 std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options);
 
 // An operator alone, on a device.
