@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "matmul/cpu/arm/all_vectors.h"
-#include "matmul/cpu/arm/panel_i8mm_orders.h"
+#include "matmul/cpu/arm/panel_i8mm_packed_orders.h"
 #include "matmul/cpu/arm/panel_i8mm_pairs.h"
 #include "matmul/cpu/arm/panel_sdot.h"
 
@@ -71,23 +71,23 @@ struct PackedArgs {
 template <class L, int I>
 inline void add_packed(PackedArgs a, float* acc) {
   if constexpr (I == 2 && L::kBits == 8) {
-    INGOT_PACKED(INGOT_EIGHT, "", INGOT_ORDER_BYTES_TWO, "544", "");
+    INGOT_PACKED(INGOT_EIGHT, "", INGOT_ORDER_PACKED_Q8_TWO, "544", "");
   } else if constexpr (I == 3 && L::kBits == 8) {
-    INGOT_PACKED(INGOT_TWELVE, "", INGOT_ORDER_BYTES_THREE, "544", "");
+    INGOT_PACKED(INGOT_TWELVE, "", INGOT_ORDER_PACKED_Q8_THREE, "544", "");
   } else if constexpr (L::kBits == 8) {
-    INGOT_PACKED(INGOT_EIGHT, "", INGOT_ORDER_BYTES_FOUR, "544", INGOT_NEXT_Y);
+    INGOT_PACKED(INGOT_EIGHT, "", INGOT_ORDER_PACKED_Q8_FOUR, "544", INGOT_NEXT_Y);
   } else if constexpr (I == 2 && L::kMin) {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_TWO_MIN, "320", "");
+    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_PACKED_Q4_MIN_TWO, "320", "");
   } else if constexpr (I == 2) {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_TWO, "288", "");
+    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_PACKED_Q4_TWO, "288", "");
   } else if constexpr (I == 3 && L::kMin) {
-    INGOT_PACKED(INGOT_TWELVE, INGOT_MASK("7"), INGOT_ORDER_THREE_MIN, "320", "");
+    INGOT_PACKED(INGOT_TWELVE, INGOT_MASK("7"), INGOT_ORDER_PACKED_Q4_MIN_THREE, "320", "");
   } else if constexpr (I == 3) {
-    INGOT_PACKED(INGOT_TWELVE, INGOT_MASK("7"), INGOT_ORDER_THREE, "288", "");
+    INGOT_PACKED(INGOT_TWELVE, INGOT_MASK("7"), INGOT_ORDER_PACKED_Q4_THREE, "288", "");
   } else if constexpr (L::kMin) {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_FOUR_MIN, "320", INGOT_NEXT_Y);
+    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_PACKED_Q4_MIN_FOUR, "320", INGOT_NEXT_Y);
   } else {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_FOUR, "288", INGOT_NEXT_Y);
+    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_PACKED_Q4_FOUR, "288", INGOT_NEXT_Y);
   }
 }
 
@@ -95,36 +95,16 @@ inline void add_packed(PackedArgs a, float* acc) {
 #undef INGOT_TWELVE
 #undef INGOT_MASK
 #undef INGOT_PACKED
-#undef INGOT_ORDER_BYTES_TWO
-#undef INGOT_ORDER_BYTES_THREE
-#undef INGOT_ORDER_BYTES_FOUR
+#undef INGOT_ORDER_PACKED_Q8_TWO
+#undef INGOT_ORDER_PACKED_Q8_THREE
+#undef INGOT_ORDER_PACKED_Q8_FOUR
 #undef INGOT_NEXT_Y
-#undef INGOT_ORDER_TWO
-#undef INGOT_ORDER_TWO_MIN
-#undef INGOT_ORDER_THREE
-#undef INGOT_ORDER_THREE_MIN
-#undef INGOT_ORDER_FOUR
-#undef INGOT_ORDER_FOUR_MIN
-#undef Z
-#undef P
-#undef C
-#undef C16
-#undef S
-#undef A
-#undef AND
-#undef USHR
-#undef SHL
-#undef F1
-#undef F2
-#undef T1
-#undef T2
-#undef LD
-#undef L1
-#undef L2
-#undef ASK
-#undef NEAR
-#undef FAR
-#undef FAR_2
+#undef INGOT_ORDER_PACKED_Q4_TWO
+#undef INGOT_ORDER_PACKED_Q4_MIN_TWO
+#undef INGOT_ORDER_PACKED_Q4_THREE
+#undef INGOT_ORDER_PACKED_Q4_MIN_THREE
+#undef INGOT_ORDER_PACKED_Q4_FOUR
+#undef INGOT_ORDER_PACKED_Q4_MIN_FOUR
 
 template <class L, int I>
 inline void packed_tile(const PackedSource<L>& w, int64_t blocks, const XTile& x, int at, int64_t rows, float* out,
