@@ -56,7 +56,7 @@ struct XTile {
   static constexpr int64_t kOfCoarse = kPanelCoarse / kPanelBlock;
 };
 
-int64_t tile_bytes(int64_t cols) { return cols / kPanelBlock * 8 * kXRows * (4 + kAllFields); }
+inline int64_t tile_bytes(int64_t cols) { return cols / kPanelBlock * 8 * kXRows * (4 + kAllFields); }
 
 // Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the first-level cache beside
 // two tiles of x: 27 cycles for a block of Q4_0 and six rows, with two panels of them 29.9, though all would fit 64 KB.
@@ -67,7 +67,7 @@ int64_t piece_blocks(int64_t cols, bool coarse) {
   return coarse ? kPieceBlocks : (blocks + pieces - 1) / pieces;
 }
 
-int64_t tile_piece_bytes(int64_t cols, int fields, bool coarse) {
+inline int64_t tile_piece_bytes(int64_t cols, int fields, bool coarse) {
   const int64_t blocks = piece_blocks(cols, coarse);
   return 8 * kXRows * (coarse ? 4 * blocks + (blocks + 3) / 4 * 2 : blocks * (4 + fields));
 }
@@ -118,7 +118,7 @@ inline void pack_pair(const XTile& tile, int64_t i, const XRow& a, const XRow& b
   }
 }
 
-void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) {
+inline void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) {
   const int64_t gap = coarse ? x->coarse_gap : x->tile_gap, blocks = cols / kPanelBlock;
   const int64_t piece = gap == 0 ? blocks : piece_blocks(cols, coarse);
   for (int64_t first = 0; first < blocks; first += piece, to += gap) {
