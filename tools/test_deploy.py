@@ -51,7 +51,7 @@ class DeployCase(unittest.TestCase):
         return list(yaml.safe_load_all(path.read_text()))
 
     def assert_options_exist(self, words):
-        known = set(re.findall(r'"(--[\w-]+)', source("src/cli/serve*.cpp")))
+        known = set(re.findall(r'"(--[\w-]+)', source("src/cli/serve*.cpp") + source("src/cli/engine_options.cpp")))
         for word in words:
             if word.startswith("--"):
                 self.assertIn(word.split("=")[0], known, "ingot serve has no such option")
