@@ -30,7 +30,7 @@ void to_bf16(const float* x, int64_t n, uint16_t* out) {
   put(vld1q_f32(last));
 }
 
-// Many rows read a panel a piece of K at a time: 32 KB of it stay in the first-level cache while they pass. Where piece
+// Many rows read a panel a piece of K at a time: 32 KB of it stay in the L1 cache while they pass. Where piece
 // [k, end) ends.
 inline int64_t float_piece_end(int64_t k, int64_t cols, int64_t rows) {
   constexpr int64_t kPiece = 1024;
@@ -43,7 +43,7 @@ inline float32x4_t scaled(float32x4_t sum, const float* scale, int64_t k, const 
   return vfmaq_f32(k == 0 ? vdupq_n_f32(0) : vld1q_f32(before), sum, vld1q_f32(scale));
 }
 
-// One row, a pair with itself, and all 16 outputs of a panel: one pass through its memory, and 8 sums under way.
+// One row, a pair with itself, and all 16 outputs of a panel: one pass through its memory, and 8 sums in flight.
 // Columns [first, end), with one scale for each output if any.
 inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const uint16_t* x, const float* scale,
                         float* out) {
@@ -52,7 +52,7 @@ inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const 
   for (int j = 0; j < 8; ++j) acc[j] = vdupq_n_f32(0);
   for (int64_t k = first; k < end; k += 4) {
     const uint8_t* p = panel + 32 * k;
-    // One row is limited by memory: the third-level cache in time.
+    // One row is limited by memory: the L3 cache in time.
     __builtin_prefetch(p + (16 << 10), 0, 1);
     __builtin_prefetch(p + (16 << 10) + 64, 0, 1);
     const bfloat16x8_t a = vreinterpretq_bf16_u16(vld1q_u16(x + 2 * k));
@@ -65,7 +65,7 @@ inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const 
   }
 }
 
-// I pairs of rows by one panel: assembly for the same reason as that of panel_fmlal.h. From the first-level cache three
+// I pairs of rows by one panel: assembly for the same reason as that of panel_fmlal.h. From the L1 cache three
 // pairs reach 308 GFLOP/s of the 330 of products alone; with pairs made here of rows by themselves, six
 // instructions for 48 products, 220.
 //

@@ -50,9 +50,9 @@ inline void add_k(const uint8_t* w, uint16_t x, float32x4_t (&sum)[4]) {
 }
 
 // One to six rows of x by one panel, and one or two by two: assembly, because six rows take all 32 registers and g++ 12
-// copies sums where it may choose. Six rows reach 81 GFLOP/s from the first-level cache of the 83 of products alone
+// copies sums where it may choose. Six rows reach 81 GFLOP/s from the L1 cache of the 83 of products alone
 // (g++: 56), five 82 (68), three 71 (64). One row by two panels reads 35 GB/s from memory, by one, with four sums under
-// way, 25; lines that nobody asked for 10 KB ahead make it 29 and 22.
+// way, 25; lines that are not prefetched 10 KB ahead make it 29 and 22.
 //
 //   v8 … v31  sums, four of each row and panel      v0 … v5  8 values of each row      v6, v7  the weights of one k
 //   of two panels: v0, v1  rows      v4, v5 and v6, v7  the weights of each

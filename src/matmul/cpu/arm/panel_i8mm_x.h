@@ -21,7 +21,7 @@ inline int64_t rows_of_tile(int64_t rows) { return rows < kXRows ? rows : kXRows
 // the one, 8 of the other; behind them the fields of XBlock that kernels ask for, one after the other, the values of a
 // pair side by side, twice: as their 2 × 2 sums want them (a load that repeats them takes a vector pipe as well: 37.4
 // against 35.6 cycles for a block of Q4_1). All is read once in this order: with each field in an array of its own, a
-// block of Q4_0 took 28.7 cycles where x came from the second level, now 27. For groups of 128 the bytes of all blocks
+// block of Q4_0 took 28.7 cycles where x came from L2, now 27. For groups of 128 the bytes of all blocks
 // come first, then the scales, then the totals. A row that is missing is the one before it again.
 struct XTile {
   enum Field { kScale, kSum, kHalfSum, kTotal = 4, kHalfTotal };  // halves: two fields each
@@ -58,7 +58,7 @@ struct XTile {
 
 inline int64_t tile_bytes(int64_t cols) { return cols / kPanelBlock * 8 * kXRows * (4 + kAllFields); }
 
-// Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the first-level cache beside
+// Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the L1 cache beside
 // two tiles of x: 27 cycles for a block of Q4_0 and six rows, with two panels of them 29.9, though all would fit 64 KB.
 constexpr int64_t kPieceBlocks = 32;
 

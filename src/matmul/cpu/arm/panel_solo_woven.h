@@ -4,7 +4,7 @@
 // A Neoverse-V1 begins four vector operations in a cycle where they are ready, and a block's last ones, which wait for
 // each other, would keep the next block's products from getting in: woven by hand Q4_1 takes 29.7 cycles in place of
 // 32, Q4_0 26.9 and Q4_K 33.6 in place of 42; in orders that were searched for from there
-// (tools/search_orders.py) 26.1, 23.8 and 30.7, in the first-level cache. Conversions take the place of two operations
+// (tools/search_orders.py) 26.1, 23.8 and 30.7, in the L1 cache. Conversions take the place of two operations
 // each, so bytes become floats without: with 0x87 above it and shifted by 15 bits, byte b is the float 256 + b, and
 // factor · (256 + b) − 256 · factor is exact.
 //
