@@ -109,7 +109,7 @@ std::optional<double> by_engine(const SamplingNumber& n, double value) {
 // The nearest value that the range leaves out.
 double beyond(const SamplingNumber& n, double end, int way) {
   if (n.integer) return end + way;
-  return static_cast<double>(std::nextafter(static_cast<float>(end), way * INFINITY));
+  return static_cast<double>(std::nextafter(static_cast<float>(end), way < 0 ? -INFINITY : INFINITY));
 }
 
 TEST(SamplingNumbers, OneRangeForApiCommandLineAndEngine) {
