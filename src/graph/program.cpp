@@ -26,8 +26,7 @@ struct Binder : TensorVisitor {
 }  // namespace
 
 Program compile(const Graph& graph, const Target& target) {
-  Program program;
-  static_cast<Graph&>(program) = graph;
+  Program program(graph);
   program.limits = target.limits;
   if (target.kv) set_kv_dtype(program, *target.kv);
   if (target.bf16) lower(program);

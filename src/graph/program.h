@@ -20,6 +20,9 @@ struct Target {
 // A graph whose nodes are bound to memory by those who own it: activations by bind_arena(), the KV cache by
 // KvStore::bind(), weights on a device by DeviceWeights; packed copies of weights by prepare() of each op.
 struct Program : Graph {
+  Program() = default;
+  explicit Program(const Graph& graph) : Graph(graph) {}
+
   StepLimits limits;
   std::vector<int64_t> offsets;  // of each value, in bytes into the arena; -1 for one that nothing uses
   int64_t arena_bytes = 0;
