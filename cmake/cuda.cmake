@@ -1,5 +1,5 @@
-# The CUDA backend: every src/**/*.cu, src/**/cuda_*.cpp and linear_blas.cpp. It is linked behind engine/model/cuda.h
-# and bench/device.h in one of three forms, each a set of objects that the programs link directly:
+# The CUDA backend: every src/**/*.cu and src/**/cuda_*.cpp. It is linked behind engine/model/cuda.h and bench/device.h in
+# one of three forms, each a set of objects that the programs link directly:
 #   ingot_cuda_none      a stub, where there is no CUDA
 #   ingot_cuda_real      compiled by nvcc
 #   ingot_cuda_emulated  compiled as C++, the host plays the device: in tests alone (cmake/emulated)
@@ -8,7 +8,7 @@ set(INGOT_CUDA AUTO CACHE STRING "The CUDA backend: AUTO, ON or OFF")
 set(INGOT_CUDA_ARCHS "" CACHE STRING "Compute capabilities that get machine code; empty: all that we have kernels for")
 
 file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
-  ${PROJECT_SOURCE_DIR}/src/linear_blas.cpp ${PROJECT_SOURCE_DIR}/src/emulator/*.cpp)
+  ${PROJECT_SOURCE_DIR}/src/emulator/*.cpp)
 list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$")
 file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/golden/*_cuda_test.cpp)

@@ -18,12 +18,14 @@ MAY_INCLUDE = {
     "quant": (),
     "comm": (),
     "emulator": (),
-    "matmul": ("quant",),
-    "ops": ("matmul", "quant", "comm"),
+    "cpu": (),
+    "cuda": ("emulator", "quant"),
+    "matmul": ("cpu", "cuda", "quant"),
+    "ops": ("matmul", "cpu", "cuda", "quant", "comm"),
     "weights": ("files", "quant"),
     "graph": ("ops", "weights"),
     "models": ("graph", "weights"),
-    "bench": ("graph", "ops", "matmul"),
+    "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "engine": ("models", "graph", "comm"),
     "app": ("engine", "models", "text", "files"),
     "serve": ("app", "engine", "text", "files"),
@@ -42,6 +44,9 @@ SHARED_HEADERS = {
     "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
     "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
     "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
+    "matmul/cpu/packed_store.h": ("graph",),  # a runner owns the packed weights of its graph,
+    "matmul/cuda/cuda_blas.h": ("graph",),  # and the library of products of its device
+    "cuda/kernel.cuh": ("graph",),  # random weights are made by a kernel
 }
 
 # Libraries and where they may be used: a prefix of the path under src/, or "test" for tests.

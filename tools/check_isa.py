@@ -5,7 +5,7 @@ Without arguments: no object of a set (its source's suffix names it, cmake/isa.c
 object could define too, outside a namespace of its own. The linker keeps one copy of an inline function: if it were the
 one of a higher set, every CPU would run it.
 
---qemu [aarch64|x86_64 …]: builds the tests of quant and ops for these (both, where none is named) and runs them under
+--qemu [aarch64|x86_64 …]: builds the tests of quant, cpu, matmul and ops for these (both, where none is named) and runs them under
 qemu, once for each set that it knows, and on a CPU that has only the baseline: cortex-a53, qemu64. It knows no AVX-512
 and no AMX. Needs a compiler for each, qemu-user and GoogleTest's source; without them it prints SKIP lines.
 
@@ -33,8 +33,8 @@ SLOW_TESTS = "*Vocabulary*:*Speed*:*DeathTest*"  # too slow in an emulator, or a
 
 
 def leaks(listing, name):
-    """The shared symbols in an nm listing of the set `name` that are not in its own namespace."""
-    own = re.compile(rf"\bingot_{name}::")
+    """The shared symbols in an nm listing of the set `name` that are not in a namespace of its own."""
+    own = re.compile(rf"\bingot(?:_|::cpu::){name}::")
     found = []
     for line in listing.splitlines():
         match = SHARED.match(line)
@@ -89,8 +89,9 @@ def check_qemu(target, build, jobs, tests):
     configure += [f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / target.name}.cmake"]
     configure += ["-G", "Ninja" if shutil.which("ninja") else "Unix Makefiles"]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", build, "-j", str(jobs), "--target", "quant_tests", "ops_tests"], check=True)
-    runs = [(program, cpu, None) for cpu in (target.full_cpu, target.least_cpu) for program in ("quant_tests", "ops_tests")]
+    programs = ("quant_tests", "cpu_tests", "matmul_tests", "ops_tests")
+    subprocess.run(["cmake", "--build", build, "-j", str(jobs), "--target", *programs], check=True)
+    runs = [(program, cpu, None) for cpu in (target.full_cpu, target.least_cpu) for program in programs]
     # Without INGOT_ISA the best set runs, and tests of single operators go through all: the others in whole steps.
     runs += [("ops_tests", target.full_cpu, name) for name in target.sets[1:]]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -20,8 +20,8 @@ FOLDERS = ("src", "tests", "tools", "bench")
 
 
 def is_kernel(path):
-    """Files that hold kernels: src/ops/<op>/<op>_cpu*.cpp, _cuda.cu, and the headers they are made of."""
-    return path.startswith("src/ops/") and re.search(r"_(cpu|cuda)[^/]*\.(cpp|h|cu|cuh)$|/cuda/|simd", path) is not None
+    """Files that hold kernels: <op>_cpu*.cpp and _cuda.cu, and the headers they are made of, those under cpu/ and cuda/."""
+    return re.match(r"src/(ops|matmul)/.*(_(cpu|cuda)[^/]*\.(cpp|h|cu|cuh)$|/cuda/|/cpu/.*\.h$|simd)", path) is not None
 
 
 def python_functions(text):

@@ -95,7 +95,7 @@ def check_format(root):
     if f"version {CLANG_FORMAT_VERSION}." not in version:
         return None
     files = [str(file) for folder in ("src", "tests") for file in sorted((root / folder).rglob("*"))
-             if file.suffix in cpp_text.CPP_SUFFIXES and file.suffix != ".inc"]
+             if file.suffix in cpp_text.CPP_SUFFIXES]
     first_lines = {}
     for start in range(0, len(files), 50):
         command = [program, "--dry-run", *files[start : start + 50]]

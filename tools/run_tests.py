@@ -21,6 +21,8 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOW_PROGRAMS = ("golden_tests", "issues_tests")  # whole models: not in the fast set
+# Tests of golden_tests that the instruction set does not change: they run on the best one alone.
+ANY_SET = ("*_ref", "*ReferenceKernels*")
 SLOW_MODULES = ("test_howtos.py",)  # compiles: not in the fast set
 TAIL = 6000  # characters of a crashed program's output that are shown
 SLOWEST = 10  # tests that are named at the end
@@ -51,12 +53,14 @@ def main():
     args = parse_arguments()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ingot-tests-") as temp:
-        parallel, serial = collect_jobs(args, pathlib.Path(temp))
-        if not parallel and not serial:
+        parallel, beside, alone = collect_jobs(args, pathlib.Path(temp))
+        if not parallel and not beside and not alone:
             print("no tests found: build them first", file=sys.stderr)
             return 1
         spent = {}
-        outcomes = run_all(parallel, args.jobs, args.timeout, spent) + run_all(serial, 1, args.timeout, spent)
+        outcomes = run_all(parallel, args.jobs, args.timeout, spent)
+        outcomes += run_all(beside, args.jobs, args.timeout, spent)
+        outcomes += run_all(alone, 1, args.timeout, spent)
         results = [result for job, found in outcomes for result in second_try(job, found, args.timeout)]
     return report(results, time.monotonic() - started, args.summary, spent)
 
@@ -74,8 +78,9 @@ def parse_arguments():
 
 
 def collect_jobs(args, temp):
-    """Jobs that may run side by side, and those that want the machine for themselves (they measure or serve)."""
-    parallel, serial = [], []
+    """Jobs that may run side by side; end-to-end modules that may; and those that want the machine for themselves,
+    because they measure or wait for moments. A module says which by a line `ALONE = …` with its reason."""
+    parallel, beside, alone = [], [], []
     for program in sorted(args.build.glob("*_tests")):
         if os.access(program, os.X_OK) and not (args.fast and program.name in SLOW_PROGRAMS):
             for isa in [None, *other_sets(program)]:
@@ -89,12 +94,16 @@ def collect_jobs(args, temp):
                 continue
             parallel.append(unittest_job(module, args.build, temp))
         for module in [] if args.fast else sorted((ROOT / "tests/e2e").glob("test_*.py")):
-            serial.append(unittest_job(module, args.build, temp, retried=True))
+            (alone if wants_the_machine(module) else beside).append(unittest_job(module, args.build, temp, retried=True))
 
     def wanted(job):
         return not args.names or any(name in job.name for name in args.names)
 
-    return list(filter(wanted, parallel)), list(filter(wanted, serial))
+    return [list(filter(wanted, jobs)) for jobs in (parallel, beside, alone)]
+
+
+def wants_the_machine(module):
+    return any(line.startswith("ALONE = ") for line in module.read_text().splitlines())
 
 
 def other_sets(program):
@@ -116,6 +125,7 @@ def gtest_job(program, shard, shards, temp, isa=None):
     isa_env = {"INGOT_ISA": isa} if isa else {}
     env = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard), **isa_env}
     command = [program, f"--gtest_output=xml:{report_file}", "--gtest_color=no"]
+    left_out = ["--gtest_filter=-" + ":".join(ANY_SET)] if isa else []
     read = gtest_reader(name, report_file)
 
     def again(failed):
@@ -123,10 +133,10 @@ def gtest_job(program, shard, shards, temp, isa=None):
         report_file.unlink(missing_ok=True)
         names = [result.name.partition(": ")[2] for result in failed]
         if whole or not all(names):
-            return Job(name, command, read, env)
+            return Job(name, [*command, *left_out], read, env)
         return Job(name, [*command, "--gtest_filter=" + ":".join(names)], read, isa_env)
 
-    return Job(name, command, read, env, again)
+    return Job(name, [*command, *left_out], read, env, again)
 
 
 def gtest_reader(program, report_file):

@@ -105,9 +105,17 @@ class SecondTry(unittest.TestCase):
         job = run_tests.gtest_job(program, 0, 2, self.root, "middle")
         self.assertEqual(job.name, "golden_tests (middle)")
         self.assertEqual(job.env["INGOT_ISA"], "middle")
+        self.assertEqual(job.command[-1], "--gtest_filter=-*_ref:*ReferenceKernels*")
+        self.assertFalse(any("filter" in str(word) for word in run_tests.gtest_job(program, 0, 2, self.root).command))
         (self.root / "golden_tests (middle).0.xml").write_text("<testsuites/>")
         again = job.again([run_tests.Result("golden_tests (middle): S.A", "failed")])
         self.assertEqual((again.env, again.command[-1]), ({"INGOT_ISA": "middle"}, "--gtest_filter=S.A"))
+
+    def test_modules_that_want_the_machine_say_so(self):
+        modules = sorted((run_tests.ROOT / "tests/e2e").glob("test_*.py"))
+        alone = {module.name for module in modules if run_tests.wants_the_machine(module)}
+        self.assertIn("test_serve_idle.py", alone)
+        self.assertNotIn("test_tokenize.py", alone)
 
     def module(self, body, retried=True):
         path = run_tests.ROOT / "tools"  # names of jobs are relative to the repository

@@ -14,17 +14,15 @@ namespace {
 
 constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
 
-// Nobody has named the type of the KV cache: it follows the weights or the CPU.
-void choose_kv_type(Graph& graph, const OpenOptions& options, bool gpu) {
-  if (!options.kv.empty() || options.ref) return;
-  set_kv_dtype(graph, gpu ? kv_of_weights(graph, DType::kF16) : kv_of_cpu(graph, DType::kF16));
-}
-
 EngineConfig engine_config(const Model& model, const OpenOptions& options, int cuda) {
   EngineConfig config = options.engine;
   if (config.threads == 0) config.threads = available_cores();
   if (options.ref) config.kernels = Kernels::kRef;
   config.device.cuda = cuda;
+  // Nobody has named the type of the KV cache: it follows the weights or the CPU.
+  if (options.kv.empty() && !options.ref) {
+    config.kv = cuda >= 0 ? kv_of_weights(model.graph, DType::kF16) : kv_of_cpu(model.graph, DType::kF16);
+  }
   if (options.fit_kv != nullptr) options.fit_kv(model, config);
   return config;
 }
@@ -62,7 +60,6 @@ OpenEngine make_engine(Model model, const OpenOptions& options) {
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
   const int cuda = choose_device(options.device, options.ref);
-  choose_kv_type(open.model->graph, options, cuda >= 0);
   open.engine = std::make_unique<Engine>(*open.model, engine_config(*open.model, options, cuda), options.on_step);
   give_back(open);
   return open;

@@ -34,8 +34,7 @@ int64_t available_memory() {
 // The memory that a request may need as a whole, or refuses to start: a server that accepts a context and then has no
 // room for it would fail at the worst time.
 void fit_kv(const Model& model, EngineConfig& config) {
-  int64_t page = 0;
-  for (const KvGroupSpec& group : model.graph.kv_groups) page += kv_page_bytes(group, config.page_rows);
+  const int64_t page = kv_page_bytes(model.graph, config.kv, config.page_rows);
   const int64_t context_pages = (model.context + config.page_rows - 1) / config.page_rows;
   if (config.kv_bytes > 0) {
     const int64_t pages = config.kv_bytes / std::max<int64_t>(page, 1);

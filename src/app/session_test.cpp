@@ -87,11 +87,12 @@ TEST(OpenEngine, FillsInWhatFollowsFromTheOptions) {
   EXPECT_EQ(plain.engine->config().threads, available_cores());
   EXPECT_EQ(plain.engine->config().kernels, Kernels::kFast);
   EXPECT_EQ(plain.engine->config().device.cuda, -1);
-  const DType kv = plain.model->graph.kv_groups[0].dtype;
+  const DType kv = plain.engine->config().kv.value_or(DType::kF32);
   EXPECT_TRUE(kv == DType::kF16 || kv == DType::kBF16) << dtype_name(kv);
   options.ref = true;
   const OpenEngine ref = open_engine(kCheckpoint, options);
   EXPECT_EQ(ref.engine->config().kernels, Kernels::kRef);
+  EXPECT_EQ(ref.engine->config().kv, std::nullopt);
   EXPECT_EQ(ref.model->graph.kv_groups[0].dtype, DType::kF32);
   for (const auto& [rule, n] : ref.model->fused) EXPECT_EQ(n, 0) << rule;
   for (const DType type : kv_types()) {

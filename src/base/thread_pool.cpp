@@ -136,7 +136,7 @@ void ThreadPool::run_loops(const Loop* loops, int count) {
   }
 }
 
-// Opens the region's next loop, or finishes the region. Called by whoever finished the loop before.
+// Opens the next loop of the parallel-for, or finishes it. Called by whoever finished the loop before.
 void ThreadPool::advance(int thread) {
   while (loops_ != end_) {
     const Loop& next = *loops_++;

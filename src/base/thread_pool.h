@@ -1,4 +1,4 @@
-// A fixed set of worker threads that run one parallel region at a time (fork-join).
+// A fixed set of worker threads that run one parallel-for at a time.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct PinningFacts {
 };
 bool pins(Pinning pinning, const PinningFacts& facts);
 
-// A loop of a region: call(object, i, thread) for every i in [0, n). Refers to a body that outlives the region.
+// One loop of a parallel-for: call(object, i, thread) for every i in [0, n). Refers to a body that outlives it.
 struct Loop {
   int64_t n = 0;
   const void* object = nullptr;
@@ -59,10 +59,10 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
   bool pinned() const { return !cores_.empty(); }
-  // Where workers are pinned, so is the thread that calls this: it is the one that runs the regions from now on, and
+  // Where workers are pinned, so is the thread that calls this: it is the one that runs the loops from now on, and
   // starts no others, which would be held to its core.
   void pin_caller() const;
-  // Regions that workers were asked to take part in, so far.
+  // Parallel-fors that workers were asked to take part in, so far.
   int64_t regions() const { return regions_; }
 
   // The indices of a loop of n that thread t of `threads` has for its own.
@@ -80,8 +80,8 @@ class ThreadPool {
     run_loops(&one, 1);
   }
 
-  // Several loops in one region: the next begins when the one before is done, without a join in between. The thread
-  // that finishes a loop last runs a loop of one by itself.
+  // Several loops in one parallel-for: the next begins when the one before is done, without a join in between. The
+  // thread that finishes a loop last runs a loop of one by itself.
   template <class... Loops>
   void run_phases(const Loops&... loops) {
     const Loop all[] = {loops...};
@@ -107,7 +107,7 @@ class ThreadPool {
   int64_t spin_ns_ = 0;
   int64_t regions_ = 0;
 
-  // Of the region: written by whoever opens a loop, read by those that hold an index of it.
+  // Of the parallel-for: written by whoever opens a loop, read by those that hold an index of it.
   const Loop* loops_ = nullptr;
   const Loop* end_ = nullptr;
   Loop now_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/linear/linear_blas.h"
+#include "matmul/cuda/cuda_blas.h"
 
 namespace ingot::cuda {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/multiplier.h"
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 #include "tensor/memory.h"
 
 namespace ingot {

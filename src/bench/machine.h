@@ -16,7 +16,7 @@ std::string cpu_name_of(std::string_view cpuinfo, std::string_view otherwise);
 
 // GB/s of reading a buffer far larger than any cache with all threads of the pool, the best of five passes each.
 struct ReadSpeeds {
-  double ahead_gbs = 0;  // with lines asked for far ahead
+  double ahead_gbs = 0;  // with prefetch
   double plain_gbs = 0;  // by loads alone
 
   // What percentages are of: the higher of both.

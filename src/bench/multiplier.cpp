@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "ops/kernels.h"
+#include "cpu/isa.h"
 
 namespace ingot::cpu {
 
@@ -33,9 +33,9 @@ const Multiplier& multiplier() {
 #endif
   };
   for (const auto& [name, made] : kAll) {
-    if (name == kernels().name) return *made;
+    if (name == isa_name(isa())) return *made;
   }
-  CHECK(false, "no multiplier of the set {}", kernels().name);
+  CHECK(false, "no multiplier of the set {}", isa_name(isa()));
   __builtin_unreachable();
 }
 

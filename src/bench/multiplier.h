@@ -1,5 +1,5 @@
 // The peak of the multipliers that the linear kernels of each instruction set use, for percentages of it: loops of
-// nothing but products in registers (multiplier_<set>.cpp, all from multiplier.inc).
+// nothing but products in registers (multiplier_<set>.cpp, all from multiplier_loops.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Multiplier {
   double (*bf16)(int64_t rounds);  // weights of bf16: as f32 where the set rounds no x to it
 };
 
-// Of the set that kernels() has chosen.
+// Of the set that isa() names.
 const Multiplier& multiplier();
 
 }  // namespace ingot::cpu

@@ -61,12 +61,13 @@ const Use kLogits{&kEvalCommand, {"logits", "--ids", "1"}};
 const Use kPpl{&kEvalCommand, {"ppl", "--text", "x"}};
 const Use kTask{&kEvalCommand, {"task", "--task", "piqa", "--data", "x"}};
 const Use kBench{&kBenchCommand, {}};
-const Use kTrace{&kBenchCommand, {"--trace", "x"}};
+const Use kOps{&kBenchCommand, {"ops"}};
+const Use kTrace{&kBenchCommand, {"trace", "x"}};
 
 TEST(EngineOptions, MeanTheSameInEveryCommand) {
   expect_alike({kRun, kChat, kServe, kLogits, kPpl, kBench, kTrace}, "--kv", {"f32", "f16", "bf16", "q8_0"},
                {"", "F16", "q4_0", "f16,f32"});
-  const std::vector<Use> computing = {kRun, kChat, kServe, kLogits, kPpl, kTask, kBench, kTrace};
+  const std::vector<Use> computing = {kRun, kChat, kServe, kLogits, kPpl, kTask, kBench, kOps, kTrace};
   expect_alike(computing, "--threads", {"1", "1024"}, {"0", "-1", "1025", "1.5", "x"});
   expect_alike(computing, "--device", {"cpu", "cuda", "cuda:1"}, {"", "tpu", "cuda:", "cuda:x"});
   expect_alike({kRun, kChat, kServe}, "--ctx", {"1", "4096"}, {"0", "-1", "x", "2147483648"});

@@ -9,7 +9,6 @@
 #include "files/manifest.h"
 #include "graph/dump.h"
 #include "graph/kv_store.h"
-#include "graph/plan.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"
 #include "weights/model_files.h"
@@ -121,10 +120,9 @@ void print_text(const JsonObject& d, bool with_tensors) {
 }
 
 int print_graph(const std::string& path, const Options& options) {
-  Model model = Model::load(path, model_options(options.open));
+  const Model model = Model::load(path, model_options(options.open));
   const StepLimits limits{.rows = 256, .seqs = 1, .logits = 16, .context = model.context, .page_rows = 64};
-  plan(model.graph, limits);
-  fmt::print("{}", dump(model.graph, limits));
+  fmt::print("{}", dump(compile(model.graph, {.limits = limits})));
   for (const auto& [rule, n] : model.fused) fmt::print("rule {}: {}\n", rule, n);
   return 0;
 }

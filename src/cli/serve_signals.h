@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT of a server: the first lets requests under way finish, the second ends at once.
+// SIGTERM and SIGINT of a server: the first lets requests in flight finish, the second ends at once.
 #pragma once
 
 #include <atomic>

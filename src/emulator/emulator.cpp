@@ -91,7 +91,7 @@ struct Machine {
   bool run_once();
 };
 
-// Memory that the kernel in front has not written yet.
+// Memory that the previous kernel has not written yet.
 struct Late {
   std::byte* to;
   std::vector<std::byte> before, after;
@@ -297,10 +297,10 @@ unsigned __ballot_sync(unsigned mask, int predicate) {
 }
 
 float4 take_over_one(float* from) {
-  const auto missing = [&](int i) { return __float_as_uint(from[i]) == kNothing; };
+  const auto missing = [&](int i) { return __float_as_uint(from[i]) == emulated::kNotHanded; };
   while (missing(0) || missing(1) || missing(2) || missing(3)) emulated::wait_a_while();
   const float4 values = make_float4(from[0], from[1], from[2], from[3]);
-  std::fill_n(from, 4, __uint_as_float(kNothing));
+  std::fill_n(from, 4, __uint_as_float(emulated::kNotHanded));
   return values;
 }
 

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "ops/cuda/ctx.h"
 #include "tensor/cuda_emulated.h"
 #include "tensor/dtype.h"
 
@@ -93,7 +92,7 @@ std::byte* dynamic_shared();
 size_t dynamic_shared_bytes();
 // Room for what others keep of the running block; nothing when it begins.
 std::shared_ptr<void>& block_state();
-// For tests of kernels that begin before the one in front has ended: these bytes are what they were before until all
+// For tests of kernels that begin before the previous one has ended: these bytes are what they were before until all
 // threads of a block of the next grid wait for its inputs; then they are those at `from`. For one grid, and for good
 // after it.
 void write_late(void* to, const void* from, size_t bytes);
@@ -130,20 +129,24 @@ struct Launch {
   bool together = false;
 };
 
+namespace emulated {
+
 template <class... P, class... A>
-void launch(const Ctx& ctx, void (*kernel)(P...), const Launch& shape, A&&... args) {
+void launch(StreamRef stream, void (*kernel)(P...), const Launch& shape, A&&... args) {
   const uint64_t threads = uint64_t{shape.threads.x} * shape.threads.y * shape.threads.z;
   CHECK(shape.shared <= 227 << 10, "{} bytes of shared memory", shape.shared);
   CHECK(threads > 0 && threads <= 1024 && shape.grid.x > 0 && shape.grid.y > 0 && shape.grid.y < 65536 &&
             shape.grid.z > 0 && shape.grid.z < 65536,
         "{} threads in a grid of {} x {} x {}", threads, shape.grid.x, shape.grid.y, shape.grid.z);
-  emulated_work(ctx.stream, [kernel, shape, given = std::tuple<P...>(static_cast<P>(args)...)] {
-    emulated::run_grid(shape.grid, shape.threads, shape.shared, shape.together, [&] {
+  emulated_work(stream, [kernel, shape, given = std::tuple<P...>(static_cast<P>(args)...)] {
+    run_grid(shape.grid, shape.threads, shape.shared, shape.together, [&] {
       std::tuple<P...> own = given;  // every thread has parameters of its own
       std::apply([&](auto&... a) { kernel(a...); }, own);
     });
   });
 }
+
+}  // namespace emulated
 
 template <class T>
 T* shared_memory() {
@@ -286,9 +289,12 @@ T __ldcg(const T* p) {
 }
 inline float load_fresh(const float* p) { return *p; }
 inline float4 load_fresh4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+namespace emulated {
+inline constexpr uint32_t kNotHanded = 0xffffffffu;  // what hand_over() and take_over() take for nothing: kNothing
+}
 inline void hand_over(float* to, const float4& values) {
   const float all[4] = {values.x, values.y, values.z, values.w};
-  for (int i = 0; i < 4; ++i) to[i] = __float_as_uint(all[i]) == kNothing ? NAN : all[i];
+  for (int i = 0; i < 4; ++i) to[i] = __float_as_uint(all[i]) == emulated::kNotHanded ? NAN : all[i];
 }
 float4 take_over_one(float* from);
 template <int N>

@@ -1,7 +1,9 @@
+#include "emulator/emulator_wgmma.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "ops/cuda/wgmma.cuh"
+#include "emulator/emulator.h"
 
 namespace ingot::cuda::emulated {
 namespace {
@@ -10,7 +12,7 @@ constexpr int kMostN = 256;
 
 // What a product reads of shared memory.
 struct Read {
-  MatrixPlace place;
+  uint64_t place;
   int rows;  // of M or of N; 16 of K each
   bool by_columns;
 };
@@ -28,7 +30,7 @@ struct Watch {
 struct ThreadState {
   bool begun = false;
   uint64_t committed = 0;
-  std::vector<Sums> sums;      // under way
+  std::vector<Sums> sums;      // in flight
   std::vector<Watch> watched;  // by a warp's first lane
 };
 struct WarpState {
@@ -87,7 +89,7 @@ uint64_t hash_of(const Read& read) {
 }
 
 // Aborts where this warp asks for something else than the other three.
-void compare_with_others(const Product& p) {
+void compare_with_others(const GroupProduct& p) {
   const int thread = thread_index();
   GroupState& group = block().groups[static_cast<size_t>(thread) / 128];
   size_t& at = group.at[thread % 128 / 32];
@@ -104,7 +106,7 @@ void compare_with_others(const Product& p) {
 }
 
 // The 16 rows of this warp.
-void multiply_rows(const Product& p, const Slots& all, WarpState& warp) {
+void multiply_rows(const GroupProduct& p, const Slots& all, WarpState& warp) {
   const auto value = [&](uint16_t bits) { return p.bf16 ? bf16_to_f32(bits) : f16_to_f32(bits); };
   const int first = thread_index() % 128 / 32 * 16;
   float a[16][16];
@@ -133,7 +135,7 @@ void multiply_rows(const Product& p, const Slots& all, WarpState& warp) {
 
 }  // namespace
 
-void multiply_group(const Product& p) {
+void multiply_group(const GroupProduct& p) {
   ThreadState& mine = state();
   CHECK(mine.begun, "a product without products_begin() after the last wait");
   CHECK(p.n % 8 == 0 && p.n >= 8 && p.n <= kMostN, "a product of {} columns", p.n);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "graph/run.h"
 #include "ops/batch.h"
@@ -32,7 +33,8 @@ struct EngineConfig {
 
   // The KV cache.
   int page_rows = 64;
-  int pages = 0;  // of each KV group; 0: as kv_bytes says
+  int pages = 0;                 // of each KV group; 0: as kv_bytes says
+  std::optional<DType> kv = {};  // its type; none: as the graph says
   // Its memory; 0: enough for max_seqs whole contexts, or what a GPU has free where that is less.
   int64_t kv_bytes = 0;
   int64_t kv_eager_bytes = 0;  // of it, what old content may fill before it gives way (PageGroup::eager); 0: all

@@ -1,14 +1,9 @@
 #include "engine/core.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
-#include "base/check.h"
 #include "engine/fill.h"
-#include "engine/sampler.h"
 
 namespace ingot {
 namespace {
@@ -23,6 +18,7 @@ SchedulerLimits scheduler_limits(const EngineConfig& config, const CoreOptions& 
           .chunk = chunk,
           .context = o.context,
           .draft = config.max_draft,
+          .mask_words = mask_words(o.vocab),
           .has_state = o.has_state};
 }
 
@@ -47,7 +43,7 @@ CoreOptions with_clock(CoreOptions o) {
 
 }  // namespace
 
-EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreOptions& options)
+EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreOptions& options, int flights)
     : model_(model),
       config_(config),
       options_(with_clock(options)),
@@ -56,79 +52,65 @@ EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreO
       prefix_(prefix_cache(pages_, config, options)),
       slots_(0, config.max_seqs),
       pace_(config.gap_ms / 1e3, kLeastPromptRows, config.step_rows),
-      scheduler_(scheduler_limits(config, options), pages_, slots_, prefix_.get(), pace_) {
-  const auto seqs = static_cast<size_t>(config.max_seqs);
-  for (StepWork& work : works_) work.batch = Batch(limits_, pages_.n_groups());
-  for (Plan& plan : plans_) plan.items.reserve(seqs);
+      scheduler_(scheduler_limits(config, options), pages_, slots_, prefix_.get(), pace_),
+      flights_(flights, limits_, pages_.n_groups(), config.max_draft),
+      meter_(options_.now_ns) {
   // Nothing that ends a seq may fail for want of memory.
-  events_.reserve(seqs * static_cast<size_t>(3 + config.max_draft));
-  ended_.reserve(seqs);
+  events_.reserve(most_events());
+  ended_.reserve(static_cast<size_t>(config.max_seqs));
 }
 
 EngineCore::~EngineCore() {
-  if (flying()) model_.wait();
-  while (!seqs_.empty()) erase(*seqs_.begin()->second, plan());
+  flights_.each_in_flight([&](const Flight&) { model_.wait(); });
+  while (!seqs_.empty()) erase(*seqs_.begin()->second);
 }
 
 std::span<Event> EngineCore::step() {
-  const int64_t begun = options_.now_ns();
-  events_.clear();
-  expire();
-  const bool flew = flying();
-  if (!flew) {
-    make_plan();
-    if (plan().items.empty()) return events_;
-  }
-  std::string failed = "out of memory";
-  if (flew || launch(current_)) {
-    prepare_next();
-    launch_next();
-    failed = model_.wait();
-  }
-  // One that was launched ahead began when the one in front had ended.
-  const int64_t began = std::max(plan().launched_ns, ended_ns_);
-  ended_ns_ = options_.now_ns();
-  const double seconds = 1e-9 * static_cast<double>(ended_ns_ - began);
-  last_step_ = {.seconds = seconds,
-                .rows = plan().rows,
-                .prompt_rows = plan().prompt_rows,
-                .seqs = static_cast<int>(plan().items.size())};
+  meter_.begin(flying());
+  take();
+  if (!flying() && !plan()) return events_;
+  Flight& flight = flights_.front();
+  const bool launched = flying() || launch(flight);
+  if (launched) prepare();
+  const std::string failed = launched ? model_.wait() : "out of memory";
+  meter_.ended(flight);
   if (failed.empty()) {
-    pace_.measured(plan().rows - plan().prompt_rows, plan().prompt_rows, seconds);
-    collect();
+    collect(flight);
   } else {
-    fail();
+    fail(flight);
   }
-  ++stats_.steps;
-  plan().clear();
-  current_ = 1 - current_;
-  stats_.step_seconds = seconds;
-  stats_.busy_seconds += seconds;
-  const int64_t own = (flew ? 0 : began - begun) + (flying() ? 0 : options_.now_ns() - ended_ns_);
-  stats_.own_seconds = 1e-9 * static_cast<double>(own);
+  meter_.done(flying());
   return events_;
 }
 
+// Those whose time to begin has passed go before anything is planned.
+void EngineCore::take() {
+  events_.clear();
+  expire();
+}
+
 // Completes what was prepared while the step before ran: those who came since, those whose next rows depended on it,
-// and the constraints of those who are sampled.
-void EngineCore::make_plan() {
-  plan().preempted = false;  // those that ended since may have left room
+// and the constraints of those who are sampled. False where nobody has anything to compute.
+bool EngineCore::plan() {
+  Plan& plan = flights_.front().plan;
+  plan.preempted = false;  // those that ended since may have left room
   try {
     propose();
-    scheduler_.extend(plan());
+    scheduler_.extend(plan);
   } catch (const std::bad_alloc&) {
     // What is planned can run; what is not is tried again.
   }
-  for (const Plan::Item& item : plan().items) {
+  for (const Plan::Item& item : plan.items) {
     guard(*item.seq, [&] { fill_masks(*item.seq, options_.vocab); });
   }
-  sweep(plan());
+  sweep();
+  return !plan.items.empty();
 }
 
 // Guesses of the seqs whose last token is known now.
 void EngineCore::propose() {
   for (Sequence* seq : scheduler_.running()) {
-    if (!seq->request->drafter || seq->planned || !seq->decoding()) continue;
+    if (!seq->request->drafter || seq->state() == SeqState::kPlanned || !seq->decoding()) continue;
     const int most = std::min(config_.max_draft, seq->longest(limits_.context) - seq->n_tokens() - 1);
     guard(*seq, [&] {
       seq->draft.clear();
@@ -138,161 +120,54 @@ void EngineCore::propose() {
       if (static_cast<int>(seq->draft.size()) > most) seq->draft.resize(static_cast<size_t>(std::max(0, most)));
     });
   }
-  sweep(plan());
+  sweep();
 }
 
-// False where memory ran out before the model was asked.
-bool EngineCore::launch(size_t which) {
-  Plan& plan = plans_[which];
-  StepWork& work = works_[which];
-  plan.launched_ns = options_.now_ns();
+// False where memory ran out before the model was asked. REQUIRES: it is the next flight.
+bool EngineCore::launch(Flight& flight) {
+  Plan& plan = flight.plan;
+  flight.launched_ns = meter_.now();
   try {
-    if (plan.changed) fill_rows(plan, limits_.page_rows, work);
-    fill_tokens(plan, options_.vocab, work);
+    if (plan.changed) fill_rows(plan, limits_.page_rows, flight.work);
+    fill_tokens(plan, options_.vocab, flight.work);
   } catch (const std::bad_alloc&) {
     return false;
   }
-  plan.launched = true;
-  const int64_t now = options_.now_ns();
+  flights_.launched();
+  scheduler_.launched(plan);
+  const int64_t now = meter_.now();
   for (Plan::Item& item : plan.items) {
     Sequence& seq = *item.seq;
     if (seq.began_ns == 0) seq.began_ns = now;
     seq.kv_len += item.rows;
-    seq.awaited += item.samples > 0 ? 1 : 0;
-    seq.planned = false;
-    scheduler_.waiting().served(seq.request->tenant, item.rows);
-    stats_.drafted += static_cast<int64_t>(seq.draft.size());
-    item.draft = std::exchange(seq.draft, {});
+    if (item.samples > 0) {
+      ++seq.awaited;
+      seq.result_step = flight.number;
+    }
+    item.first_guess = static_cast<int>(plan.drafts.size());
+    item.guesses = static_cast<int>(seq.draft.size());
+    plan.drafts.insert(plan.drafts.end(), seq.draft.begin(), seq.draft.end());
+    seq.draft.clear();
+    stats_.drafted += item.guesses;
   }
   stats_.rows += plan.rows;
-  model_.launch(work);
+  model_.launch(flight.work);
   return true;
 }
 
-// While the step runs: the events of the one before are handed out, and the next is planned as if every token were
-// there already and ended nothing.
-void EngineCore::prepare_next() {
-  if (while_running) while_running();
-  try {
-    scheduler_.extend(next_plan());
-    fill_rows(next_plan(), limits_.page_rows, works_[1 - current_]);
-    next_plan().changed = false;
-  } catch (const std::bad_alloc&) {
-    next_plan().changed = true;
+EngineStats EngineCore::stats() const {
+  EngineStats stats = stats_;
+  meter_.tell(stats);
+  stats.preempted = scheduler_.n_preempted();
+  stats.evicted = pages_.n_evicted();
+  stats.running = scheduler_.n_running();
+  stats.waiting = static_cast<int>(seqs_.size()) - stats.running;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    stats.pages += pages_.total_pages(g);
+    stats.free_pages += pages_.free_pages(g);
+    stats.cached_pages += pages_.cached_pages(g);
   }
-}
-
-void EngineCore::collect() {
-  if (damaged && damaged()) {
-    for (const Plan::Item& item : plan().items) {
-      if (item.seq) end(*item.seq, FinishReason::kDamaged);
-    }
-    sweep(next_plan());
-    return;
-  }
-  size_t result = 0;
-  for (const Plan::Item& item : plan().items) {
-    stats_.orphans += item.seq == nullptr;
-    if (item.seq) guard(*item.seq, [&] { collect_item(item, result); });
-    result += static_cast<size_t>(item.samples);
-  }
-  const StepWork& work = works_[current_];
-  const auto end_owner = [&](int row) {
-    const int s = work.batch.seq[static_cast<size_t>(row)];
-    end(*plan().items[static_cast<size_t>(s)].seq, FinishReason::kError);
-  };
-  for (size_t i = 0; i < work.logits.size(); ++i) {
-    if (work.threw[i]) end_owner(work.logits[i].row);
-  }
-  for (const HiddenRow& row : work.hidden) {
-    if (row.threw) end_owner(row.row);
-  }
-  sweep(next_plan());
-}
-
-void EngineCore::collect_item(const Plan::Item& item, size_t first) {
-  Sequence& seq = *item.seq;
-  seq.awaited -= item.samples > 0 ? 1 : 0;
-  int rows = item.begin + item.rows;  // that are in the cache for good: not those of a step that was launched ahead
-  seq.reported = std::max(seq.reported, rows);
-  int standing = 0;
-  for (int i = 0; i < item.samples; ++i) {
-    const int32_t token = works_[current_].results[first + static_cast<size_t>(i)].token;
-    if (token < 0) {
-      // Whatever made the logits no numbers may be in its pages: nobody shall find them again.
-      if (prefix_ && seq.running) prefix_->forget(seq.pages);
-      return end(seq, FinishReason::kError);
-    }
-    const bool ends = !take_token(seq, std::move(works_[current_].results[first + static_cast<size_t>(i)]));
-    if (ends) break;
-    // A row stands as long as the guess that it was computed for came true.
-    if (i + 1 >= item.samples || item.draft[static_cast<size_t>(i)] != token) break;
-    ++standing;
-  }
-  stats_.accepted += standing;
-  if (!seq.running) return;  // preempted meanwhile: it has the token and nothing in the cache
-  if (!item.draft.empty()) {
-    const int refused = item.samples - 1 - standing;
-    rows -= refused;
-    seq.kv_len -= refused;
-    pages_.truncate(seq.pages, seq.kv_len);
-    if (options_.has_state) {
-      next_plan().states.push_back({.kind = StateOp::Kind::kAccept, .to = seq.state_slot, .rows = item.rows - refused});
-    }
-  }
-  settle(seq, rows);
-  if (seq.request->max_tokens == 0 && rows == seq.n_tokens()) end(seq, FinishReason::kLength);
-}
-
-// Its first `rows` rows are in the cache for good: full pages get addresses, windows move on.
-void EngineCore::settle(Sequence& seq, int rows) {
-  const int page_rows = pages_.page_rows();
-  while (seq.prefix_node >= 0 && (seq.addressed + 1) * page_rows <= rows) {
-    const std::span page(seq.tokens.data() + seq.addressed * page_rows, static_cast<size_t>(page_rows));
-    seq.prefix_node = prefix_->add(seq.prefix_node, page, seq.pages, seq.addressed);
-    ++seq.addressed;
-  }
-  if (options_.has_state && prefix_) keep_state(seq);
-  pages_.slide(seq.pages, rows);
-  if (seq.suspect > 0 && rows >= seq.suspect) scheduler_.clear_suspicion(seq);
-  if (rows >= seq.n_prompt()) leave_choices(seq);
-}
-
-void EngineCore::keep_state(Sequence& seq) {
-  if (seq.prefix_node < 0 || seq.kv_len == 0 || seq.kv_len != seq.addressed * pages_.page_rows()) return;
-  next_plan().states.reserve(next_plan().states.size() + 1);
-  const int slot = prefix_->snapshot(seq.prefix_node);
-  if (slot >= 0) next_plan().states.push_back({.kind = StateOp::Kind::kCopy, .from = seq.state_slot, .to = slot});
-}
-
-// The prompt is in the cache: the other choices may share it.
-void EngineCore::leave_choices(Sequence& seq) {
-  for (Sequence* other : seq.followers) {
-    if (other->held_back) scheduler_.release(*other);
-  }
-}
-
-// Appends the token, and says whether the seq goes on.
-bool EngineCore::take_token(Sequence& seq, SampleResult result) {
-  const Request& request = *seq.request;
-  const int32_t token = result.token;
-  FinishReason finish = FinishReason::kNone;
-  seq.tokens.push_back(token);
-  if (request.constraint) request.constraint->advance(token);
-  ++stats_.tokens;
-  if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
-      (request.constraint && request.constraint->complete())) {
-    finish = FinishReason::kStop;
-  } else if (seq.n_tokens() >= seq.longest(limits_.context)) {
-    finish = FinishReason::kLength;
-  }
-  if (seq.n_made() == 1) {
-    stats_.prompt_tokens += seq.n_prompt();
-    stats_.reused_tokens += seq.reused;
-  }
-  stats_.finished += finish != FinishReason::kNone;
-  tell(seq, std::move(result), finish);
-  return finish == FinishReason::kNone;
+  return stats;
 }
 
 }  // namespace ingot

@@ -1,5 +1,12 @@
-// The engine's heart: requests of token ids in, tokens out, one step after another. Read step() first.
+// The engine's heart: requests of token ids in, tokens out, one step after another. Read step() first (core.cpp); how
+// requests come is in core_submit.cpp, how they leave in core_end.cpp, what happens while the model runs in
+// core_ahead.cpp, and what becomes of a step that has ended in core_collect.cpp.
 // Single-threaded and deterministic: model and clock come from outside, so that a simulation can run it.
+//
+// Memory: what steps need is reserved when the core is made, and for each seq, up to its longest answer, when it
+// begins. A step allocates nothing but for a seq that begins in it for the first time, with these exceptions: logprobs,
+// which its events carry away; what a request's own parts do (constraint, drafter, reports); rows of prompts whose
+// logits or hidden states are reported; a deadline that passes; and a prefix cache with more nodes than pages.
 #pragma once
 
 #include <functional>
@@ -10,6 +17,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/flights.h"
 #include "engine/kv_pages.h"
 #include "engine/model/step_model.h"
 #include "engine/pace.h"
@@ -18,6 +26,8 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/state_slots.h"
+#include "engine/stats.h"
+#include "engine/step_meter.h"
 
 namespace ingot {
 
@@ -36,40 +46,13 @@ struct CoreOptions {
   std::function<int64_t()> now_ns;  // the clock; the steady clock where empty
 };
 
-// One step that ran.
-struct StepFacts {
-  double seconds = 0;  // of the model
-  int rows = 0;
-  int prompt_rows = 0;  // of them, rows of prompts
-  int seqs = 0;
-};
-
-// Counted since the start, but for the last group.
-struct EngineStats {
-  int64_t steps = 0, failed_steps = 0;
-  int64_t rows = 0;           // computed
-  int64_t ahead = 0;          // steps that were launched before the one in front had ended
-  int64_t orphans = 0;        // seqs of such steps that ended meanwhile: computed for nothing
-  int64_t tokens = 0;         // made
-  int64_t prompt_tokens = 0;  // of requests that began
-  int64_t reused_tokens = 0;  // of them, found in the prefix cache
-  int64_t drafted = 0, accepted = 0;
-  int64_t preempted = 0, evicted = 0;
-  int64_t submitted = 0, refused = 0, busy = 0;
-  int64_t finished = 0, cancelled = 0, errors = 0, expired = 0;
-  int64_t stopped = 0;      // single choices that their caller had enough of
-  double busy_seconds = 0;  // of all steps
-  double step_seconds = 0;  // of the last step
-  double own_seconds = 0;   // of it, when the model did not run
-
-  int running = 0, waiting = 0;
-  int64_t pages = 0, free_pages = 0, cached_pages = 0;
-  int64_t kv_bytes = 0;  // of the KV cache; 0 in the stats of a core, which knows pages alone
-};
-
 class EngineCore {
  public:
-  EngineCore(StepModel& model, const EngineConfig& config, const CoreOptions& options);
+  // Steps that may be in flight at once: one runs, and one behind it keeps the device from waiting for the host.
+  static constexpr int kFlights = 2;
+
+  // REQUIRES: a model that runs ahead takes `flights` steps at once.
+  EngineCore(StepModel& model, const EngineConfig& config, const CoreOptions& options, int flights = kFlights);
   ~EngineCore();
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
@@ -88,7 +71,7 @@ class EngineCore {
   // events are valid until the next call.
   std::span<Event> step();
   // A step was launched ahead: the next call of step() collects it.
-  bool flying() const { return plans_[current_].launched; }
+  bool flying() const { return flights_.flying(); }
   // False: from now on no step is launched before the one in front was collected.
   bool run_ahead = true;
   // Called while the step runs: a time for work that needs no result of it.
@@ -98,35 +81,44 @@ class EngineCore {
 
   bool idle() const { return seqs_.empty() && !flying(); }
   EngineStats stats() const;
-  int64_t n_steps() const { return stats_.steps; }
-  const StepFacts& last_step() const { return last_step_; }  // REQUIRES: n_steps() > 0
+  int64_t n_steps() const { return meter_.steps(); }
+  const StepFacts& last_step() const { return meter_.last(); }  // REQUIRES: n_steps() > 0
   const CoreOptions& options() const { return options_; }
   const Scheduler& scheduler() const { return scheduler_; }
   const KvPages& pages() const { return pages_; }
   const PrefixCache* prefix() const { return prefix_.get(); }
 
  private:
+  // The parts of step().
+  void take();
+  bool plan();
+  bool launch(Flight& flight);
+  void prepare();
+  void collect(Flight& flight);
+  void fail(Flight& flight);
+
+  void propose();
+  void plan_ahead(Flight& next);
+  bool may_launch(const Flight& next);
+  bool launch_ahead(Flight& next);
+  void collect_item(Flight& flight, const Plan::Item& item, size_t first);
+  void end_those_that_threw(const Flight& flight);
+  bool take_token(Sequence& seq, SampleResult result);
+  void settle(Sequence& seq, int rows);
+  std::vector<StateOp>& next_states();
+  void keep_state(Sequence& seq);
+  void release_choices(Sequence& seq);
+
   std::unique_ptr<Sequence> make_seq(const std::shared_ptr<const Request>& request, SeqId id, int choice,
                                      int64_t came_ns);
   void expire();
-  void propose();
-  void make_plan();
-  bool launch(size_t which);
-  void prepare_next();
-  bool may_launch_next() const;
-  void launch_next();
-  void collect();
-  void collect_item(const Plan::Item& item, size_t first);
-  bool take_token(Sequence& seq, SampleResult result);
-  void settle(Sequence& seq, int rows);
-  void keep_state(Sequence& seq);
-  void fail();
+  void await_deadline(int64_t ns);
   void end(Sequence& seq, FinishReason finish);
   void tell(Sequence& seq, SampleResult result, FinishReason finish);
-  void await_deadline(int64_t ns);
-  void sweep(Plan& planned);
-  void erase(Sequence& seq, Plan& planned);
-  void leave_choices(Sequence& seq);
+  void sweep();
+  void erase(Sequence& seq);
+  // Of a step in which none expires.
+  size_t most_events() const { return static_cast<size_t>(limits_.seqs) * static_cast<size_t>(3 + config_.max_draft); }
   // Runs what may throw on behalf of one seq: if it does, that seq ends and no other notices.
   template <class F>
   void guard(Sequence& seq, F&& body) {
@@ -136,10 +128,6 @@ class EngineCore {
       end(seq, FinishReason::kError);
     }
   }
-  Plan& plan() { return plans_[current_]; }
-  Plan& next_plan() { return plans_[1 - current_]; }
-  // The one that is not launched yet.
-  Plan& open_plan() { return flying() ? next_plan() : plan(); }
 
   StepModel& model_;
   const EngineConfig config_;
@@ -150,15 +138,12 @@ class EngineCore {
   StateSlots slots_;
   Pace pace_;
   Scheduler scheduler_;
-  Plan plans_[2];
-  StepWork works_[2];
-  size_t current_ = 0;
+  Flights flights_;
+  StepMeter meter_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;
   std::vector<Event> events_;
   std::vector<Sequence*> ended_;  // to be erased by sweep()
-  EngineStats stats_;
-  StepFacts last_step_;
-  int64_t ended_ns_ = 0;  // when it had ended
+  EngineStats stats_;             // but for what others count
   int64_t next_deadline_ns_ = 0;
   SeqId next_id_ = 1;
 };

@@ -1,5 +1,6 @@
-// How the next step is launched before the running one has ended: the device then never waits for the host. The ids of
-// the tokens that the running step makes stay on the device; all else of the next step is known.
+// While the model runs: the next step is planned, and launched before the running one has ended where the host is not
+// needed in between, so that the device never waits for it. The ids of the tokens that the step in front makes stay on
+// the device; all else of the next step is known.
 #include <algorithm>
 
 #include "engine/core.h"
@@ -9,42 +10,68 @@
 namespace ingot {
 namespace {
 
-// Its rows need nothing of a token that is not known yet but its id.
-bool needs_an_id_alone(const Plan::Item& item) {
-  const Request& r = *item.seq->request;
-  return !r.drafter && !r.constraint && !r.on_logits && !r.on_hidden &&
-         (item.seq->awaited == 0 || !reads_history(r.sampling));
+// Its rows need nothing of a token that is not known yet but its id, and the step in front makes that.
+bool needs_an_id_alone(const Plan::Item& item, const Flight& in_front) {
+  const Sequence& seq = *item.seq;
+  const Request& r = *seq.request;
+  if (r.drafter || r.constraint || r.on_logits || r.on_hidden) return false;
+  return seq.awaited == 0 || (seq.result_step == in_front.number && !reads_history(r.sampling));
 }
 
-// Of the running step: what is reported of it, and how many rows of a draft stand, is known when it has ended. Until
+// Of a step in flight: what is reported of it, and how many rows of a draft stand, is known when it has ended. Until
 // then nobody with a draft is planned, and should not be left behind by the others.
 bool holds_up(const Plan::Item& item) {
-  return item.seq && (!item.draft.empty() || item.seq->request->on_logits || item.seq->request->on_hidden);
+  return item.seq && (item.guesses > 0 || item.seq->request->on_logits || item.seq->request->on_hidden);
 }
 
 }  // namespace
 
-// Those who come meanwhile wait one step longer: not for a step that reads prompts alone, which can be a long one. And
-// nobody may have been set back, nor be looked for who made a step fail.
-bool EngineCore::may_launch_next() const {
-  if (!run_ahead || !model_.runs_ahead() || options_.has_state || scheduler_.n_suspects() > 0) return false;
-  const Plan& running = plans_[current_];
-  const Plan& next = plans_[1 - current_];
-  if (next.rows == next.prompt_rows || next.changed || next.preempted || next.kept > 0) return false;
-  // What is reported, and a second run of the head, are read from memory that the next step writes.
-  const auto of_head = static_cast<size_t>(limits_.logits);
-  if (works_[current_].logits.size() > of_head || next.items.size() > of_head) return false;
-  return std::ranges::none_of(running.items, holds_up) && std::ranges::all_of(next.items, needs_an_id_alone);
+// The events of the step before are handed out; then what follows is planned, and launched as far as it may be.
+void EngineCore::prepare() {
+  if (while_running) while_running();
+  for (Flight* next = flights_.next(); next; next = flights_.next()) {
+    plan_ahead(*next);
+    if (!may_launch(*next) || !launch_ahead(*next)) return;
+  }
 }
 
-void EngineCore::launch_next() {
-  if (!may_launch_next()) return;
+// As if every token were there already and ended nothing.
+void EngineCore::plan_ahead(Flight& next) {
   try {
-    for (const Plan::Item& item : next_plan().items) fill_masks(*item.seq, options_.vocab);
+    scheduler_.extend(next.plan);
+    fill_rows(next.plan, limits_.page_rows, next.work);
+    next.plan.changed = false;
   } catch (const std::bad_alloc&) {
-    return;  // after the running step then
+    next.plan.changed = true;
   }
-  stats_.ahead += launch(1 - current_);
+}
+
+// Those who come meanwhile wait one step longer: not for a step that reads prompts alone, which can be a long one. And
+// nobody may have been set back, nor be looked for who made a step fail.
+bool EngineCore::may_launch(const Flight& next) {
+  if (!run_ahead || !model_.runs_ahead() || options_.has_state || scheduler_.n_suspects() > 0) return false;
+  const Plan& plan = next.plan;
+  if (plan.rows == plan.prompt_rows || plan.changed || plan.preempted || plan.kept > 0) return false;
+  // What is reported, and a second run of the head, are read from memory that the next step writes.
+  const auto of_head = static_cast<size_t>(limits_.logits);
+  if (plan.items.size() > of_head) return false;
+  bool waits = false;
+  flights_.each_in_flight([&](const Flight& flight) {
+    waits = waits || flight.work.logits.size() > of_head || std::ranges::any_of(flight.plan.items, holds_up);
+  });
+  const Flight& in_front = flights_.newest();
+  return !waits && std::ranges::all_of(plan.items, [&](const auto& item) { return needs_an_id_alone(item, in_front); });
+}
+
+bool EngineCore::launch_ahead(Flight& next) {
+  try {
+    for (const Plan::Item& item : next.plan.items) fill_masks(*item.seq, options_.vocab);
+  } catch (const std::bad_alloc&) {
+    return false;  // after the running step then
+  }
+  const bool launched = launch(next);
+  stats_.ahead += launched;
+  return launched;
 }
 
 }  // namespace ingot

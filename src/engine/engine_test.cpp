@@ -117,7 +117,7 @@ TEST(Engine, LogprobsComeWithTheToken) {
   }
 }
 
-// Row 35 at the border: threads submit and cancel at any moment; who is not cancelled gets what it gets alone.
+// At the thread-safe border: threads submit and cancel at any moment; who is not cancelled gets what it gets alone.
 TEST(Engine, CancelsOfManyThreadsLeaveNothingBehind) {
   Fixture f({.threads = 2, .max_seqs = 3, .step_rows = 32, .page_rows = 16, .pages = 10});
   std::vector<std::vector<int32_t>> expected;
@@ -291,7 +291,7 @@ TEST(Engine, TellsOfItsSteps) {
   EXPECT_GT(stats.kv_bytes, 0);
 }
 
-// Row 46 at the border: while nothing moves, the time since the last step grows; it is nothing when nobody waits.
+// At the thread-safe border: while nothing moves, the time since the last step grows; it is nothing when nobody waits.
 TEST(Engine, KnowsHowLongItHasMadeNoStep) {
   Fixture f;
   EXPECT_EQ(f.engine.stalled_seconds(), 0);

@@ -70,7 +70,7 @@ void fill_masks(Sequence& seq, int vocab) {
   const bool too_early = made < seq.request->min_tokens && !seq.request->end_tokens.empty();
   seq.masks.clear();
   if (!constraint && !too_early) return;
-  const auto words = (static_cast<size_t>(vocab) + 31) / 32;
+  const size_t words = mask_words(vocab);
   seq.masks.assign(words * (1 + seq.draft.size()), ~0u);
   int advanced = 0;
   for (size_t i = 0; i <= seq.draft.size(); ++i) {
@@ -92,7 +92,7 @@ void fill_masks(Sequence& seq, int vocab) {
 void fill_tokens(Plan& plan, int vocab, StepWork& work) {
   work.logits.clear();
   work.samples.clear();
-  const auto words = (static_cast<size_t>(vocab) + 31) / 32;
+  const size_t words = mask_words(vocab);
   size_t row = 0;
   for (Plan::Item& item : plan.items) {
     Sequence& seq = *item.seq;

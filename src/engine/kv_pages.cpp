@@ -126,16 +126,20 @@ int KvPages::rows_that_fit(const SeqPages& seq, int from, int want) const {
   return fit;
 }
 
-bool KvPages::grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies) {
-  CHECK(from >= 0 && from < rows, "rows {} to {}", from, rows);
+void KvPages::reserve(SeqPages& seq, int rows) const {
   seq.slid.resize(pools_.size());  // before the groups: where memory runs out in between, nothing is amiss
   seq.groups.resize(pools_.size());
-  const auto wanted = static_cast<size_t>(pages_for(rows));
-  copies.reserve(copies.size() + pools_.size());
+  for (std::vector<PageId>& held : seq.groups) held.reserve(static_cast<size_t>(pages_for(rows)));
+}
+
+bool KvPages::grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies) {
+  CHECK(from >= 0 && from < rows, "rows {} to {}", from, rows);
   for (int g = 0; g < n_groups(); ++g) {
     if (missing(g, seq, from, rows) > available(g)) return false;
-    seq.groups[static_cast<size_t>(g)].reserve(wanted);  // from here on nothing can fail
   }
+  const auto wanted = static_cast<size_t>(pages_for(rows));
+  copies.reserve(copies.size() + pools_.size());
+  reserve(seq, rows);  // from here on nothing can fail
   for (int g = 0; g < n_groups(); ++g) {
     std::vector<PageId>& held = seq.groups[static_cast<size_t>(g)];
     if (shared_tail(g, seq, from)) {
@@ -179,14 +183,15 @@ void KvPages::slide(SeqPages& seq, int from) {
 
 void KvPages::share(const SeqPages& from, SeqPages& to, int rows) {
   CHECK(to.groups.empty() || to.groups[0].empty(), "the seq holds pages");
-  SeqPages shared = from;
-  for (std::vector<PageId>& held : shared.groups) held.resize(static_cast<size_t>(pages_for(rows)));
+  reserve(to, rows);  // from here on nothing can fail
+  to.slid = from.slid;
   for (int g = 0; g < n_groups(); ++g) {
-    for (const PageId page : shared.groups[static_cast<size_t>(g)]) {
+    const std::vector<PageId>& pages = from.groups[static_cast<size_t>(g)];
+    to.groups[static_cast<size_t>(g)].assign(pages.begin(), pages.begin() + pages_for(rows));
+    for (const PageId page : to.groups[static_cast<size_t>(g)]) {
       if (page != kNoPage) hold(g, page);
     }
   }
-  to = std::move(shared);
 }
 
 }  // namespace ingot

@@ -38,6 +38,8 @@ class KvPages {
  public:
   KvPages(const std::vector<PageGroup>& groups, int page_rows);
 
+  // Room in the lists of `seq` for `rows` positions: until there nothing that it is given allocates.
+  void reserve(SeqPages& seq, int rows) const;
   // Gives `seq` pages in every group until it has room for `rows` positions. A page that holds position `from` and
   // that others see too is replaced by a copy of it, appended to `copies`. All or nothing: on false no page changed
   // hands. REQUIRES: from < rows.

@@ -178,7 +178,7 @@ struct Plain {
   }
 };
 
-// Row 41 of the catalogue. INGOT_LONG=1 makes it ten million operations.
+// INGOT_LONG=1 makes it ten million operations.
 TEST(KvPages, PropertyAgainstPlainModel) {
   const int64_t operations = std::getenv("INGOT_LONG") ? 10'000'000 : 500'000;
   Plain plain;

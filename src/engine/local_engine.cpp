@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "engine/model/cpu_model.h"
 #include "engine/model/cuda.h"
-#include "engine/model/graph_model.h"
 #include "graph/kv_store.h"
 
 namespace ingot {
@@ -30,10 +30,8 @@ StepLimits step_limits(const Model& model, const EngineConfig& config) {
 }
 
 // In all groups.
-int64_t bytes_of_page(const Model& model, int page_rows) {
-  int64_t bytes = 0;
-  for (const KvGroupSpec& group : model.graph.kv_groups) bytes += kv_page_bytes(group, page_rows);
-  return bytes;
+int64_t bytes_of_page(const Model& model, const EngineConfig& config) {
+  return kv_page_bytes(model.graph, config.kv, config.page_rows);
 }
 
 int page_count(const Model& model, const EngineConfig& config) {
@@ -42,7 +40,7 @@ int page_count(const Model& model, const EngineConfig& config) {
   const int64_t most = std::numeric_limits<int32_t>::max() / config.page_rows;  // a slot is an int32
   int64_t pages = per_seq * config.max_seqs;
   if (config.kv_bytes > 0) {
-    const int64_t one = bytes_of_page(model, config.page_rows);
+    const int64_t one = bytes_of_page(model, config);
     // More than max_seqs contexts need is of use too: the prefix cache keeps what was read.
     pages = config.kv_bytes / std::max<int64_t>(one, 1);
     if (pages < 1) throw Error("[kv] {} bytes hold no page of the KV cache: one needs {}", config.kv_bytes, one);
@@ -60,18 +58,21 @@ std::unique_ptr<DeviceModel> device_model(Model& model, const EngineConfig& conf
   const StepLimits limits = step_limits(model, config);
   const int pages = page_count(model, config);
   if (config.device.cuda < 0) {
-    return std::make_unique<GraphModel>(
-        model,
-        RunOptions{
-            .limits = limits, .threads = config.threads, .kernels = config.kernels, .short_cols = config.short_cols},
-        std::vector<int>(model.graph.kv_groups.size(), pages));
+    return std::make_unique<CpuModel>(model,
+                                      RunOptions{.limits = limits,
+                                                 .threads = config.threads,
+                                                 .kernels = config.kernels,
+                                                 .short_cols = config.short_cols,
+                                                 .kv = config.kv},
+                                      std::vector<int>(model.graph.kv_groups.size(), pages));
   }
   if (config.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
   return make_cuda_model(model, {.device = config.device,
                                  .limits = limits,
                                  .threads = config.threads,
                                  .pages = pages,
-                                 .least_pages = least_pages(config, limits, pages)});
+                                 .least_pages = least_pages(config, limits, pages),
+                                 .kv = config.kv});
 }
 
 CoreOptions core_options(const Model& model, const EngineConfig& config, const std::vector<int>& pages) {
@@ -82,10 +83,10 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const s
   core.has_hidden = model.graph.outputs.contains(kLastHidden);
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];
-    const int64_t eager = config.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, config.page_rows), 1);
+    const int64_t eager = config.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, config), 1);
     core.groups.push_back(
         {.pages = pages[g], .window = group.window, .eager = static_cast<int>(std::min<int64_t>(eager, pages[g]))});
-    core.kv_format = dtype_name(group.dtype);
+    core.kv_format = dtype_name(config.kv.value_or(group.dtype));
   }
   std::random_device random;
   core.hash_key = uint64_t{random()} << 32 | random();

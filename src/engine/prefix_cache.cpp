@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 
 namespace ingot {
 namespace {
+
+// Content spaces for which there is room from the start beside a node of each page.
+constexpr size_t kRoots = 16;
 
 // SipHash-1-3 over 32-bit words: a keyed hash against which nobody can prepare collisions, at about 1 ns a token.
 class SipHash {
@@ -49,6 +53,14 @@ class SipHash {
 PrefixCache::PrefixCache(KvPages& pages, const PrefixCacheOptions& options)
     : pages_(pages), options_(options), snapshots_(options.first_snapshot, options.n_snapshots) {
   snapshot_node_.assign(static_cast<size_t>(options.n_snapshots), -1);
+  size_t most = 0;
+  for (int g = 0; g < pages_.n_groups(); ++g) most = std::max(most, static_cast<size_t>(pages_.total_pages(g)));
+  most += kRoots;
+  nodes_.reserve(most);
+  tokens_.reserve(most * static_cast<size_t>(pages_.page_rows()));
+  node_pages_.reserve(most * static_cast<size_t>(pages_.n_groups()));
+  unused_.reserve(most);
+  buckets_.assign(most, -1);
   pages_.on_evict = [this](int group, PageId, int32_t address) { evicted(group, address); };
 }
 
@@ -63,17 +75,27 @@ uint64_t PrefixCache::hash_of(int32_t parent, std::span<const int32_t> tokens) c
   return hash.finish() >> (64 - options_.hash_bits);
 }
 
-int32_t PrefixCache::make(Node node) {
-  node.live = true;
-  if (unused_.empty()) {
-    // Pruning never allocates: there is room for every number before there is a node.
-    if (unused_.capacity() <= nodes_.size()) unused_.reserve(2 * nodes_.size() + 16);
-    nodes_.emplace_back();
-    unused_.push_back(static_cast<int32_t>(nodes_.size()) - 1);
+// A number for another node. Pruning never allocates: there is room for every number before there is a node.
+void PrefixCache::make_room() {
+  const size_t all = nodes_.size() + 1;
+  if (unused_.capacity() < all) unused_.reserve(2 * all);
+  tokens_.resize(all * static_cast<size_t>(pages_.page_rows()));
+  node_pages_.resize(all * static_cast<size_t>(pages_.n_groups()), kNoPage);
+  if (buckets_.size() < all) {
+    buckets_ = std::vector<int32_t>(2 * all, -1);
+    for (size_t id = 0; id < nodes_.size(); ++id) {
+      if (nodes_[id].parent >= 0) nodes_[id].next = std::exchange(bucket(nodes_[id].hash), static_cast<int32_t>(id));
+    }
   }
+  nodes_.emplace_back();
+  unused_.push_back(static_cast<int32_t>(all) - 1);
+}
+
+int32_t PrefixCache::make(Node node) {
+  if (unused_.empty()) make_room();
   const int32_t id = unused_.back();
-  if (node.parent >= 0) by_hash_.emplace(node.hash, id);
   unused_.pop_back();
+  if (node.parent >= 0) node.next = std::exchange(bucket(node.hash), id);
   at(id) = std::move(node);
   ++n_nodes_;
   return id;
@@ -98,21 +120,22 @@ int32_t PrefixCache::root(const std::string& space) {
 }
 
 int32_t PrefixCache::child(int32_t parent, std::span<const int32_t> tokens) const {
-  const auto [begin, end] = by_hash_.equal_range(hash_of(parent, tokens));
-  for (auto it = begin; it != end; ++it) {
-    const Node& node = at(it->second);
-    if (node.parent == parent && std::ranges::equal(node.tokens, tokens)) return it->second;
+  const uint64_t hash = hash_of(parent, tokens);
+  for (int32_t id = buckets_[hash % buckets_.size()]; id >= 0; id = at(id).next) {
+    const Node& node = at(id);
+    if (node.hash == hash && node.parent == parent && std::ranges::equal(tokens_of(id), tokens)) return id;
   }
   return -1;
 }
 
-// Whether a row after the last of these pages would find all that it sees.
-bool PrefixCache::usable(std::span<const int32_t> path) const {
-  if (options_.has_state && at(path.back()).snapshot < 0) return false;
-  const int n = static_cast<int>(path.size());
+// Whether a row after the `n` pages that end with `node` would find all that it sees.
+bool PrefixCache::usable(int32_t node, int n) const {
+  if (options_.has_state && at(node).snapshot < 0) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
-    for (int i = pages_.first_page(g, n * pages_.page_rows()); i < n; ++i) {
-      if (at(path[static_cast<size_t>(i)]).pages[static_cast<size_t>(g)] == kNoPage) return false;
+    const int first = pages_.first_page(g, n * pages_.page_rows());
+    int32_t page = node;
+    for (int i = n - 1; i >= first; --i, page = at(page).parent) {
+      if (pages_of(page)[static_cast<size_t>(g)] == kNoPage) return false;
     }
   }
   return true;
@@ -120,16 +143,14 @@ bool PrefixCache::usable(std::span<const int32_t> path) const {
 
 PrefixHit PrefixCache::find(int32_t root, std::span<const int32_t> tokens, int most) const {
   const auto rows = static_cast<size_t>(pages_.page_rows());
-  std::vector<int32_t> path;
-  int32_t node = root;
-  for (int i = 0; i < most && (static_cast<size_t>(i) + 1) * rows <= tokens.size(); ++i) {
-    node = child(node, tokens.subspan(static_cast<size_t>(i) * rows, rows));
-    if (node < 0) break;
-    path.push_back(node);
+  PrefixHit hit{.node = root};
+  while (hit.pages < most && (static_cast<size_t>(hit.pages) + 1) * rows <= tokens.size()) {
+    const int32_t next = child(hit.node, tokens.subspan(static_cast<size_t>(hit.pages) * rows, rows));
+    if (next < 0) break;
+    hit = {.node = next, .pages = hit.pages + 1};
   }
-  while (!path.empty() && !usable(path)) path.pop_back();
-  if (path.empty()) return {};
-  return {path.back(), static_cast<int>(path.size())};
+  while (hit.pages > 0 && !usable(hit.node, hit.pages)) hit = {.node = at(hit.node).parent, .pages = hit.pages - 1};
+  return hit.pages > 0 ? hit : PrefixHit{};
 }
 
 int PrefixCache::idle_pages(const PrefixHit& hit, int group) const {
@@ -137,27 +158,25 @@ int PrefixCache::idle_pages(const PrefixHit& hit, int group) const {
   int32_t node = hit.node;
   const int first = pages_.first_page(group, hit.pages * pages_.page_rows());
   for (int i = hit.pages - 1; i >= first; --i, node = at(node).parent) {
-    idle += pages_.refs(group, at(node).pages[static_cast<size_t>(group)]) == 0;
+    idle += pages_.refs(group, pages_of(node)[static_cast<size_t>(group)]) == 0;
   }
   return idle;
 }
 
 void PrefixCache::take(const PrefixHit& hit, SeqPages& seq) {
   const int n = hit.pages;
-  const auto groups = static_cast<size_t>(pages_.n_groups());
-  SeqPages taken{.groups = std::vector(groups, std::vector<PageId>(static_cast<size_t>(n), kNoPage)),
-                 .slid = std::vector<int>(groups, 0)};
+  pages_.reserve(seq, n * pages_.page_rows());  // from here on nothing can fail
   for (int g = 0; g < pages_.n_groups(); ++g) {
     const int first = pages_.first_page(g, n * pages_.page_rows());
-    taken.slid[static_cast<size_t>(g)] = first;
+    seq.slid[static_cast<size_t>(g)] = first;
+    seq.groups[static_cast<size_t>(g)].assign(static_cast<size_t>(n), kNoPage);
     int32_t node = hit.node;
     for (int i = n - 1; i >= first; --i, node = at(node).parent) {
-      const PageId page = at(node).pages[static_cast<size_t>(g)];
+      const PageId page = pages_of(node)[static_cast<size_t>(g)];
       pages_.hold(g, page);
-      taken.groups[static_cast<size_t>(g)][static_cast<size_t>(i)] = page;
+      seq.groups[static_cast<size_t>(g)][static_cast<size_t>(i)] = page;
     }
   }
-  seq = std::move(taken);
   at(hit.node).used = ++clock_;
 }
 
@@ -167,16 +186,14 @@ int32_t PrefixCache::add(int32_t parent, std::span<const int32_t> tokens, const 
     Node node;
     node.parent = parent;
     node.hash = hash_of(parent, tokens);
-    node.depth = at(parent).depth + 1;
-    node.tokens.assign(tokens.begin(), tokens.end());
-    node.pages.assign(static_cast<size_t>(pages_.n_groups()), kNoPage);
     id = make(std::move(node));
+    std::ranges::copy(tokens, tokens_of(id).begin());
     ++at(parent).holders;
   }
   ++at(id).holders;
   for (int g = 0; g < pages_.n_groups(); ++g) {
     const PageId page = seq.groups[static_cast<size_t>(g)][static_cast<size_t>(index)];
-    PageId& known = at(id).pages[static_cast<size_t>(g)];
+    PageId& known = pages_of(id)[static_cast<size_t>(g)];
     // Where two seqs computed the same page, the first one's stays the known one.
     if (page == kNoPage || known != kNoPage || pages_.address(g, page) >= 0) continue;
     known = page;
@@ -204,7 +221,7 @@ void PrefixCache::release(int32_t node) {
 }
 
 void PrefixCache::evicted(int group, int32_t address) {
-  at(address).pages[static_cast<size_t>(group)] = kNoPage;
+  pages_of(address)[static_cast<size_t>(group)] = kNoPage;
   prune(address);
 }
 
@@ -212,7 +229,7 @@ void PrefixCache::evicted(int group, int32_t address) {
 void PrefixCache::prune(int32_t id) {
   while (id >= 0) {
     Node& node = at(id);
-    const bool no_page = std::ranges::all_of(node.pages, [](PageId page) { return page == kNoPage; });
+    const bool no_page = std::ranges::all_of(pages_of(id), [](PageId page) { return page == kNoPage; });
     // A model that keeps nothing but state has no pages: there a snapshot is what a node is kept for.
     const bool only_state = pages_.n_groups() == 0 && node.snapshot >= 0;
     if (node.holders > 0 || !no_page || only_state) return;
@@ -220,8 +237,9 @@ void PrefixCache::prune(int32_t id) {
     if (node.parent < 0) {
       roots_.erase(node.space);
     } else {
-      const auto [begin, end] = by_hash_.equal_range(node.hash);
-      by_hash_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == id; }));
+      int32_t* link = &bucket(node.hash);
+      while (*link != id) link = &at(*link).next;
+      *link = node.next;
     }
     const int32_t parent = node.parent;
     node = Node{};

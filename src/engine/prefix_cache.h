@@ -2,6 +2,9 @@
 // A node is one page of tokens after its parent's; roots stand for what else decides the content (tenant, adapter,
 // media, KV format). A node is found by a keyed hash and then compared in full, so a collision, made or met, can never
 // give a seq another's pages.
+// Nodes, their tokens and their table lie in arrays with room for a node of each page from the start: until there are
+// more nodes than pages (windows leave nodes without pages behind), adding one allocates nothing.
+// Snapshots of states: no model has them yet; the simulation does.
 // Single-threaded: only the engine thread calls it.
 #pragma once
 
@@ -71,31 +74,44 @@ class PrefixCache {
   struct Node {
     int32_t parent = -1;  // -1 of roots
     uint64_t hash = 0;
-    int depth = 0;                // pages up to and with this one; 0 of roots
-    int holders = 0;              // children, and seqs that stand here
-    std::vector<int32_t> tokens;  // [page_rows]
-    std::vector<PageId> pages;    // of each group; kNoPage where it was given away
-    std::string space;            // of roots
+    int holders = 0;    // children, and seqs that stand here
+    int32_t next = -1;  // in the chain of its bucket
+    std::string space;  // of roots
     int snapshot = -1;
     uint64_t used = 0;  // when the snapshot was last used
-    bool live = false;
   };
 
   Node& at(int32_t node) { return nodes_[static_cast<size_t>(node)]; }
   const Node& at(int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
+  // [page_rows] of a node that is no root.
+  std::span<int32_t> tokens_of(int32_t node) {
+    const auto rows = static_cast<size_t>(pages_.page_rows());
+    return std::span(tokens_).subspan(static_cast<size_t>(node) * rows, rows);
+  }
+  // [group] kNoPage where it was given away, and of roots.
+  std::span<PageId> pages_of(int32_t node) {
+    const auto groups = static_cast<size_t>(pages_.n_groups());
+    return std::span(node_pages_).subspan(static_cast<size_t>(node) * groups, groups);
+  }
+  std::span<const int32_t> tokens_of(int32_t node) const { return const_cast<PrefixCache*>(this)->tokens_of(node); }
+  std::span<const PageId> pages_of(int32_t node) const { return const_cast<PrefixCache*>(this)->pages_of(node); }
+  int32_t& bucket(uint64_t hash) { return buckets_[hash % buckets_.size()]; }
+  void make_room();
   uint64_t hash_of(int32_t parent, std::span<const int32_t> tokens) const;
   int32_t child(int32_t parent, std::span<const int32_t> tokens) const;
   int32_t make(Node node);
-  bool usable(std::span<const int32_t> path) const;
+  bool usable(int32_t node, int n) const;
   void evicted(int group, int32_t address);
   void prune(int32_t node);
 
   KvPages& pages_;
   const PrefixCacheOptions options_;
   std::vector<Node> nodes_;
-  std::vector<int32_t> unused_;  // numbers of nodes that are not live
+  std::vector<int32_t> tokens_;     // [node, page_rows]
+  std::vector<PageId> node_pages_;  // [node, group]
+  std::vector<int32_t> unused_;     // numbers of nodes that are not live
+  std::vector<int32_t> buckets_;    // the first node of each chain; -1
   int n_nodes_ = 0;
-  std::unordered_multimap<uint64_t, int32_t> by_hash_;
   std::unordered_map<std::string, int32_t> roots_;
   StateSlots snapshots_;
   std::vector<int32_t> snapshot_node_;  // whose state is in each slot of snapshots; -1

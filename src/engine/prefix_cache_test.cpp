@@ -69,7 +69,7 @@ TEST(PrefixCache, TheEndOfATextIsForgottenBeforeItsBeginning) {
   EXPECT_EQ(f.cache.n_nodes(), 1 + 8);  // the root, and the pages that are there
 }
 
-// Row 52: where every hash is the same, contents are still told apart.
+// Where every hash is the same, contents are still told apart.
 TEST(PrefixCache, CollisionsNeverGiveAnothersPages) {
   Fixture f({{.pages = 200}}, {.hash_bits = 1});
   std::vector<std::vector<PageId>> pages;

@@ -28,7 +28,7 @@ enum class FinishReason : uint8_t {
 };
 
 // Limits which tokens may come next: a grammar, a schema. The engine's thread alone calls it; one that throws ends its
-// own request and no other.
+// own request and no other. Nothing in the program makes one yet; the simulation does.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
@@ -43,7 +43,7 @@ class TokenConstraint {
 };
 
 // Guesses what comes next. The model verifies each guess in the same step: a wrong one costs time and never changes
-// an answer.
+// an answer. Nothing in the program makes one yet; the simulation does.
 class Drafter {
  public:
   virtual ~Drafter() = default;
@@ -52,6 +52,8 @@ class Drafter {
 };
 
 struct Request {
+  static constexpr int kMaxChoices = 128;
+
   std::vector<int32_t> prompt;
   SamplingParams sampling;
   int max_tokens = -1;              // tokens to make; -1: until the context is full; 0: read the prompt only
@@ -60,9 +62,10 @@ struct Request {
   int choices = 1;                  // answers to make; they share the prompt's pages
   int first_choice = 0;             // keys the randomness of the first of them
 
-  std::string tenant;        // pages are never shared between tenants, and tenants get equal shares of the rows
-  std::string adapter;       // name of the LoRA adapter; pages are shared within one adapter only
-  std::string media;         // content hash of images and audio in the prompt, likewise
+  std::string tenant;  // pages are never shared between tenants, and tenants get equal shares of the rows
+  // Pages are shared within one adapter and one media content only. Nothing in the program sets them yet.
+  std::string adapter;       // name of the LoRA adapter
+  std::string media;         // content hash of images and audio in the prompt
   int priority = 0;          // -100 … 100; one level is worth Scheduler::kPrioritySeconds of waiting
   double queue_seconds = 0;  // ends with kDeadline when it has not begun after so long; 0: waits
   bool reuse_prefix = true;  // whether pages that hold its first tokens already may be used

@@ -12,14 +12,15 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& 
   running_.reserve(static_cast<size_t>(limits.seqs));
 }
 
-void Scheduler::add(Sequence& seq) {
+void Scheduler::add(Sequence& seq, bool held_back) {
   waiting_.enter(seq.request->tenant);
-  if (!seq.held_back) waiting_.add(seq);
+  if (!held_back) waiting_.add(seq);
+  seq.become(held_back ? SeqState::kHeldBack : SeqState::kWaiting);
 }
 
 void Scheduler::release(Sequence& seq) {
-  CHECK(seq.held_back, "seq {} is not held back", seq.id);
-  seq.held_back = false;
+  CHECK(seq.state() == SeqState::kHeldBack, "seq {} is not held back", seq.id);
+  seq.become(SeqState::kWaiting);
   waiting_.add(seq);
 }
 
@@ -33,48 +34,66 @@ void Scheduler::give_back(Sequence& seq) {
   seq.prefix_node = -1;
   slots_.give(seq.state_slot);
   seq.state_slot = -1;
-  seq.running = false;
   std::erase(running_, &seq);
 }
 
-void Scheduler::take_out(Sequence& seq, Plan& plan) {
-  if (!seq.planned) return;
-  const auto it = std::ranges::find(plan.items, &seq, &Plan::Item::seq);
-  CHECK(it != plan.items.end(), "seq {} is in no plan", seq.id);
-  plan.rows -= it->rows;
-  if (!it->decoding) plan.prompt_rows -= it->rows;
-  plan.items.erase(it);
-  plan.changed = true;
-  seq.planned = false;
+void Scheduler::take_out(Sequence& seq, Plan* plan) {
+  if (seq.state() != SeqState::kPlanned) return;
+  CHECK(plan, "seq {} is planned and there is no plan", seq.id);
+  const auto it = std::ranges::find(plan->items, &seq, &Plan::Item::seq);
+  CHECK(it != plan->items.end(), "seq {} is in no plan", seq.id);
+  plan->rows -= it->rows;
+  if (!it->decoding) plan->prompt_rows -= it->rows;
+  plan->items.erase(it);
+  plan->changed = true;
+  seq.become(SeqState::kRunning);
 }
 
-void Scheduler::remove(Sequence& seq, Plan& plan) {
+void Scheduler::remove(Sequence& seq, Plan* plan) {
   take_out(seq, plan);
-  if (seq.running) {
+  if (seq.running()) {
     give_back(seq);
-  } else if (!seq.held_back) {
+  } else if (seq.state() != SeqState::kHeldBack) {
     waiting_.remove(seq);
   }
   clear_suspicion(seq);
   waiting_.leave(seq.request->tenant);
+  seq.become(SeqState::kGone);
 }
 
-void Scheduler::preempt(Sequence& seq, Plan& plan) {
-  take_out(seq, plan);
+void Scheduler::set_back(Sequence& seq) {
   give_back(seq);
+  seq.become(SeqState::kPreempted);
   waiting_.add(seq);
-  plan.preempted = true;
   ++n_preempted_;
 }
 
-void Scheduler::restart(const Plan& failed, Plan& plan) {
+void Scheduler::preempt(Sequence& seq, Plan& plan) {
+  take_out(seq, &plan);
+  set_back(seq);
+  plan.preempted = true;
+}
+
+void Scheduler::launched(const Plan& plan) {
+  for (const Plan::Item& item : plan.items) {
+    item.seq->become(SeqState::kRunning);
+    waiting_.served(item.seq->request->tenant, item.rows);
+  }
+}
+
+void Scheduler::unplan(const Plan& plan) {
+  for (const Plan::Item& item : plan.items) {
+    if (item.seq && item.seq->state() == SeqState::kPlanned) item.seq->become(SeqState::kRunning);
+  }
+}
+
+void Scheduler::restart(const Plan& failed) {
   for (const Plan::Item& item : failed.items) {
-    if (!item.seq || !item.seq->running) continue;
+    if (!item.seq || !item.seq->running()) continue;
     n_suspects_ += item.seq->suspect == 0;
     item.seq->suspect = std::max(item.seq->suspect, item.begin + item.rows);
   }
-  while (!running_.empty()) preempt(*running_.back(), plan);
-  plan.clear();
+  while (!running_.empty()) set_back(*running_.back());
 }
 
 void Scheduler::clear_suspicion(Sequence& seq) {
@@ -101,7 +120,7 @@ bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   plan.rows += fit;
   plan.prompt_rows += decoding ? 0 : fit;
   plan.changed = true;
-  seq.planned = true;
+  seq.become(SeqState::kPlanned);
   return true;
 }
 
@@ -163,7 +182,7 @@ void Scheduler::extend(Plan& plan) {
   plan.kept = 0;
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& seq = *running_[i];
-    if (seq.planned || !seq.decoding() || will_end(seq)) continue;
+    if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
     if (seq.request->drafter && seq.awaited > 0) {
       plan.kept += 1 + limits_.draft;
     } else {
@@ -172,7 +191,8 @@ void Scheduler::extend(Plan& plan) {
   }
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& seq = *running_[i];
-    if (!seq.planned && !seq.decoding() && seq.pending() > 0 && !will_end(seq)) place_prompt(seq, plan);
+    if (seq.state() == SeqState::kPlanned || seq.decoding() || seq.pending() <= 0 || will_end(seq)) continue;
+    place_prompt(seq, plan);
   }
   while (!plan.preempted && prompt_room(plan) > 0) {
     Sequence* seq = waiting_.next();
@@ -183,7 +203,7 @@ void Scheduler::extend(Plan& plan) {
 bool Scheduler::can_fork(const Sequence& seq) const {
   const Sequence* first = seq.first;
   const int rows = seq.n_prompt() - 1;
-  if (!first || !first->running || first->kv_len < seq.n_prompt() || rows == 0 || limits_.has_state) return false;
+  if (!first || !first->running() || first->kv_len < seq.n_prompt() || rows == 0 || limits_.has_state) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
     if (first->pages.slid[static_cast<size_t>(g)] > pages_.first_page(g, rows)) return false;
   }
@@ -243,17 +263,20 @@ bool Scheduler::admit(Sequence& seq, Plan& plan) {
 }
 
 void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
+  // All that may want memory comes first: from here on nothing can fail.
   plan.states.reserve(plan.states.size() + 2);
-  const bool again = std::exchange(seq.begun, true);
+  const int longest = seq.longest(limits_.context);
+  seq.reserve(longest, limits_.draft, limits_.mask_words);
+  pages_.reserve(seq.pages, longest);
+  const bool again = seq.state() == SeqState::kPreempted;
   for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
   waiting_.remove(seq);
   const auto place =
       std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
   running_.insert(place, &seq);
-  seq.running = true;
+  seq.become(SeqState::kRunning);
   seq.state_slot = slots_.take();
   CHECK(seq.state_slot >= 0, "no slot for seq {}", seq.id);
-  // Where memory runs out below, the seq begins with nothing: so its state is cleared in any case.
   if (limits_.has_state) plan.states.push_back({.kind = StateOp::Kind::kClear, .to = seq.state_slot});
   if (can_fork(seq)) {
     fork(seq);

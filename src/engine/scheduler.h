@@ -8,6 +8,7 @@
 // Single-threaded: only the engine thread calls it.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "engine/pace.h"
@@ -19,11 +20,12 @@
 namespace ingot {
 
 struct SchedulerLimits {
-  int rows = 0;     // of a step
-  int seqs = 0;     // running at once
-  int chunk = 0;    // rows of one prompt in a step
-  int context = 0;  // positions of one seq
-  int draft = 0;    // guesses of one seq in a step
+  int rows = 0;           // of a step
+  int seqs = 0;           // running at once
+  int chunk = 0;          // rows of one prompt in a step
+  int context = 0;        // positions of one seq
+  int draft = 0;          // guesses of one seq in a step
+  size_t mask_words = 0;  // of a mask of tokens
   bool has_state = false;
 };
 
@@ -36,10 +38,13 @@ struct Plan {
     int rows;
     bool decoding;
     // Set when the step is launched.
-    int samples = 0;                  // of its last rows, how many are sampled
-    std::vector<int32_t> draft = {};  // the guesses that the rows after the first of these were computed for
+    int samples = 0;  // of its last rows, how many are sampled
+    // The rows after the first of these were computed for guesses: these of the plan's drafts.
+    int first_guess = 0;
+    int guesses = 0;
   };
   std::vector<Item> items;
+  std::vector<int32_t> drafts;
   std::vector<PageCopy> copies;
   std::vector<StateOp> states;
   int rows = 0;
@@ -47,16 +52,25 @@ struct Plan {
   int kept = 0;            // further rows for those whose drafts are made later
   bool preempted = false;  // somebody gave way: nobody new is let in
   bool changed = false;    // since the batch was filled
-  bool launched = false;
-  int64_t launched_ns = 0;
 
+  std::span<const int32_t> draft_of(const Item& item) const {
+    return std::span(drafts).subspan(static_cast<size_t>(item.first_guess), static_cast<size_t>(item.guesses));
+  }
+  // Room for a step of so many seqs.
+  void reserve(size_t seqs, size_t groups, size_t guesses) {
+    items.reserve(seqs);
+    drafts.reserve(seqs * guesses);
+    copies.reserve(seqs * groups);
+    states.reserve(seqs * 3);  // of one seq: clear and copy when it begins, accept or keep when its step has ended
+  }
   // REQUIRES: none of its items is marked as planned.
   void clear() {
     items.clear();
+    drafts.clear();
     copies.clear();
     states.clear();
     rows = prompt_rows = kept = 0;
-    preempted = changed = launched = false;
+    preempted = changed = false;
   }
 };
 
@@ -69,15 +83,19 @@ class Scheduler {
   Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots, PrefixCache* prefix, Pace& pace);
 
   // A new seq; one that is held back counts, and waits for release() before it takes part.
-  void add(Sequence& seq);
+  void add(Sequence& seq, bool held_back);
   void release(Sequence& seq);
-  // Ends a seq wherever it is, and takes it out of the plan.
-  void remove(Sequence& seq, Plan& plan);
+  // Ends a seq wherever it is, and takes it out of the plan. `plan` is the one to launch next; null: nobody is planned.
+  void remove(Sequence& seq, Plan* plan);
   // Takes everything from a running seq: it is computed again from its tokens.
   void preempt(Sequence& seq, Plan& plan);
+  // The step of this plan is in flight.
+  void launched(const Plan& plan);
+  // The plan will not run: those in it that are planned are not.
+  void unplan(const Plan& plan);
   // A step failed and nobody knows what is in memory: all running seqs are computed again, and those of the step run
-  // alone until they have passed the point where it failed.
-  void restart(const Plan& failed, Plan& plan);
+  // alone until they have passed the point where it failed. REQUIRES: nobody is planned.
+  void restart(const Plan& failed);
   // The seq has passed that point.
   void clear_suspicion(Sequence& seq);
 
@@ -88,7 +106,6 @@ class Scheduler {
   int n_waiting() const { return waiting_.size(); }
   int n_suspects() const { return n_suspects_; }
   const std::vector<Sequence*>& running() const { return running_; }
-  Waiting& waiting() { return waiting_; }
   int64_t n_preempted() const { return n_preempted_; }
 
  private:
@@ -107,7 +124,8 @@ class Scheduler {
   bool quarantined(Plan& plan);
   void place_alone(Sequence& seq, Plan& plan);
   void give_back(Sequence& seq);
-  void take_out(Sequence& seq, Plan& plan);
+  void set_back(Sequence& seq);
+  void take_out(Sequence& seq, Plan* plan);
 
   const SchedulerLimits limits_;
   KvPages& pages_;

@@ -1,5 +1,5 @@
 // Slots for the recurrent state of seqs (state-space and linear-attention layers): one for each running seq, and
-// others for snapshots that the prefix cache keeps.
+// others for snapshots that the prefix cache keeps. No model has such state yet; the simulation does.
 // Single-threaded: only the engine thread calls it.
 #pragma once
 

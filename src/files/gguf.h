@@ -8,10 +8,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mmap.h"
+#include "base/seeded_hash.h"
 #include "files/gguf_types.h"
 #include "files/gguf_value.h"
 
@@ -91,9 +91,9 @@ class Gguf {
   uint64_t data_offset_ = 0;
   std::vector<MappedFile> files_;
   std::vector<GgufEntry> metadata_;
-  std::unordered_map<std::string_view, size_t> keys_;  // into metadata_
+  SeededViewMap<size_t> keys_;  // into metadata_
   std::vector<GgufTensor> tensors_;
-  std::unordered_map<std::string, size_t> names_;  // into tensors_
+  SeededMap<size_t> names_;  // into tensors_
 };
 
 }  // namespace ingot

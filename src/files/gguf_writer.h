@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "files/gguf.h"
 #include "files/gguf_types.h"
 
@@ -68,8 +68,8 @@ class GgufWriter {
 
   std::string metadata_;  // encoded key-value pairs
   uint64_t n_keys_ = 0;
-  std::unordered_set<std::string> keys_;
-  std::unordered_set<std::string> names_;
+  SeededSet keys_;
+  SeededSet names_;
   std::vector<Tensor> tensors_;
   uint64_t data_bytes_ = 0;  // of all tensors, each padded to the alignment
 };

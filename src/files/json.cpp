@@ -7,11 +7,11 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/mmap.h"
+#include "base/seeded_hash.h"
 #include "base/utf8.h"
 
 namespace ingot {
@@ -33,7 +33,7 @@ struct Builder {
   const JsonLimits& limits;
   boost::json::value_stack stack;
   size_t values = 0;
-  std::vector<std::unordered_set<std::string>> keys;  // of each open object, when duplicates are refused
+  std::vector<SeededSet> keys;  // of each open object, when duplicates are refused
   std::string part;                                   // the beginning of a key or a number
   std::string problem;                                // not empty: why the parse ended
 

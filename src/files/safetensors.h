@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mmap.h"
+#include "base/seeded_hash.h"
 
 namespace ingot {
 
@@ -48,7 +48,7 @@ class SafeTensors {
 
   std::vector<MappedFile> files_;
   std::vector<SafeTensor> tensors_;
-  std::unordered_map<std::string, size_t> names_;  // into tensors_
+  SeededMap<size_t> names_;  // into tensors_
   std::map<std::string, std::string> metadata_;
 };
 

@@ -85,7 +85,7 @@ class Build {
   Tensor like(const Tensor& x) { return graph_.add_value(x.rows, x.cols, x.dtype); }
   template <class T>
   void emit(T op, std::string label) {
-    graph_.nodes.push_back({.op = std::move(op), .label = std::move(label), .made_by = {}, .device = {}});
+    graph_.nodes.push_back({.op = std::move(op), .label = std::move(label), .made_by = {}});
   }
   const Tensor& rope_table(const RopeSpec& spec);
   KvLayer kv_layer(const AttentionSpec& spec);

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/plan.h"
-#include "ops/ctx.h"
+#include "graph/traits.h"
 
 namespace ingot {
 namespace {
@@ -20,14 +19,14 @@ std::string rows_text(const Rows& rows) {
 
 // Inputs, weights and outputs of one node as text.
 struct Texts : TensorVisitor {
-  const Graph& graph;
+  const Program& program;
   std::string ins, outs;
   double weight_bytes = 0;
-  explicit Texts(const Graph& g) : graph(g) {}
+  explicit Texts(const Program& p) : program(p) {}
 
   std::string text(const Tensor& t) const {
-    const Value& value = graph.values[static_cast<size_t>(t.value)];
-    return fmt::format(" v{}[{},{}]@{}", t.value, rows_text(t.rows), t.cols, value.offset + t.offset);
+    return fmt::format(" v{}[{},{}]@{}", t.value, rows_text(t.rows), t.cols,
+                       program.offsets[static_cast<size_t>(t.value)] + t.offset);
   }
   void in(Tensor& t) { ins += text(t); }
   void out(Tensor& t) { outs += text(t); }
@@ -47,45 +46,44 @@ int layer_of(const std::string& label) {
   return -1;
 }
 
-int regions_of(const Op& op) { return std::holds_alternative<GatherRows>(op) ? 0 : 1; }
-
 }  // namespace
 
 std::vector<int> layer_regions(const Graph& graph) {
-  std::vector<int> regions;
+  std::vector<int> all;
   int layer = -1;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     // A node without a number, such as rope, is of the layer that is being made; in the head it is of none.
     const int own = layer_of(graph.nodes[n].label);
     if (own >= 0) layer = own;
     if (layer < 0 || (own < 0 && n >= graph.head_begin)) continue;
-    regions.resize(std::max(regions.size(), static_cast<size_t>(layer) + 1));
-    regions[static_cast<size_t>(layer)] += regions_of(graph.nodes[n].op);
+    all.resize(std::max(all.size(), static_cast<size_t>(layer) + 1));
+    all[static_cast<size_t>(layer)] += regions(graph.nodes[n].op);
   }
-  return regions;
+  return all;
 }
 
-std::string dump(Graph& graph, const StepLimits& limits) {
-  std::string text = fmt::format("{} nodes, {} values, arena {} bytes for {} rows, {} logit rows\n", graph.nodes.size(),
-                                 graph.values.size(), graph.arena_bytes, limits.rows, limits.logits);
-  for (const KvGroupSpec& group : graph.kv_groups) {
+std::string dump(const Program& program) {
+  std::string text =
+      fmt::format("{} nodes, {} values, arena {} bytes for {} rows, {} logit rows\n", program.nodes.size(),
+                  program.values.size(), program.arena_bytes, program.limits.rows, program.limits.logits);
+  for (const KvGroupSpec& group : program.kv_groups) {
     text += fmt::format("kv group: {} layers, {} heads, k {} v {}, {}, window {}\n", group.n_layers, group.kv_heads,
                         group.k_dim, group.v_dim, dtype_name(group.dtype), group.window);
   }
   const Shape one{.tokens = 1, .logits = 1};
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    Node& node = graph.nodes[n];
-    if (n == graph.head_begin) text += "-- head\n";
-    Texts texts(graph);
+  for (size_t n = 0; n < program.nodes.size(); ++n) {
+    Node node = program.nodes[n];  // a copy: each() gives what may be changed
+    if (n == program.head_begin) text += "-- head\n";
+    Texts texts(program);
     each_tensor(node.op, texts);
     const Cost cost = std::visit([&](const auto& op) { return op.cost(one); }, node.op);
     text += fmt::format("{:4} {:14} {}:{} ->{}  {:.0f} B/row, {:.0f} flop/row{}\n", n, op_name(node.op), node.label,
                         texts.ins, texts.outs, cost.bytes, cost.flops,
                         node.made_by.empty() ? "" : fmt::format("  [{}]", fmt::join(node.made_by, "] [")));
   }
-  text += fmt::format("parallel regions of the layers: {}\n", fmt::join(layer_regions(graph), " "));
-  for (const auto& [name, tensor] : graph.outputs)
-    text += fmt::format("output {}:{}\n", name, Texts(graph).text(tensor));
+  text += fmt::format("parallel regions of the layers: {}\n", fmt::join(layer_regions(program), " "));
+  for (const auto& [name, tensor] : program.outputs)
+    text += fmt::format("output {}:{}\n", name, Texts(program).text(tensor));
   return text;
 }
 

@@ -4,13 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
-#include "ops/batch.h"
+#include "graph/program.h"
 
 namespace ingot {
 
-// One line for each node. REQUIRES: plan() has run with these limits.
-std::string dump(Graph& graph, const StepLimits& limits);
+// One line for each node.
+std::string dump(const Program& program);
 
 // The parallel regions of each layer: every node is one, but for those that are no work to share.
 std::vector<int> layer_regions(const Graph& graph);

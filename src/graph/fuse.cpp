@@ -24,11 +24,11 @@ class Work {
     size_t size() const { return list_.size(); }
     Node& operator[](size_t i) { return *list_[i]; }
     void erase(size_t i) { list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(i)); }
-    // Those that satisfy `match` come first, of the first `end`.
-    template <class Match>
-    void partition(size_t end, const Match& match) {
+    // Those that satisfy `first` come first, of the first `end`.
+    template <class First>
+    void partition(size_t end, const First& first) {
       std::stable_partition(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(end),
-                            [&](const std::unique_ptr<Node>& node) { return match(*node); });
+                            [&](const std::unique_ptr<Node>& node) { return first(*node); });
     }
 
    private:
@@ -80,135 +80,170 @@ void absorb(Work& graph, size_t into, size_t from, std::string_view rule) {
 
 bool plain_linear(const Linear& op) { return !op.is_glu() && !op.residual; }
 
-// The next node after `i` that is an Op of type T and satisfies `match`, looking at most `reach` nodes ahead and not
-// across the border of the head.
-template <class T, class Match>
-std::optional<size_t> find_after(Work& graph, size_t i, size_t reach, Match&& match) {
+// A node that a rule looked for.
+template <class T>
+struct Found {
+  size_t at = 0;
+  T* op = nullptr;
+
+  explicit operator bool() const { return op != nullptr; }
+  T* operator->() const { return op; }
+};
+
+// Node i, where it is a T.
+template <class T>
+Found<T> find_at(Work& graph, size_t i) {
+  if (i >= graph.nodes.size()) return {};
+  return {i, match<T>(graph.nodes[i])};
+}
+
+// The next node after `i` that is a T and satisfies `is_it`, looking at most `reach` nodes ahead and not across the
+// border of the head.
+template <class T, class Is>
+Found<T> find_after(Work& graph, size_t i, size_t reach, Is&& is_it) {
   const size_t border = i < graph.head_begin ? graph.head_begin : graph.nodes.size();
   for (size_t j = i + 1; j < std::min(border, i + 1 + reach); ++j) {
-    if (T* op = std::get_if<T>(&graph.nodes[j].op); op && match(*op)) return j;
+    if (const Found<T> found = find_at<T>(graph, j); found && is_it(*found.op)) return found;
   }
   return {};
 }
 
-// Linears of one input become one node: x is read once, and one parallel region replaces two or three.
-int share_input(Work& graph) {
+// Tries `rule` at each node that is a T, and adds up what it returns: how often it fired, or whether. It may take out
+// nodes behind this one.
+template <class T, class Rule>
+int at_each(Work& graph, Rule&& rule) {
   int fired = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Linear* first = std::get_if<Linear>(&graph.nodes[i].op);
-    if (!first || !plain_linear(*first)) continue;
-    while (first->n_parts < 3) {
-      const auto j = find_after<Linear>(graph, i, 2, [&](const Linear& other) {
-        return plain_linear(other) && other.n_parts == 1 && same_tensor(other.x, first->x);
-      });
-      if (!j) break;
-      first->parts[static_cast<size_t>(first->n_parts++)] = std::get<Linear>(graph.nodes[*j].op).parts[0];
-      graph.nodes[i].label += " + " + graph.nodes[*j].label.substr(graph.nodes[*j].label.rfind('.') + 1);
-      absorb(graph, i, *j, "share_input");
-      first = &std::get<Linear>(graph.nodes[i].op);
-      ++fired;
-    }
+    if (T* op = match<T>(graph.nodes[i])) fired += rule(i, *op);
   }
   return fired;
+}
+
+// Linears of one input become one node: x is read once, and one parallel region replaces two or three.
+int share_input(Work& graph) {
+  return at_each<Linear>(graph, [&](size_t i, Linear& first) {
+    int fired = 0;
+    while (plain_linear(first) && first.n_parts < 3) {
+      const auto next = find_after<Linear>(graph, i, 2, [&](const Linear& other) {
+        return plain_linear(other) && other.n_parts == 1 && same_tensor(other.x, first.x);
+      });
+      if (!next) break;
+      first.parts[static_cast<size_t>(first.n_parts++)] = next->parts[0];
+      const std::string& label = graph.nodes[next.at].label;
+      graph.nodes[i].label += " + " + label.substr(label.rfind('.') + 1);
+      absorb(graph, i, next.at, "share_input");
+      ++fired;
+    }
+    return fired;
+  });
 }
 
 // f(gate) · up inside the node that makes gate and up.
 int glu_epilogue(Work& graph) {
-  int fired = 0;
   const std::vector<int> readers = count_readers(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Linear* linear = std::get_if<Linear>(&graph.nodes[i].op);
-    if (!linear || !plain_linear(*linear) || linear->n_parts != 2) continue;
-    const Tensor gate = linear->parts[0].out, up = linear->parts[1].out;
-    if (readers[static_cast<size_t>(gate.value)] != 1 || readers[static_cast<size_t>(up.value)] != 1) continue;
-    const auto j = find_after<Glu>(
-        graph, i, 1, [&](const Glu& glu) { return same_tensor(glu.gate, gate) && same_tensor(glu.up, up); });
-    if (!j) continue;
-    const Glu& glu = std::get<Glu>(graph.nodes[*j].op);
-    linear->glu = glu.kind;
-    linear->parts[0].out = glu.out;
-    absorb(graph, i, *j, "glu_epilogue");
-    ++fired;
-  }
-  return fired;
+  return at_each<Linear>(graph, [&](size_t i, Linear& linear) {
+    if (!plain_linear(linear) || linear.n_parts != 2) return false;
+    const Tensor gate = linear.parts[0].out, up = linear.parts[1].out;
+    if (readers[static_cast<size_t>(gate.value)] != 1 || readers[static_cast<size_t>(up.value)] != 1) return false;
+    const auto glu = find_after<Glu>(
+        graph, i, 1, [&](const Glu& op) { return same_tensor(op.gate, gate) && same_tensor(op.up, up); });
+    if (!glu) return false;
+    linear.glu = glu->kind;
+    linear.parts[0].out = glu->out;
+    absorb(graph, i, glu.at, "glu_epilogue");
+    return true;
+  });
 }
 
 // x + linear(y) inside the linear.
 int residual_epilogue(Work& graph) {
-  int fired = 0;
   const std::vector<int> readers = count_readers(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Linear* linear = std::get_if<Linear>(&graph.nodes[i].op);
-    if (!linear || !plain_linear(*linear) || linear->n_parts != 1) continue;
-    const Tensor out = linear->parts[0].out;
-    if (readers[static_cast<size_t>(out.value)] != 1) continue;
-    const auto j = find_after<Add>(graph, i, 1,
-                                   [&](const Add& add) { return same_tensor(add.a, out) != same_tensor(add.b, out); });
-    if (!j) continue;
-    const Add& add = std::get<Add>(graph.nodes[*j].op);
-    linear->residual = same_tensor(add.b, out) ? add.a : add.b;
-    linear->parts[0].out = add.out;
-    absorb(graph, i, *j, "residual_epilogue");
-    ++fired;
-  }
-  return fired;
+  return at_each<Linear>(graph, [&](size_t i, Linear& linear) {
+    if (!plain_linear(linear) || linear.n_parts != 1) return false;
+    const Tensor out = linear.parts[0].out;
+    if (readers[static_cast<size_t>(out.value)] != 1) return false;
+    const auto add =
+        find_after<Add>(graph, i, 1, [&](const Add& op) { return same_tensor(op.a, out) != same_tensor(op.b, out); });
+    if (!add) return false;
+    linear.residual = same_tensor(add->b, out) ? add->a : add->b;
+    linear.parts[0].out = add->out;
+    absorb(graph, i, add.at, "residual_epilogue");
+    return true;
+  });
 }
 
 // The residual sum and the norm that reads it.
 int add_norm(Work& graph) {
-  int fired = 0;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Add* add = std::get_if<Add>(&graph.nodes[i].op);
-    if (!add) continue;
-    const auto j = find_after<RmsNorm>(
-        graph, i, 1, [&](const RmsNorm& norm) { return same_tensor(norm.x, add->out) && norm.width == norm.x.cols; });
-    if (!j) continue;
-    const RmsNorm& norm = std::get<RmsNorm>(graph.nodes[*j].op);
+  return at_each<Add>(graph, [&](size_t i, const Add& add) {
+    const auto norm = find_after<RmsNorm>(
+        graph, i, 1, [&](const RmsNorm& op) { return same_tensor(op.x, add.out) && op.width == op.x.cols; });
+    if (!norm) return false;
     AddRmsNorm fused{
-        .a = add->a, .b = add->b, .weight = norm.weight, .sum = add->out, .out = norm.out, .eps = norm.eps};
-    graph.nodes[i].label += " + " + graph.nodes[*j].label;
+        .a = add.a, .b = add.b, .weight = norm->weight, .sum = add.out, .out = norm->out, .eps = norm->eps};
+    graph.nodes[i].label += " + " + graph.nodes[norm.at].label;
     graph.nodes[i].op = std::move(fused);
-    absorb(graph, i, *j, "add_norm");
-    ++fired;
-  }
-  return fired;
+    absorb(graph, i, norm.at, "add_norm");
+    return true;
+  });
 }
 
 // Rope of k on its way into the cache. k itself stays unrotated, so nobody else may read it.
 int rope_kv_write(Work& graph) {
-  int fired = 0;
   const std::vector<int> readers = count_readers(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Rope* rope = std::get_if<Rope>(&graph.nodes[i].op);
-    if (!rope || readers[static_cast<size_t>(rope->k.value)] != 2) continue;
-    const auto j =
-        find_after<KvWrite>(graph, i, 1, [&](const KvWrite& write) { return same_tensor(write.k, rope->k); });
-    if (!j) continue;
-    const KvWrite& write = std::get<KvWrite>(graph.nodes[*j].op);
-    if (write.kv.k_dim != rope->head_dim) continue;
-    RopeKvWrite fused{.q = rope->q,
-                      .k = rope->k,
-                      .v = write.v,
-                      .table = rope->table,
-                      .kv = write.kv,
-                      .head_dim = rope->head_dim,
-                      .interleaved = rope->interleaved};
+  return at_each<Rope>(graph, [&](size_t i, const Rope& rope) {
+    if (readers[static_cast<size_t>(rope.k.value)] != 2) return false;
+    const auto write = find_after<KvWrite>(
+        graph, i, 1, [&](const KvWrite& op) { return same_tensor(op.k, rope.k) && op.kv.k_dim == rope.head_dim; });
+    if (!write) return false;
+    RopeKvWrite fused{.q = rope.q,
+                      .k = rope.k,
+                      .v = write->v,
+                      .table = rope.table,
+                      .kv = write->kv,
+                      .head_dim = rope.head_dim,
+                      .interleaved = rope.interleaved};
     graph.nodes[i].op = std::move(fused);
-    absorb(graph, i, *j, "rope_kv_write");
-    ++fired;
+    absorb(graph, i, write.at, "rope_kv_write");
+    return true;
+  });
+}
+
+// What a linear may do to its input in place of another node.
+struct Prologue {
+  Tensor x, out;
+  InputNorm input;
+};
+
+// Node i as a prologue: a norm of whole rows, or a sum and its norm.
+std::optional<Prologue> prologue_at(Work& graph, size_t i) {
+  Prologue prologue;
+  if (const auto norm = find_at<RmsNorm>(graph, i); norm && norm->width == norm->x.cols) {
+    prologue.x = norm->x;
+    prologue.out = norm->out;
+    prologue.input.weight = norm->weight;
+    prologue.input.eps = norm->eps;
+    return prologue;
   }
-  return fired;
+  if (const auto add = find_at<AddRmsNorm>(graph, i)) {
+    prologue.x = add->a;
+    prologue.out = add->out;
+    prologue.input.weight = add->weight;
+    prologue.input.eps = add->eps;
+    prologue.input.add = add->b;
+    prologue.input.sum = add->sum;
+    return prologue;
+  }
+  return {};
 }
 
 // Where two norms in a row end in a sum, the first of them goes along: x + norm(y) of Gemma. Says whether it did: then
 // the linear is node i - 1.
-bool fold_add_norm(Work& graph, size_t i, const std::vector<int>& readers) {
-  InputNorm& input = std::get<Linear>(graph.nodes[i].op).input;
+bool fold_add_norm(Work& graph, size_t i, Linear& linear, const std::vector<int>& readers) {
+  InputNorm& input = linear.input;
   if (!input.add || i == 0 || i == graph.head_begin) return false;
-  const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i - 1].op);
+  const auto norm = find_at<RmsNorm>(graph, i - 1);
   if (!norm || norm->width != norm->x.cols || readers[static_cast<size_t>(norm->out.value)] != 1) return false;
-  Tensor& x = std::get<Linear>(graph.nodes[i].op).x;
-  if (same_tensor(norm->out, x)) std::swap(x, input.add);  // a + b is b + a, bit for bit
+  if (same_tensor(norm->out, linear.x)) std::swap(linear.x, input.add);  // a + b is b + a, bit for bit
   if (!same_tensor(norm->out, input.add)) return false;
   input.add = norm->x;
   input.add_norm = norm->weight;
@@ -222,72 +257,54 @@ int norm_prologue(Work& graph) {
   int fired = 0;
   const std::vector<int> readers = count_readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i].op);
-    const AddRmsNorm* add = std::get_if<AddRmsNorm>(&graph.nodes[i].op);
-    if (!add && (!norm || norm->width != norm->x.cols)) continue;
-    const Tensor out = add ? add->out : norm->out;
-    if (readers[static_cast<size_t>(out.value)] != 1) continue;
-    const auto j = find_after<Linear>(graph, i, 1, [&](const Linear& l) { return same_tensor(l.x, out) && !l.input; });
-    if (!j) continue;
-    Linear& linear = std::get<Linear>(graph.nodes[*j].op);
-    linear.x = add ? add->a : norm->x;
-    linear.input.weight = add ? add->weight : norm->weight;
-    linear.input.eps = add ? add->eps : norm->eps;
-    if (add) {
-      linear.input.add = add->b;
-      linear.input.sum = add->sum;
-    }
-    absorb(graph, *j, i, "norm_prologue");
-    if (fold_add_norm(graph, i, readers)) --i;
+    const std::optional<Prologue> norm = prologue_at(graph, i);
+    if (!norm || readers[static_cast<size_t>(norm->out.value)] != 1) continue;
+    const auto linear =
+        find_after<Linear>(graph, i, 1, [&](const Linear& op) { return same_tensor(op.x, norm->out) && !op.input; });
+    if (!linear) continue;
+    linear->x = norm->x;
+    linear->input = norm->input;
+    absorb(graph, linear.at, i, "norm_prologue");
+    if (fold_add_norm(graph, i, *linear.op, readers)) --i;
     ++fired;
   }
   return fired;
-}
-
-// The norm of the heads of `x`, if node i is that and nothing else reads x.
-const RmsNorm* heads_norm(Work& graph, size_t i, const Tensor& x, const std::vector<int>& readers) {
-  if (i >= graph.nodes.size() || readers[static_cast<size_t>(x.value)] != 1) return nullptr;
-  const RmsNorm* norm = std::get_if<RmsNorm>(&graph.nodes[i].op);
-  return norm && same_tensor(norm->x, x) ? norm : nullptr;
 }
 
 // Tables of angles read no value, so they may come first: the first layer's would lie between q, k, v and their rope.
 void tables_first(Work& graph) {
-  graph.nodes.partition(graph.head_begin, [](const Node& node) { return std::holds_alternative<RopeTable>(node.op); });
+  graph.nodes.partition(graph.head_begin, [](Node& node) { return match<RopeTable>(node) != nullptr; });
 }
 
 // Norms of q's and k's heads, rope and KV write, inside the node that makes q, k and v.
 int heads_epilogue(Work& graph) {
-  int fired = 0;
   tables_first(graph);
   const std::vector<int> readers = count_readers(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Linear* linear = std::get_if<Linear>(&graph.nodes[i].op);
-    if (!linear || !plain_linear(*linear) || linear->n_parts != 3) continue;
+  return at_each<Linear>(graph, [&](size_t i, Linear& linear) {
+    if (!plain_linear(linear) || linear.n_parts != 3) return false;
     HeadsOutput heads;
-    Tensor q = linear->parts[0].out, k = linear->parts[1].out;
     size_t j = i + 1;
-    if (const RmsNorm* norm = heads_norm(graph, j, q, readers)) {
-      heads.q_norm = {.weight = norm->weight, .width = norm->width, .eps = norm->eps};
-      q = norm->out;
+    // The norm of the heads of `x`, where node j is that and nothing else reads x.
+    const auto take_norm = [&](Tensor& x, HeadsOutput::Norm& norm) {
+      const auto found = find_at<RmsNorm>(graph, j);
+      if (!found || !same_tensor(found->x, x) || readers[static_cast<size_t>(x.value)] != 1) return;
+      norm = {.weight = found->weight, .width = found->width, .eps = found->eps};
+      x = found->out;
       ++j;
-    }
-    if (const RmsNorm* norm = heads_norm(graph, j, k, readers)) {
-      heads.k_norm = {.weight = norm->weight, .width = norm->width, .eps = norm->eps};
-      k = norm->out;
-      ++j;
-    }
-    const RopeKvWrite* rope = j < graph.nodes.size() ? std::get_if<RopeKvWrite>(&graph.nodes[j].op) : nullptr;
-    if (!rope || !same_tensor(rope->q, q) || !same_tensor(rope->k, k)) continue;
-    if (!same_tensor(rope->v, linear->parts[2].out)) continue;
-    heads.rope = *rope;
-    linear->parts[0].out = q;
-    linear->parts[1].out = k;
-    linear->heads = std::move(heads);
+    };
+    Tensor q = linear.parts[0].out, k = linear.parts[1].out;
+    take_norm(q, heads.q_norm);
+    take_norm(k, heads.k_norm);
+    const auto rope = find_at<RopeKvWrite>(graph, j);
+    if (!rope || !same_tensor(rope->q, q) || !same_tensor(rope->k, k)) return false;
+    if (!same_tensor(rope->v, linear.parts[2].out)) return false;
+    heads.rope = *rope.op;
+    linear.parts[0].out = q;
+    linear.parts[1].out = k;
+    linear.heads = std::move(heads);
     for (; j > i; --j) absorb(graph, i, j, "heads_epilogue");
-    ++fired;
-  }
-  return fired;
+    return true;
+  });
 }
 
 struct Rule {

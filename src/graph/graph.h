@@ -1,8 +1,9 @@
-// A model's step as a flat list of ops in execution order. Three plain functions work on it after it is built:
-// fuse() (fuse.h), plan() (plan.h) and the Runner (run.h).
+// A model's step as a flat list of ops in execution order, as build.h writes it and fuse() (fuse.h) changes it. After
+// that nothing changes it: compile() (program.h) makes programs of it, which have nodes of their own.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,7 +11,7 @@
 
 #include "ops/kv_cache.h"
 #include "ops/op_list.inc"  // every op's header, and INGOT_OPS(X): X(RmsNorm, rms_norm) …
-#include "tensor/device.h"
+#include "ops/packed.h"
 #include "tensor/tensor.h"
 
 namespace ingot {
@@ -27,16 +28,14 @@ struct Node {
   Op op;
   std::string label;                      // what it computes in the model: "layers.3.self_attn.q_proj"
   std::vector<std::string_view> made_by;  // the fusion rules that made it, in order; empty when the model did
-  Device device;
 };
 
-// An activation: the memory of one or more tensors. plan() gives it a place in the arena.
+// An activation: the memory of one or more tensors.
 struct Value {
   Rows rows;
   int64_t cols = 0;
   DType dtype = DType::kF32;
-  bool keep = false;    // a named output: lives until the next step
-  int64_t offset = -1;  // bytes into the arena; -1 before plan() and for a value that nothing uses
+  bool keep = false;  // a named output: lives until the next step
 };
 
 struct Graph {
@@ -47,7 +46,9 @@ struct Graph {
   std::vector<Value> values;
   std::vector<KvGroupSpec> kv_groups;
   std::map<std::string, Tensor> outputs;  // by name: "logits", "hidden.0" …
-  int64_t arena_bytes = 0;                // set by plan()
+  // The weights as programs on the CPU read them, packed by the first that asks. A graph over the same weights may
+  // share it.
+  std::shared_ptr<PackedLayouts> packed = std::make_shared<PackedLayouts>();
 
   // A new activation of `rows` × `cols`.
   Tensor add_value(const Rows& rows, int64_t cols, DType dtype = DType::kF32);
@@ -55,6 +56,12 @@ struct Graph {
 
 // The name of the op's folder: "rms_norm".
 std::string_view op_name(const Op& op);
+
+// The node's op where it is a T, else null. For rules that know the op; general passes ask traits (traits.h).
+template <class T>
+T* match(Node& node) {
+  return std::get_if<T>(&node.op);
+}
 
 // Some columns of a tensor.
 Tensor columns(const Tensor& t, int64_t first, int64_t count);

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "graph/traits.h"
 #include "ops/attention/cpu/attention_kernels.h"
-#include "ops/kernels.h"
 
 namespace ingot {
 namespace {
@@ -15,21 +15,12 @@ int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
 
 // Whether this CPU multiplies a cache of bf16 as it lies in pairs.
 bool multiplies_pairs(int64_t k_dim, int64_t v_dim) {
-  return cpu::kernels().attention->bf16 != nullptr && cpu::Bf16Products::fits(k_dim, v_dim);
+  return cpu::attention_kernels().bf16 != nullptr && cpu::Bf16Products::fits(k_dim, v_dim);
 }
 
 template <class F>
-void each_kv_layer(Graph& graph, F&& f) {
-  for (Node& node : graph.nodes) {
-    std::visit(
-        [&](auto& op) {
-          if constexpr (requires { op.kv; }) f(op.kv);
-          if constexpr (requires { op.heads.rope; }) {
-            if (op.heads) f(op.heads.rope.kv);
-          }
-        },
-        node.op);
-  }
+void each_layer(Program& program, F&& f) {
+  for (Node& node : program.nodes) each_kv(node.op, f);
 }
 
 }  // namespace
@@ -39,29 +30,39 @@ int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows) {
          (layer_page_bytes(group, group.k_dim, page_rows) + layer_page_bytes(group, group.v_dim, page_rows));
 }
 
-int64_t kv_store_bytes(const Graph& graph, const std::vector<int>& pages, int page_rows) {
+int64_t kv_page_bytes(const Graph& graph, std::optional<DType> kv, int page_rows) {
+  int64_t bytes = 0;
+  for (KvGroupSpec group : graph.kv_groups) {
+    group.dtype = kv.value_or(group.dtype);
+    bytes += kv_page_bytes(group, page_rows);
+  }
+  return bytes;
+}
+
+int64_t kv_store_bytes(const Program& program, const std::vector<int>& pages, int page_rows) {
   int64_t total = 0;
-  for (size_t g = 0; g < pages.size(); ++g) total += pages[g] * kv_page_bytes(graph.kv_groups[g], page_rows);
+  for (size_t g = 0; g < pages.size(); ++g) total += pages[g] * kv_page_bytes(program.kv_groups[g], page_rows);
   return total;
 }
 
-KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows)
-    : memory_(Memory::huge(kv_store_bytes(graph, pages, page_rows))), page_rows_(page_rows), host_(true) {
-  place(graph, pages, memory_.data());
+KvStore::KvStore(const Program& program, const std::vector<int>& pages, int page_rows)
+    : memory_(Memory::huge(kv_store_bytes(program, pages, page_rows))), page_rows_(page_rows), host_(true) {
+  place(program, pages, memory_.data());
 }
 
-KvStore::KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows, std::byte* memory)
+KvStore::KvStore(const Program& program, const std::vector<int>& pages, int page_rows, std::byte* memory)
     : page_rows_(page_rows), host_(false) {
-  place(graph, pages, memory);
+  place(program, pages, memory);
 }
 
-void KvStore::place(const Graph& graph, const std::vector<int>& pages, std::byte* memory) {
+void KvStore::place(const Program& program, const std::vector<int>& pages, std::byte* memory) {
   CHECK(page_rows_ % kKeyGroup == 0, "pages of {} rows are no multiple of {}", page_rows_, kKeyGroup);
-  CHECK(pages.size() == graph.kv_groups.size(), "{} page counts for {} groups", pages.size(), graph.kv_groups.size());
-  bytes_ = kv_store_bytes(graph, pages, page_rows_);
+  CHECK(pages.size() == program.kv_groups.size(), "{} page counts for {} groups", pages.size(),
+        program.kv_groups.size());
+  bytes_ = kv_store_bytes(program, pages, page_rows_);
   std::byte* next = memory;
   for (size_t g = 0; g < pages.size(); ++g) {
-    const KvGroupSpec& group = graph.kv_groups[g];
+    const KvGroupSpec& group = program.kv_groups[g];
     std::vector<Place>& places = layers_.emplace_back();
     std::byte* k = next;
     for (int i = 0; i < group.n_layers; ++i) {
@@ -82,8 +83,8 @@ void KvStore::copy_page(int group, int from, int to) const {
   std::memcpy(page(group, to), page(group, from), static_cast<size_t>(page_bytes(group)));
 }
 
-void KvStore::bind(Graph& graph) const {
-  each_kv_layer(graph, [&](KvLayer& layer) {
+void KvStore::bind(Program& program) const {
+  each_layer(program, [&](KvLayer& layer) {
     const Place& place = layers_[static_cast<size_t>(layer.group)][static_cast<size_t>(layer.index)];
     layer.k = place.k;
     layer.v = place.v;
@@ -93,20 +94,18 @@ void KvStore::bind(Graph& graph) const {
   });
 }
 
-void set_kv_dtype(Graph& graph, DType dtype) {
-  for (KvGroupSpec& group : graph.kv_groups) group.dtype = dtype;
-  each_kv_layer(graph, [&](KvLayer& layer) { layer.dtype = dtype; });
+void set_kv_dtype(Program& program, DType dtype) {
+  for (KvGroupSpec& group : program.kv_groups) group.dtype = dtype;
+  each_layer(program, [&](KvLayer& layer) { layer.dtype = dtype; });
 }
 
 DType kv_of_weights(const Graph& graph, DType otherwise) {
   bool bf16 = true, f32 = true;
   for (size_t n = 0; n < graph.head_begin; ++n) {
-    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
-    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
-      const Format format = linear->parts[static_cast<size_t>(p)].weight.format;
-      bf16 &= format == Format::kBF16;
-      f32 &= format == Format::kF32;
-    }
+    each_matrix(graph.nodes[n].op, [&](const Weight& weight, const PackedWeight*) {
+      bf16 &= weight.format == Format::kBF16;
+      f32 &= weight.format == Format::kF32;
+    });
   }
   return bf16 ? DType::kBF16 : f32 ? DType::kF32 : otherwise;
 }

@@ -3,22 +3,23 @@
 // pages waste at most one; they make attention over 576 keys 15 to 20 % faster (f32, 30 layers, two Skylake cores).
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/program.h"
 #include "tensor/memory.h"
 
 namespace ingot {
 
 class KvStore {
  public:
-  // `pages[g]` pages for group g of the graph.
-  KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows);
+  // `pages[g]` pages for group g of the program.
+  KvStore(const Program& program, const std::vector<int>& pages, int page_rows);
   // The same in memory that somebody else owns, of kv_store_bytes(): a device's.
-  KvStore(const Graph& graph, const std::vector<int>& pages, int page_rows, std::byte* memory);
+  KvStore(const Program& program, const std::vector<int>& pages, int page_rows, std::byte* memory);
 
   // Points the KV layers of all nodes to this memory.
-  void bind(Graph& graph) const;
+  void bind(Program& program) const;
 
   // The content of a page, in all layers of its group, goes to another. REQUIRES: the memory is the host's.
   void copy_page(int group, int from, int to) const;
@@ -29,7 +30,7 @@ class KvStore {
   int64_t bytes() const { return bytes_; }
 
  private:
-  void place(const Graph& graph, const std::vector<int>& pages, std::byte* memory);
+  void place(const Program& program, const std::vector<int>& pages, std::byte* memory);
 
   struct Place {  // of page 0
     std::byte* k;
@@ -44,16 +45,18 @@ class KvStore {
 };
 
 // Bytes of a cache with so many pages of each group.
-int64_t kv_store_bytes(const Graph& graph, const std::vector<int>& pages, int page_rows);
+int64_t kv_store_bytes(const Program& program, const std::vector<int>& pages, int page_rows);
 
 // Another type of the KV cache, before it is bound.
-void set_kv_dtype(Graph& graph, DType dtype);
-// BF16 or F32 where all weights of the linears in the body are; else `otherwise`.
+void set_kv_dtype(Program& program, DType dtype);
+// BF16 or F32 where all matrices of the body are; else `otherwise`.
 DType kv_of_weights(const Graph& graph, DType otherwise);
 // bf16 where this CPU multiplies it in attention (ops/attention/cpu/attention_kernels.h), for all heads of the graph.
 DType kv_of_cpu(const Graph& graph, DType otherwise);
 
 // Bytes of one page in all layers of a group.
 int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows);
+// The same of a page of each group, in a cache of type `kv`; none: as the graph says.
+int64_t kv_page_bytes(const Graph& graph, std::optional<DType> kv, int page_rows);
 
 }  // namespace ingot

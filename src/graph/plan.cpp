@@ -70,7 +70,7 @@ struct Aliases : TensorVisitor {
   }
 };
 
-void extend_kept(Graph& graph, std::vector<Buffer>& buffers) {
+void extend_kept(Program& program, std::vector<Buffer>& buffers) {
   struct HeadReads : TensorVisitor {
     std::vector<Buffer>& buffers;
     size_t border;
@@ -81,11 +81,11 @@ void extend_kept(Graph& graph, std::vector<Buffer>& buffers) {
     }
     void inout(Tensor& t) { in(t); }
   };
-  for (size_t n = graph.head_begin; n < graph.nodes.size(); ++n) {
-    each_tensor(graph.nodes[n].op, HeadReads(buffers, graph.head_begin));
+  for (size_t n = program.head_begin; n < program.nodes.size(); ++n) {
+    each_tensor(program.nodes[n].op, HeadReads(buffers, program.head_begin));
   }
   for (size_t v = 0; v < buffers.size(); ++v) {
-    if (graph.values[v].keep && buffers[v].used()) buffers[v].last = kForever;
+    if (program.values[v].keep && buffers[v].used()) buffers[v].last = kForever;
   }
 }
 
@@ -108,21 +108,6 @@ int64_t place(std::vector<Buffer*> order) {
   return total;
 }
 
-struct Binder : TensorVisitor {
-  const std::vector<Value>& values;
-  std::byte* arena;
-  Binder(const std::vector<Value>& v, std::byte* a) : values(v), arena(a) {}
-
-  void bind(Tensor& t) {
-    const Value& value = values[static_cast<size_t>(t.value)];
-    CHECK(value.offset >= 0, "value {} has no place", t.value);
-    t.data = arena + value.offset + t.offset;
-  }
-  void in(Tensor& t) { bind(t); }
-  void out(Tensor& t) { bind(t); }
-  void inout(Tensor& t) { bind(t); }
-};
-
 }  // namespace
 
 int64_t value_bytes(const Value& value, const StepLimits& limits) {
@@ -131,36 +116,31 @@ int64_t value_bytes(const Value& value, const StepLimits& limits) {
   return (bytes + 63) / 64 * 64;
 }
 
-void plan(Graph& graph, const StepLimits& limits) {
-  std::vector<Buffer> buffers(graph.values.size());
-  for (size_t v = 0; v < buffers.size(); ++v) buffers[v].bytes = value_bytes(graph.values[v], limits);
+void plan(Program& program) {
+  std::vector<Buffer> buffers(program.values.size());
+  for (size_t v = 0; v < buffers.size(); ++v) buffers[v].bytes = value_bytes(program.values[v], program.limits);
   Lifetimes lifetimes(buffers);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (size_t n = 0; n < program.nodes.size(); ++n) {
     lifetimes.node = n;
-    each_tensor(graph.nodes[n].op, lifetimes);
+    each_tensor(program.nodes[n].op, lifetimes);
   }
-  extend_kept(graph, buffers);
+  extend_kept(program, buffers);
 
   std::vector<int32_t> home(buffers.size());
   for (size_t v = 0; v < home.size(); ++v) home[v] = static_cast<int32_t>(v);
   Aliases aliases(buffers, home);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (size_t n = 0; n < program.nodes.size(); ++n) {
     aliases.begin(n);
-    each_tensor(graph.nodes[n].op, aliases);
+    each_tensor(program.nodes[n].op, aliases);
   }
 
   std::vector<Buffer*> own;
   for (size_t v = 0; v < buffers.size(); ++v) {
     if (buffers[v].used() && home[v] == static_cast<int32_t>(v)) own.push_back(&buffers[v]);
   }
-  graph.arena_bytes = place(std::move(own));
-  for (size_t v = 0; v < buffers.size(); ++v) graph.values[v].offset = buffers[static_cast<size_t>(home[v])].offset;
-}
-
-void bind_arena(Graph& graph, std::byte* arena) {
-  Binder binder(graph.values, arena);
-  for (Node& node : graph.nodes) each_tensor(node.op, binder);
-  for (auto& [name, tensor] : graph.outputs) binder.bind(tensor);
+  program.arena_bytes = place(std::move(own));
+  program.offsets.clear();
+  for (const int32_t h : home) program.offsets.push_back(buffers[static_cast<size_t>(h)].offset);
 }
 
 }  // namespace ingot

@@ -27,38 +27,40 @@ struct Uses : TensorVisitor {
 
 // Runs the graph over labels instead of numbers: every byte remembers which value wrote it last, and a read must find
 // its own value everywhere.
-void check_no_overlap(Graph& graph) {
-  std::vector<int32_t> owner(static_cast<size_t>(graph.arena_bytes), -1);
+void check_no_overlap(Program& program) {
+  std::vector<int32_t> owner(static_cast<size_t>(program.arena_bytes), -1);
+  const auto place = [&](int32_t value) {
+    const int64_t begin = program.offsets[static_cast<size_t>(value)];
+    return std::pair(begin, begin + value_bytes(program.values[static_cast<size_t>(value)], kLimits));
+  };
   const auto each_byte = [&](int32_t value, auto&& f) {
-    const Value& v = graph.values[static_cast<size_t>(value)];
-    const int64_t bytes = value_bytes(v, kLimits);
-    ASSERT_LE(v.offset + bytes, graph.arena_bytes);
-    for (int64_t b = v.offset; b < v.offset + bytes; ++b) f(owner[static_cast<size_t>(b)]);
+    const auto [begin, end] = place(value);
+    ASSERT_LE(end, program.arena_bytes);
+    for (int64_t b = begin; b < end; ++b) f(owner[static_cast<size_t>(b)]);
   };
   const auto run = [&](size_t begin, size_t end) {
     for (size_t n = begin; n < end; ++n) {
       Uses uses;
-      each_tensor(graph.nodes[n].op, uses);
+      each_tensor(program.nodes[n].op, uses);
       for (const int32_t v : uses.reads) each_byte(v, [&](int32_t o) { ASSERT_EQ(o, v) << "node " << n; });
       for (const int32_t w : uses.writes) {
         for (const int32_t r : uses.reads) {
           if (r == w || std::ranges::find(uses.aliases, std::pair(w, r)) != uses.aliases.end()) continue;
-          const Value &a = graph.values[static_cast<size_t>(w)], &b = graph.values[static_cast<size_t>(r)];
-          ASSERT_TRUE(a.offset + value_bytes(a, kLimits) <= b.offset || b.offset + value_bytes(b, kLimits) <= a.offset)
-              << "node " << n << " writes over what it reads";
+          const auto a = place(w), b = place(r);
+          ASSERT_TRUE(a.second <= b.first || b.second <= a.first) << "node " << n << " writes over what it reads";
         }
         each_byte(w, [&](int32_t& o) { o = w; });
       }
     }
   };
-  run(0, graph.head_begin);
-  for (int piece = 0; piece < 3; ++piece) run(graph.head_begin, graph.nodes.size());
-  for (const auto& [name, tensor] : graph.outputs) {
+  run(0, program.head_begin);
+  for (int piece = 0; piece < 3; ++piece) run(program.head_begin, program.nodes.size());
+  for (const auto& [name, tensor] : program.outputs) {
     each_byte(tensor.value, [&](int32_t o) { ASSERT_EQ(o, tensor.value) << name; });
   }
 }
 
-Node node(Op op) { return {.op = std::move(op), .label = "", .made_by = {}, .device = {}}; }
+Node node(Op op) { return {.op = std::move(op), .label = "", .made_by = {}}; }
 
 // A random list of element-wise ops over random earlier values, then a head.
 Graph random_graph(unsigned seed) {
@@ -80,7 +82,7 @@ Graph random_graph(unsigned seed) {
         graph.nodes.push_back(node(Scale{.x = pick(), .out = out, .factor = 2}));
         break;
       default:
-        graph.nodes.push_back(node(Copy{.x = pick(), .out = out}));
+        graph.nodes.push_back(node(GatherRows{.x = pick(), .out = out}));  // never in place
         break;
     }
     values.push_back(out);
@@ -100,9 +102,8 @@ Graph random_graph(unsigned seed) {
 
 TEST(Plan, NoTwoLiveValuesOverlap) {
   for (unsigned seed = 0; seed < 500; ++seed) {
-    Graph graph = random_graph(seed);
-    plan(graph, kLimits);
-    check_no_overlap(graph);
+    Program program = compile(random_graph(seed), {.limits = kLimits});
+    check_no_overlap(program);
     if (HasFatalFailure()) FAIL() << "seed " << seed;
   }
 }
@@ -115,12 +116,11 @@ TEST(Plan, MemoryIsReused) {
   Tensor x = embedding.out;
   for (int i = 0; i < 50; ++i) {
     const Tensor out = graph.add_value(kTokenRows, 16);
-    graph.nodes.push_back(node(Copy{.x = x, .out = out}));
+    graph.nodes.push_back(node(GatherRows{.x = x, .out = out}));
     x = out;
   }
   graph.head_begin = graph.nodes.size();
-  plan(graph, kLimits);
-  EXPECT_EQ(graph.arena_bytes, 2 * 8 * 16 * 4);  // two buffers in turn
+  EXPECT_EQ(compile(graph, {.limits = kLimits}).arena_bytes, 2 * 8 * 16 * 4);  // two buffers in turn
 }
 
 TEST(Plan, OutputTakesThePlaceOfADyingInput) {
@@ -131,8 +131,8 @@ TEST(Plan, OutputTakesThePlaceOfADyingInput) {
   const Tensor out = graph.add_value(kTokenRows, 16);
   graph.nodes.push_back(node(Scale{.x = embedding.out, .out = out, .factor = 2}));
   graph.head_begin = graph.nodes.size();
-  plan(graph, kLimits);
-  EXPECT_EQ(graph.values[0].offset, graph.values[1].offset);
+  const Program program = compile(graph, {.limits = kLimits});
+  EXPECT_EQ(program.offsets[0], program.offsets[1]);
 }
 
 // x + linear(x): the sum may not lie on x, which the product still reads.
@@ -146,8 +146,8 @@ TEST(Plan, AnInputReadTwiceIsNotOverwritten) {
   linear.parts[0].out = graph.add_value(kTokenRows, 16);
   graph.nodes.push_back(node(linear));
   graph.head_begin = graph.nodes.size();
-  plan(graph, kLimits);
-  EXPECT_NE(graph.values[0].offset, graph.values[1].offset);
+  const Program program = compile(graph, {.limits = kLimits});
+  EXPECT_NE(program.offsets[0], program.offsets[1]);
 }
 
 // A norm right behind a linear that took two norms in: the list is two nodes shorter then, and none may be passed over.

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/check.h"
-#include "graph/plan.h"
+#include "graph/traits.h"
 
 namespace ingot {
 namespace {
@@ -13,41 +13,36 @@ namespace {
 // against 3 to 6 MB where they are given back after so many. Reading the same 1024 rows again costs 1 to 2 ms.
 constexpr int kTableRows = 1024;
 
-// Asks for what the first linear from node n on reads of a file, so that it is there when its turn comes. Returns the
-// linear's number.
-size_t want_weights(const std::vector<Node>& nodes, size_t n) {
-  for (; n < nodes.size(); ++n) {
-    const auto* linear = std::get_if<Linear>(&nodes[n].op);
-    if (linear == nullptr) continue;
-    for (size_t p = 0; p < static_cast<size_t>(linear->n_parts); ++p) {
-      const Weight& weight = linear->parts[p].weight;
-      if (weight.mapped) want_pages(weight.data, weight.bytes());
-    }
-    break;
-  }
+// Asks for the matrices of the first node from n on that has some, as far as they lie in a file and are not packed yet,
+// so that they are there when its turn comes. Returns the node's number.
+size_t want_weights(const std::vector<Node>& nodes, size_t n, const PackedStore& packed) {
+  while (n < nodes.size() && !has_matrix(nodes[n].op)) ++n;
+  if (n == nodes.size()) return n;
+  each_matrix(nodes[n].op, [&](const Weight& weight, const PackedWeight*) {
+    if (weight.mapped && !packed.has(weight.data)) want_pages(weight.data, weight.bytes());
+  });
   return n;
 }
 
 }  // namespace
 
-Runner::Runner(Graph& graph, const RunOptions& options)
-    : graph_(graph), options_(options), pool_(options.threads), packed_(options.short_cols) {
+Runner::Runner(const Graph& graph, const RunOptions& options) : options_(options), pool_(options.threads) {
   if (options_.own_thread) pool_.pin_caller();
-  plan(graph_, options_.limits);
-  arena_ = Memory(graph_.arena_bytes);
-  bind_arena(graph_, arena_.data());
+  program_ = compile(graph, {.limits = options_.limits, .kv = options_.kv});
+  arena_ = Memory(program_.arena_bytes);
+  bind_arena(program_, arena_.data());
   Prepare prepare{.limits = options_.limits, .threads = options_.threads, .pool = &pool_};
-  if (options_.kernels == Kernels::kFast) prepare.packed = &packed_;
+  if (options_.kernels == Kernels::kFast) prepare.packed = program_.packed->of(options_.short_cols).get();
   size_t wanted = 0;
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (prepare.packed != nullptr && wanted <= n) wanted = want_weights(graph_.nodes, n + 1);
-    std::visit([&](auto& op) { cpu::prepare(op, prepare); }, graph_.nodes[n].op);
+  for (size_t n = 0; n < program_.nodes.size(); ++n) {
+    if (prepare.packed != nullptr && wanted <= n) wanted = want_weights(program_.nodes, n + 1, *prepare.packed);
+    std::visit([&](auto& op) { cpu::prepare(op, prepare); }, program_.nodes[n].op);
   }
-  for (const Node& node : graph_.nodes) {
-    if (const auto* embedding = std::get_if<Embedding>(&node.op)) tables_.push_back(embedding->table);
+  for (const Node& node : program_.nodes) {
+    each_table(node.op, [&](const Weight& table) { tables_.push_back(table); });
   }
   // Sampling is a launch of its own after the head.
-  if (const auto logits = graph_.outputs.find("logits"); logits != graph_.outputs.end()) {
+  if (const auto logits = program_.outputs.find("logits"); logits != program_.outputs.end()) {
     Sample sample;
     sample.logits = logits->second;
     cpu::prepare(sample, prepare);
@@ -69,20 +64,18 @@ Ctx Runner::ctx(const Batch& batch) {
 void Runner::run_body(const Batch& batch) {
   CHECK(batch.n_rows > 0 && batch.n_rows <= options_.limits.rows && batch.n_seqs <= options_.limits.seqs,
         "{} rows of {} seqs", batch.n_rows, batch.n_seqs);
-  run(0, graph_.head_begin, batch);
+  run(0, program_.head_begin, batch);
   give_back_tables(batch.n_rows);
 }
 
 bool Runner::replaced(const std::byte* data) const {
-  const auto is_it = [&](const Weight& weight) { return weight.data == data; };
-  if (!packed_.has(data) || std::ranges::any_of(tables_, is_it)) return false;
-  // A gated unit with one part that has no panels reads both as they are published.
-  return std::ranges::none_of(graph_.nodes, [&](const Node& node) {
-    const auto* linear = std::get_if<Linear>(&node.op);
-    if (linear == nullptr || !linear->is_glu()) return false;
-    const Linear::Part &gate = linear->parts[0], &up = linear->parts[1];
-    return (is_it(gate.weight) && up.packed == nullptr) || (is_it(up.weight) && gate.packed == nullptr);
-  });
+  bool packed = false, read = std::ranges::any_of(tables_, [&](const Weight&table) { return table.data == data; });
+  for (const Node& node : program_.nodes) {
+    each_matrix(node.op, [&](const Weight& weight, const PackedWeight* panels) {
+      if (weight.data == data) (panels != nullptr ? packed : read) = true;
+    });
+  }
+  return packed && !read;
 }
 
 void Runner::give_back_tables(int rows) {
@@ -96,7 +89,7 @@ void Runner::give_back_tables(int rows) {
 
 void Runner::run_head(const Batch& batch) {
   CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
-  run(graph_.head_begin, graph_.nodes.size(), batch);
+  run(program_.head_begin, program_.nodes.size(), batch);
 }
 
 void Runner::run(size_t begin, size_t end, const Batch& batch) {
@@ -105,14 +98,14 @@ void Runner::run(size_t begin, size_t end, const Batch& batch) {
   for (size_t n = begin; n < end; ++n) {
     const auto start = node_seconds_.empty() ? Clock::time_point{} : Clock::now();
     if (options_.kernels == Kernels::kRef) {
-      std::visit([&](auto& op) { ref::run(op, c); }, graph_.nodes[n].op);
+      std::visit([&](auto& op) { ref::run(op, c); }, program_.nodes[n].op);
     } else {
-      std::visit([&](auto& op) { cpu::run(op, c); }, graph_.nodes[n].op);
+      std::visit([&](auto& op) { cpu::run(op, c); }, program_.nodes[n].op);
     }
     if (!node_seconds_.empty()) node_seconds_[n] += std::chrono::duration<double>(Clock::now() - start).count();
   }
 }
 
-void Runner::profile(bool on) { node_seconds_.assign(on ? graph_.nodes.size() : 0, 0.0); }
+void Runner::profile(bool on) { node_seconds_.assign(on ? program_.nodes.size() : 0, 0.0); }
 
 }  // namespace ingot

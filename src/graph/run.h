@@ -1,12 +1,12 @@
-// Runs a planned graph step by step. Owns the arena, the scratch memory and the worker pool.
+// Runs a program on the CPU step by step. Owns the program, the arena, the scratch memory and the worker pool.
 #pragma once
 
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "graph/graph.h"
+#include "graph/kv_store.h"
 #include "graph/outputs.h"
-#include "matmul/cpu/packed_store.h"
+#include "graph/program.h"
 #include "ops/batch.h"
 #include "ops/ctx.h"
 #include "tensor/memory.h"
@@ -24,6 +24,7 @@ struct RunOptions {
   int threads = 1;
   Kernels kernels = Kernels::kFast;
   int64_t short_cols = kShortCols;  // as PackedStore's
+  std::optional<DType> kv = {};     // as Target's
   // The thread that makes the runner runs all its steps and starts no others: it is pinned where the pool is.
   bool own_thread = false;
 };
@@ -31,21 +32,25 @@ struct RunOptions {
 // Single-threaded: the engine's thread alone calls it.
 class Runner final : public StepOutputs {
  public:
-  // Plans the graph, binds it to a new arena and prepares every op. `graph` must outlive the runner, and its KV
-  // layers must be bound (KvStore::bind) before the first run.
-  Runner(Graph& graph, const RunOptions& options);
+  // Compiles the graph, binds the program to a new arena and prepares every op. Weights are packed into graph.packed,
+  // where another program has not done so. The weights' published form must outlive the runner as far as it is not
+  // replaced(), and bind() comes before the first run.
+  Runner(const Graph& graph, const RunOptions& options);
+  void bind(const KvStore& kv) { kv.bind(program_); }
 
   // The body over all rows of the batch. REQUIRES: the batch is within the limits.
   void run_body(const Batch& batch);
   // The head over batch.logit_row[0 … n_logits). May be called several times after one run_body().
   void run_head(const Batch& batch);
 
-  const Tensor& output(const std::string& name) const override { return graph_.outputs.at(name); }
+  const Tensor& output(const std::string& name) const override { return program_.outputs.at(name); }
+  const Program& program() const { return program_; }
   ThreadPool& pool() { return pool_; }
   const RunOptions& options() const { return options_; }
   Ctx ctx(const Batch& batch);
 
-  // Whether nobody reads the weight that begins there any more: a packed copy has taken its place.
+  // Whether this program does not read the weight that begins there any more: a packed copy has taken its place.
+  // Another program of the graph may.
   bool replaced(const std::byte* data) const;
 
   // Seconds that each node took since the last reset; empty unless profiling.
@@ -56,16 +61,15 @@ class Runner final : public StepOutputs {
   void run(size_t begin, size_t end, const Batch& batch);
   void give_back_tables(int rows);
 
-  Graph& graph_;
   const RunOptions options_;
   ThreadPool pool_;
+  Program program_;
   Memory arena_;
   Memory scratch_;
   Memory shared_;
-  PackedStore packed_;
   int64_t scratch_bytes_ = 0;
-  std::vector<Weight> tables_;  // of embeddings
-  int table_rows_ = 0;          // read since their pages were given back
+  std::vector<Weight> tables_;
+  int table_rows_ = 0;  // read since their pages were given back
   std::vector<double> node_seconds_;
 };
 

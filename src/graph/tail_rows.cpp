@@ -4,17 +4,10 @@
 #include <iterator>
 #include <utility>
 
+#include "graph/traits.h"
+
 namespace ingot {
 namespace {
-
-template <class... Ops>
-bool is_one_of(const Op& op) {
-  return (std::holds_alternative<Ops>(op) || ...);
-}
-
-bool works_by_row(const Op& op) {
-  return is_one_of<Activation, Add, Copy, Glu, LayerNorm, Linear, RmsNorm, Scale, Softcap>(op);
-}
 
 // Whether all that a node writes may have other rows: whole values of a row for each token that nobody asked for by
 // name.
@@ -39,7 +32,7 @@ struct Written : TensorVisitor {
 struct Narrow : TensorVisitor {
   Graph& graph;
   const std::vector<char>& by_tail;
-  std::vector<Node> gathers;
+  std::vector<GatherRows> gathers;
   Narrow(Graph& g, const std::vector<char>& values) : graph(g), by_tail(values) {}
 
   void out(Tensor& t) {
@@ -54,14 +47,11 @@ struct Narrow : TensorVisitor {
     }
   }
   Tensor gathered(const Tensor& x) {
-    for (const Node& node : gathers) {
-      const auto& op = std::get<GatherRows>(node.op);
+    for (const GatherRows& op : gathers) {
       if (same_tensor(op.x, x)) return op.out;
     }
-    const Tensor out = graph.add_value(kLogitRows, x.cols, x.dtype);
-    gathers.push_back(
-        {.op = GatherRows{.x = x, .out = out}, .label = "gather_logit_rows", .made_by = {"tail_rows"}, .device = {}});
-    return out;
+    gathers.push_back({.x = x, .out = graph.add_value(kLogitRows, x.cols, x.dtype)});
+    return gathers.back().out;
   }
 };
 
@@ -74,39 +64,40 @@ struct Rewire : TensorVisitor {
   }
 };
 
-bool has_linear(const std::vector<Node>& nodes, size_t begin, size_t end) {
-  for (size_t n = begin; n < end; ++n) {
-    if (std::holds_alternative<Linear>(nodes[n].op)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 int tail_rows(Graph& graph) {
   const size_t end = graph.head_begin;
-  if (end >= graph.nodes.size() || !std::holds_alternative<GatherRows>(graph.nodes[end].op)) return 0;
+  const GatherRows* gather = end < graph.nodes.size() ? match<GatherRows>(graph.nodes[end]) : nullptr;
+  if (gather == nullptr) return 0;
   size_t begin = end;
-  for (; begin > 0 && works_by_row(graph.nodes[begin - 1].op); --begin) {
+  for (; begin > 0 && by_row(graph.nodes[begin - 1].op); --begin) {
     Movable movable(graph);
     each_tensor(graph.nodes[begin - 1].op, movable);
     if (!movable.yes) break;
   }
-  const GatherRows old = std::get<GatherRows>(graph.nodes[end].op);
+  const GatherRows old = *gather;
   std::vector<char> by_tail(graph.values.size(), 0);
-  for (size_t n = begin; n < end; ++n) each_tensor(graph.nodes[n].op, Written(by_tail));
+  bool product = false;
+  for (size_t n = begin; n < end; ++n) {
+    each_tensor(graph.nodes[n].op, Written(by_tail));
+    product |= has_matrix(graph.nodes[n].op);
+  }
   const bool whole = old.x.offset == 0 && old.x.stride == old.x.cols && by_tail[static_cast<size_t>(old.x.value)];
   // Without a product in it the tail is not worth a second gather.
-  if (!whole || !has_linear(graph.nodes, begin, end)) return 0;
+  if (!whole || !product) return 0;
 
   Narrow narrow(graph, by_tail);
   for (size_t n = begin; n < end; ++n) each_tensor(graph.nodes[n].op, narrow);
   Tensor result = old.x;
   result.rows = kLogitRows;
   for (size_t n = end + 1; n < graph.nodes.size(); ++n) each_tensor(graph.nodes[n].op, Rewire(old.out, result));
+  std::vector<Node> gathers;
+  for (const GatherRows& op : narrow.gathers)
+    gathers.push_back({.op = op, .label = "gather_logit_rows", .made_by = {"tail_rows"}});
   graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(end));
-  graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(begin),
-                     std::make_move_iterator(narrow.gathers.begin()), std::make_move_iterator(narrow.gathers.end()));
+  graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(begin), std::make_move_iterator(gathers.begin()),
+                     std::make_move_iterator(gathers.end()));
   graph.head_begin = begin;
   return static_cast<int>(end - begin);
 }

@@ -32,9 +32,6 @@ struct Batch {
   std::vector<int32_t> token;       // [T]
   std::vector<int32_t> position;    // [T]
   std::vector<int32_t> seq;         // [T] the row's seq, an index in this batch
-  std::vector<int32_t> adapter;     // [T] the row's LoRA adapter, -1 for none
-  std::vector<int32_t> embed_from;  // [T] row of the image embeddings that replaces the token's, -1 for none
-  std::vector<int32_t> parent;      // [T] the row before it in a draft tree; -1: the seq's row before it
   std::vector<int32_t> q_start;     // [S + 1] rows of seq s: [q_start[s], q_start[s + 1])
   std::vector<int32_t> kv_len;      // [S] positions that the seq's rows may see, this step's included
   std::vector<int32_t> state_slot;  // [S] slot of the seq's recurrent state, -1 for none
@@ -54,9 +51,6 @@ inline Batch::Batch(const StepLimits& limits, int n_groups)
     : token(static_cast<size_t>(limits.rows)),
       position(static_cast<size_t>(limits.rows)),
       seq(static_cast<size_t>(limits.rows)),
-      adapter(static_cast<size_t>(limits.rows), -1),
-      embed_from(static_cast<size_t>(limits.rows), -1),
-      parent(static_cast<size_t>(limits.rows), -1),
       q_start(static_cast<size_t>(limits.seqs) + 1),
       kv_len(static_cast<size_t>(limits.seqs)),
       state_slot(static_cast<size_t>(limits.seqs), -1),

@@ -6,7 +6,8 @@
 //   namespace cpu { void run(const Op&, Ctx&); }      the fast CPU version
 // and, where something is chosen once, an overload of cpu::prepare(Op&, Prepare&).
 // Op::each(f) names its tensors: f.in(t), f.out(t), f.inout(t), f.weight(w), f.alias(out, in) where out
-// may share in's memory. Op::cost(shape) gives its bytes and flops.
+// may share in's memory. Op::cost(shape) gives its bytes and flops. What else passes over a graph ask is in
+// graph/traits.h, each with a default.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +44,13 @@ struct Shape {
 struct Cost {
   double bytes = 0;
   double flops = 0;
+};
+
+// What a step reads of the KV cache: how much follows from no shape.
+struct CacheUse {
+  double rows = 0;       // of the step
+  double positions = 0;  // that are read, each seq's once
+  double pairs = 0;      // of a row and a position that it sees
 };
 
 struct Ctx {

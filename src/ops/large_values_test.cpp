@@ -1,4 +1,4 @@
-// Row 62 of the catalogue: activations of up to 1e5, which no 16-bit float with five bits of exponent holds, give no
+// Activations of up to 1e5, which no 16-bit float with five bits of exponent holds, give no
 // infinity and no NaN where float32 gives numbers.
 #include <algorithm>
 
@@ -19,9 +19,9 @@ float large(Random& random) {
   return std::clamp(3e4f * random.normal(), -kLarge, kLarge);
 }
 
-// Every format on every set, for few rows and many, against sums in float64: the catalogue's mark of 5e-4 for the
-// normalized squared error is that of rounding x to 8 bits.
-TEST(LargeValues, Row62Linear) {
+// Every format on every set, for few rows and many, against sums in float64: the mark of 5e-4 for the normalized
+// squared error is that of rounding x to 8 bits.
+TEST(LargeValues, Linear) {
   Random random(62);
   for (const Format format : test::all_formats()) {
     SCOPED_TRACE(format_name(format));
@@ -57,7 +57,7 @@ TEST(LargeValues, Row62Linear) {
 
 // Keys, values and queries, in every type of the cache: an output is a mean of values, so it lies among them, or among
 // what the type holds of them.
-TEST(LargeValues, Row62Attention) {
+TEST(LargeValues, Attention) {
   constexpr int kRows = 70, kHeads = 4, kKvHeads = 2, kDim = 32;
   Random random(63);
   const Batch batch = test::make_batch({{kRows, 0}}, 16, 2);
@@ -90,7 +90,7 @@ TEST(LargeValues, Row62Attention) {
   }
 }
 
-TEST(LargeValues, Row62Norms) {
+TEST(LargeValues, Norms) {
   Random random(64);
   const TestWeight w(random, Format::kF32, 1, 576);
   Buffer x(3, 576), out(3, 576);

@@ -1,10 +1,10 @@
-// What the CPU versions of row-wise ops share: when a loop over rows is worth the workers, and sums whose
-// order does not depend on anything but the length.
+// When a loop over rows is worth the workers: what the CPU versions of row-wise ops share.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "cpu/lane_sums.h"
 #include "ops/ctx.h"
 
 namespace ingot::cpu {
@@ -24,56 +24,5 @@ void split_rows(Ctx& ctx, int64_t rows, int64_t row_cost, const F& body) {
   const int64_t piece = std::max(fewest, kPiece / std::max<int64_t>(row_cost, 1));
   ctx.pool.run((rows + piece - 1) / piece, [&](int64_t i, int) { body(i * piece, std::min(rows, (i + 1) * piece)); });
 }
-
-inline constexpr int kLanes = 16;
-
-// The sum of term(i) for i in [0, n): lane j adds the terms j, j + 16, …, then the lanes are added in a
-// tree. The order is the same for every caller, and the lanes are independent, so that they vectorize.
-template <class F>
-float lane_sum(int64_t n, const F& term) {
-  float lane[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int j = 0; j < kLanes; ++j) lane[j] += term(i + j);
-  for (int j = 0; i < n; ++i, ++j) lane[j] += term(i);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
-  return lane[0];
-}
-
-// Written as vectors: g++ 12 makes scalars of a loop over lanes that compares, 40 us for 49,152 values where these
-// take 5.
-typedef float FourFloats __attribute__((vector_size(16)));
-
-// The largest of x[0, n), NaN left out, -inf where there is none; and whether every element is below +inf, none NaN.
-struct LaneMax {
-  float largest;
-  bool below_inf;
-};
-inline LaneMax lane_max_below_inf(const float* x, int64_t n) {
-  constexpr int kVectors = kLanes / 4;
-  const float inf = __builtin_inff();
-  FourFloats lane[kVectors];
-  auto below = FourFloats{} == FourFloats{};  // of all seen so far
-  for (FourFloats& l : lane) l = FourFloats{} - inf;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int v = 0; v < kVectors; ++v) {
-      FourFloats four;
-      __builtin_memcpy(&four, x + i + 4 * v, sizeof(four));
-      lane[v] = four > lane[v] ? four : lane[v];
-      below &= four < FourFloats{} + inf;
-    }
-  LaneMax found{-inf, (below[0] & below[1] & below[2] & below[3]) != 0};
-  const auto add = [&](float value) { found.largest = value > found.largest ? value : found.largest; };
-  for (const FourFloats& l : lane)
-    for (int e = 0; e < 4; ++e) add(l[e]);
-  for (; i < n; ++i) {
-    add(x[i]);
-    found.below_inf &= x[i] < inf;
-  }
-  return found;
-}
-inline float lane_max(const float* x, int64_t n) { return lane_max_below_inf(x, n).largest; }
 
 }  // namespace ingot::cpu

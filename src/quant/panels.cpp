@@ -117,7 +117,7 @@ constexpr int64_t kLine = 32;  // values of a row in a line of the cache
 
 // bf16, kBf16Group values of a row side by side. line(in, k, n, room) gives n values of the row at `in` from k on, in
 // `room` where they must be made. A line of each row after the other: what is read and written for one line of all rows
-// stays in the first-level cache, though rows lie 4 KiB apart.
+// stays in the L1 cache, though rows lie 4 KiB apart.
 template <class Line>
 void pack_bf16(const Weight& w, int64_t first, int64_t rows, std::byte* out, Line line) {
   constexpr int64_t kBytes = 2 * kBf16Group;

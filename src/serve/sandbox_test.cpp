@@ -42,14 +42,14 @@ void expect_ok(int status) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Sandbox, Row55NoProgramCanBeStarted) {
+TEST(Sandbox, NoProgramCanBeStarted) {
   expect_ok(in_sandbox([] {
     char* const args[] = {const_cast<char*>("/bin/true"), nullptr};
     return denied(execve("/bin/true", args, nullptr) != 0);
   }));
 }
 
-TEST(Sandbox, Row55NoNewRights) {
+TEST(Sandbox, NoNewRights) {
   expect_ok(in_sandbox([] {
     std::ifstream status("/proc/self/status");
     bool no_new = false, filtered = false;
@@ -61,11 +61,11 @@ TEST(Sandbox, Row55NoNewRights) {
   }));
 }
 
-TEST(Sandbox, Row55NoConnectionOfItsOwn) {
+TEST(Sandbox, NoConnectionOfItsOwn) {
   expect_ok(in_sandbox([] { return denied(socket(AF_INET, SOCK_STREAM, 0) < 0); }));
 }
 
-TEST(Sandbox, Row55NoFileForWriting) {
+TEST(Sandbox, NoFileForWriting) {
   expect_ok(in_sandbox([] {
     if (denied(open("/dev/null", O_WRONLY) < 0) != 0) return 1;
     if (denied(open("/tmp/ingot-never", O_CREAT | O_RDWR, 0600) < 0) != 0) return 2;
@@ -73,7 +73,7 @@ TEST(Sandbox, Row55NoFileForWriting) {
   }));
 }
 
-TEST(Sandbox, Row55NoMemoryToExecute) {
+TEST(Sandbox, NoMemoryToExecute) {
   expect_ok(in_sandbox([] {
     void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return 1;
@@ -81,7 +81,7 @@ TEST(Sandbox, Row55NoMemoryToExecute) {
   }));
 }
 
-TEST(Sandbox, Row55NoOtherProcess) {
+TEST(Sandbox, NoOtherProcess) {
   expect_ok(in_sandbox([] {
     if (denied(fork() < 0) != 0) return 1;
     if (denied(kill(getppid(), 0) != 0) != 0) return 2;

@@ -49,10 +49,10 @@ class Server {
   // Serves until stop(); the calling thread becomes the io thread. REQUIRES: set_model() was called.
   void run();
 
-  // Any thread: requests that generate are refused from now on, those under way go on.
+  // Any thread: requests that generate are refused from now on, those in flight go on.
   void begin_drain();
   int64_t in_flight() const { return in_flight_.all(); }
-  // Any thread but the io thread: answers still under way end with an error, connections close, run() returns.
+  // Any thread but the io thread: answers still in flight end with an error, connections close, run() returns.
   void stop();
 
   // The callbacks of HTTP, and what the table's handlers need. The io thread calls the first three.

@@ -73,7 +73,7 @@ struct Fixture {
 ServerOptions with_key() { return {.keys = {.keys = {kKey}}}; }
 HttpHeaders bearer() { return {{"host", "localhost:1"}, {"authorization", std::string("Bearer ") + kKey}}; }
 
-TEST(Server, Row47EveryRouteButTheOpenOnesNeedsAKey) {
+TEST(Server, EveryRouteButTheOpenOnesNeedsAKey) {
   Fixture f(with_key());
   std::set<std::string> open;
   for (const Route& route : routes()) {
@@ -96,7 +96,7 @@ TEST(Server, Row47EveryRouteButTheOpenOnesNeedsAKey) {
   }
 }
 
-TEST(Server, Row47WithoutAKeyNobodyLearnsWhichRoutesThereAre) {
+TEST(Server, WithoutAKeyNobodyLearnsWhichRoutesThereAre) {
   Fixture f(with_key());
   for (const char* path : {"/nothing", "/v1/engine/../x", "/HEALTH", "/health/", "//", "/v1/chat/completions/"}) {
     EXPECT_EQ(f.status_of(head_of("GET", path)), 401) << path;
@@ -124,7 +124,7 @@ TEST(Server, AnAddressOfOtherMachinesNeedsAKey) {
   EXPECT_NO_THROW(Server{options});
 }
 
-TEST(Server, Row49ForeignHostsAndOriginsAreRefused) {
+TEST(Server, ForeignHostsAndOriginsAreRefused) {
   Fixture f;
   const auto with = [&](HttpHeaders headers) { return f.status_of(head_of("GET", "/v1/models", std::move(headers))); };
   for (const char* host : {"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:80", "127.1.2.3"}) {
@@ -181,7 +181,7 @@ TEST(Server, ProbesAnswerWithoutAWorker) {
   EXPECT_EQ(f.server.in_flight(), 0);
 }
 
-TEST(Server, Row46AnEngineThatHangsIsSeen) {
+TEST(Server, AnEngineThatHangsIsSeen) {
   Fixture f({.watchdog_seconds = 0.2});
   std::promise<void> gate;
   std::shared_future<void> open = gate.get_future().share();
@@ -250,7 +250,7 @@ TEST(TrackedResponder, AClientThatGoesEndsItOnce) {
   EXPECT_EQ(closes, 2);
 }
 
-// Row 36: whoever has no memory to be told keeps nobody else from it, and the request's place is given back.
+// Whoever has no memory to be told keeps nobody else from it, and the request's place is given back.
 TEST(TrackedResponder, ItsEndIsToldWhateverThrows) {
   struct NoMemory : FakeResponder {
     void send(HttpResponse) override { throw std::bad_alloc(); }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/seeded_hash.h"
 #include "weights/model_files.h"
 #include "weights/random_values.h"
 
@@ -93,7 +93,7 @@ class FileSource : public WeightSource {
   }
 
   std::vector<StoredWeight> weights_;
-  std::unordered_map<std::string, size_t> index_;
+  SeededMap<size_t> index_;
   bool permuted_qk_ = false;
 };
 

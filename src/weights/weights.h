@@ -5,9 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "quant/weight.h"
 #include "weights/source.h"
 
@@ -62,7 +62,7 @@ class Weights {
 
   std::unique_ptr<WeightSource> source_;
   const int ranks_;
-  std::unordered_set<std::string> taken_;
+  SeededSet taken_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   int64_t taken_bytes_ = 0, copied_bytes_ = 0;
 };

@@ -7,6 +7,8 @@ import time
 import mock_openai
 import support
 
+ALONE = "measures times"  # not beside other modules: tools/run_tests.py
+
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
 

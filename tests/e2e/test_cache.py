@@ -13,6 +13,8 @@ import hub
 import support
 from pull_case import NAME, PullCase, repository
 
+ALONE = "waits for moments of a download"  # not beside other modules: tools/run_tests.py
+
 
 class DiskTest(PullCase):
     def test_write_error_says_so_and_keeps_the_part(self):

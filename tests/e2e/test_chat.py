@@ -12,6 +12,8 @@ import time
 import models
 import support
 
+ALONE = "waits for moments of a conversation"  # not beside other modules: tools/run_tests.py
+
 
 class PipedChatTest(support.TestCase):
     def setUp(self):

@@ -39,7 +39,7 @@ class ChatTest(serving.ToyCase):
             self.assertEqual(chat_text(events, choice["index"]), choice["message"]["content"])
         self.assertEqual(len({event["id"] for event in events[:-1]}), 1)
 
-    def test_row_57_same_seed_same_answer(self):
+    def test_same_seed_same_answer(self):
         texts = {self.chat(seed=11, temperature=1)["choices"][0]["message"]["content"] for _ in range(100)}
         self.assertEqual(len(texts), 1)
         with serving.Server(self.model, "--threads", "1") as again:  # another process, which has read no prompt yet

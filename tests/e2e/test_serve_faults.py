@@ -18,6 +18,8 @@ import models
 import serving
 import support
 
+ALONE = "waits for moments of a load"  # not beside other modules: tools/run_tests.py
+
 LONG = bool(os.environ.get("INGOT_LONG"))
 
 
@@ -70,7 +72,7 @@ class Stream(threading.Thread):
 
 
 class Drain(Case):
-    def test_row_44_what_is_under_way_finishes(self):
+    def test_what_is_under_way_finishes(self):
         server = self.serve("--parallel", "8", "--drain", "300")
         streams = [Stream(server, 300) for _ in range(50)]
         for stream in streams[:8]:
@@ -99,7 +101,7 @@ class Drain(Case):
             self.assertIn("error", answer.json())
         return answer.status == 503
 
-    def test_row_44_what_outlasts_the_drain_ends_with_an_error_event(self):
+    def test_what_outlasts_the_drain_ends_with_an_error_event(self):
         server = self.serve("--parallel", "1", "--drain", "0")
         # One seq after another: they have work for many times as long as it takes to send a signal.
         streams = [Stream(server, 400, choices=16) for _ in range(12)]
@@ -120,7 +122,7 @@ class Drain(Case):
             self.assertIn(stream.status, (200, 503))
         self.assertGreater(cut, 0)
 
-    def test_row_44_ready_says_so_and_health_stays(self):
+    def test_ready_says_so_and_health_stays(self):
         server = self.serve("--parallel", "1", "--drain", "300")
         streams = [Stream(server, 450) for _ in range(8)]
         self.assertTrue(streams[0].first.wait(120))
@@ -153,7 +155,7 @@ class Drain(Case):
 
 
 class Death(Case):
-    def test_row_45_killed_at_any_time_it_starts_again(self):
+    def test_killed_at_any_time_it_starts_again(self):
         rng = random.Random(45)
         path = self.folder / "socket"
         for _ in range(100 if LONG else 4):
@@ -184,13 +186,13 @@ class FullDisk(Case):
             answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1})
             self.assertEqual(answer.status, 200)
 
-    def test_row_38_serving_goes_on_without_its_log(self):
+    def test_serving_goes_on_without_its_log(self):
         server = self.serve("--log", "/dev/full")
         self.ask(server, 5)
         self.wait_for(lambda: self.counted(server) >= 5, "dropped lines are counted")
         self.assertEqual(server.stop(), 0)
 
-    def test_row_38_a_disk_that_fills_up_leaves_whole_lines(self):
+    def test_a_disk_that_fills_up_leaves_whole_lines(self):
         log = self.folder / "log"
         log.write_text("x" * 3000 + "\n")
         limit = 4096  # of every file that the process writes: what a full disk is to it
@@ -217,8 +219,8 @@ class FullDisk(Case):
         except ValueError:
             return False
 
-    def test_row_38_a_full_tmpfs(self):
-        """The catalogue's own form: a file system of 1 MiB with the log and little else on it."""
+    def test_a_full_tmpfs(self):
+        """A file system of 1 MiB with the log and little else on it."""
         disk = self.folder / "disk"
         disk.mkdir()
         mount = ["unshare", "--mount", "--map-root-user", "sh", "-c",
@@ -239,7 +241,7 @@ class FullDisk(Case):
             self.wait_for(lambda: self.is_whole(pathlib.Path(seen)), "the log holds whole lines")
         self.assertEqual(server.stop(), 0)
 
-    def test_row_38_the_log_has_a_size(self):
+    def test_the_log_has_a_size(self):
         log = self.folder / "log"
         server = self.serve("--log", log, "--max-log", "2048")
         self.ask(server, 40)
@@ -261,7 +263,7 @@ class TwoServers(Case):
             mapped = [line.split()[1] for line in file if line.rstrip().endswith(".safetensors")]
         self.assertEqual(mapped, ["r--s"])
 
-    def test_row_67_two_servers_on_one_model(self):
+    def test_two_servers_on_one_model(self):
         for _ in range(20 if LONG else 2):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 pair = list(pool.map(lambda _: serving.Server(self.model), range(2)))
@@ -273,7 +275,7 @@ class TwoServers(Case):
                 for server in pair:
                     server.close()
 
-    def test_row_67_another_with_other_options_while_the_first_is_busy(self):
+    def test_another_with_other_options_while_the_first_is_busy(self):
         first = self.serve()
         streams = [Stream(first, 400) for _ in range(8)]
         self.assertTrue(streams[0].first.wait(120))

@@ -5,6 +5,8 @@ import unittest
 
 import serving
 
+ALONE = "measures the CPU"  # not beside other modules: tools/run_tests.py
+
 
 class Idle(serving.ToyCase):
     # As many threads as cores: these spin before they sleep.

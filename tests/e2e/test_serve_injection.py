@@ -1,6 +1,6 @@
-"""Rows 35, 36 and 37 of the catalogue: cancels at every moment, memory that runs out and calls that fail.
+"""Cancels at every moment, memory that runs out and calls that fail.
 
-The short form runs here; INGOT_LONG=1 takes every number that the row asks for.
+The short form runs here; INGOT_LONG=1 takes 5,000 cancels and every allocation and call.
 """
 import concurrent.futures
 import http.client
@@ -17,6 +17,8 @@ import injecting
 import models
 import serving
 import support
+
+ALONE = "waits for moments of a load"  # not beside other modules: tools/run_tests.py
 
 LONG = bool(os.environ.get("INGOT_LONG"))
 PROMPT = "once upon a time there was a little model that told stories"
@@ -39,7 +41,7 @@ def wait_until_idle(case, server):
         time.sleep(0.02)
 
 
-class Row35Cancels(serving.ToyCase):
+class Cancels(serving.ToyCase):
     CANCELS = 5000 if LONG else 240
     ARGS = ("--parallel", "3")
 
@@ -70,7 +72,7 @@ class Row35Cancels(serving.ToyCase):
                     return
                 got += len(piece)
 
-    def test_row_35_cancels_leave_nothing_behind_and_neighbours_are_equal(self):
+    def test_cancels_leave_nothing_behind_and_neighbours_are_equal(self):
         golden = [self.server.post("/v1/completions", self.body(i, False)).json()["choices"] for i in range(7)]
 
         def neighbour(i):
@@ -163,8 +165,8 @@ class FaultCase(support.TestCase):
         return bool(ready)
 
 
-class Row36Memory(FaultCase):
-    def test_row_36_an_allocation_fails_while_loading(self):
+class Memory(FaultCase):
+    def test_an_allocation_fails_while_loading(self):
         with self.serve() as server:
             total = self.injector.get("allocations")
             server.stop()
@@ -176,7 +178,7 @@ class Row36Memory(FaultCase):
             failed += not self.load_with(f"allocation {n} of {total}")
         self.assertGreater(failed, 0)
 
-    def test_row_36_an_allocation_fails_in_a_request(self):
+    def test_an_allocation_fails_in_a_request(self):
         server = self.serve()
         golden = self.golden(server)
         counts = []
@@ -200,10 +202,10 @@ class Row36Memory(FaultCase):
         self.assertEqual(server.stop(), 0)
 
 
-class Row37Calls(FaultCase):
+class Calls(FaultCase):
     KINDS = {"EIO": injecting.EIO, "EINTR": injecting.EINTR, "ENOSPC": injecting.ENOSPC, "short": injecting.SHORT}
 
-    def test_row_37_a_call_fails_while_loading(self):
+    def test_a_call_fails_while_loading(self):
         with self.serve() as server:
             total = self.injector.get("calls")
             server.stop()
@@ -215,7 +217,7 @@ class Row37Calls(FaultCase):
                 if name in ("EINTR", "short"):
                     self.assertTrue(ready, f"{name} at call {n} of {total} is no reason to end")
 
-    def test_row_37_a_call_fails_in_a_request(self):
+    def test_a_call_fails_in_a_request(self):
         server = self.serve()
         golden = self.golden(server)
         before = self.injector.get("calls_failed")

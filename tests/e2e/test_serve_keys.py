@@ -46,7 +46,7 @@ class Keys(serving.ToyCase):
             self.assertLess(time.monotonic(), deadline, f"{answer.status} instead of {status}")
             time.sleep(0.05)
 
-    def test_row_47_no_route_but_the_open_ones_without_a_key(self):
+    def test_no_route_but_the_open_ones_without_a_key(self):
         document = self.server.get("/openapi.json", headers=bearer()).json()
         open_routes = {"/health", "/ready", "/"}
         paths = {**document["paths"], "/v1/engine": {"get": {}}, "/nothing": {"get": {}}, "/v1/models/x": {"get": {}}}

@@ -1,4 +1,4 @@
-"""The limits that /v1/limits tells, at the limit and one beyond: rows 21, 22 and 23."""
+"""The limits that /v1/limits tells, at the limit and one beyond."""
 import concurrent.futures
 import json
 import time
@@ -8,6 +8,8 @@ import models
 import serving
 import support
 from test_serve_bad_requests import CHAT, MESSAGES, TEXT, chat, find_tables, text
+
+ALONE = "measures times"  # not beside other modules: tools/run_tests.py
 
 CONTEXT = 512
 
@@ -32,7 +34,7 @@ class LimitsTest(serving.ToyCase):
         self.assertEqual(self.status(path, {**body, field: make(limit)})[0], 200, f"{field} at its limit of {limit}")
         self.assertEqual(self.status(path, {**body, field: make(limit + 1)}), (400, param or field))
 
-    def test_row_21_lists_and_lengths(self):
+    def test_lists_and_lengths(self):
         self.check_limit(CHAT, "n", self.limit(CHAT, "n", "maximum"), int, chat())
         self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "max_items"), lambda n: [f"#{i}#" for i in range(n)], chat())
         self.check_limit(CHAT, "stop", self.limit(CHAT, "stop", "max_length"), lambda n: "#" * n, chat())
@@ -46,7 +48,7 @@ class LimitsTest(serving.ToyCase):
         self.assertEqual(self.status(CHAT, chat(logit_bias=many)), (400, "logit_bias"))
         self.assertEqual(self.status(CHAT, chat(logit_bias={str(i): 0 for i in range(256)}))[0], 200)
 
-    def test_row_21_messages_and_tools(self):
+    def test_messages_and_tools(self):
         most = self.limit(CHAT, "messages", "max_items")
         one = {"role": "user", "content": ""}
         status, param = self.status(CHAT, chat(messages=[one] * most))
@@ -58,7 +60,7 @@ class LimitsTest(serving.ToyCase):
         tools = [{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)]
         self.assertEqual(self.status(CHAT, chat(tools=tools)), (400, "tools"))
 
-    def test_row_21_body(self):
+    def test_body(self):
         """A body at the limit is read, one beyond it is refused, and neither leaves its memory behind."""
         limit = 4 << 20
         before = self.server.memory()
@@ -88,7 +90,7 @@ class LimitsTest(serving.ToyCase):
         error = answer.json()["error"]
         return error["param"] if "param" in error else error["message"].split()[0]
 
-    def test_row_22_every_number_at_both_ends(self):
+    def test_every_number_at_both_ends(self):
         """For every number of every endpoint: the ends of its range are taken, what lies beyond is refused by name."""
         base = {CHAT: chat(max_tokens=1), TEXT: text(max_tokens=1), "/v1/messages": {"messages": MESSAGES, "max_tokens": 1},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
@@ -115,7 +117,7 @@ class LimitsTest(serving.ToyCase):
                 tested += 1
         self.assertGreater(tested, 40)
 
-    def test_row_23_length_edges(self):
+    def test_length_edges(self):
         endless = {"logit_bias": {"2": -100}, "seed": 1}
         answer = self.post(TEXT, {"prompt": "x" * (CONTEXT - 1), "max_tokens": 2**30, **endless})
         self.assertEqual(answer["choices"][0]["finish_reason"], "length")
@@ -140,12 +142,12 @@ class SmallCacheTest(serving.ToyCase):
     MEMORY = str(256 * bytes_of_row())
     ARGS = ("--ctx", "256", "--kv-memory", MEMORY)
 
-    def test_row_23_the_cache_holds_one_context_and_no_row_less(self):
+    def test_the_cache_holds_one_context_and_no_row_less(self):
         result = support.run("serve", self.model, "--port", "0", "--ctx", "257", "--kv-memory", self.MEMORY)
         self.assertEqual(result.returncode, 1)
         self.assertIn("257", result.stderr)
 
-    def test_row_23_more_than_the_cache_holds_at_once(self):
+    def test_more_than_the_cache_holds_at_once(self):
         """Capacity + 1 in all: each has room alone, together they have not. All are answered as if they were alone."""
         def ask(prompt):
             body = {"prompt": prompt, "max_tokens": 56, "ignore_eos": True, "temperature": 0}
@@ -160,7 +162,7 @@ class SmallCacheTest(serving.ToyCase):
                 self.assertEqual(answer["choices"][0]["text"], text)
                 self.assertEqual(answer["choices"][0]["finish_reason"], "length")
 
-    def test_row_23_longer_than_this_context(self):
+    def test_longer_than_this_context(self):
         error = self.post(TEXT, {"prompt": "x" * 256, "max_tokens": 1}, 400)["error"]
         self.assertEqual(error["code"], "context_length_exceeded")
         self.assertIn("256", error["message"])

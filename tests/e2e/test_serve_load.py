@@ -1,8 +1,7 @@
 """`ingot serve` under load: replay of a published trace, bursts, overload and a soak, on the tiny model.
 
-Rows 27, 28, 30 and 31 of the catalogue in short forms; INGOT_LONG=1 runs the long ones (about 45 minutes) and prints
-what they measured; INGOT_SOAK_SECONDS makes the soak longer still. Nothing here depends on the machine's speed but the
-marks of the long forms.
+In short forms; INGOT_LONG=1 runs the long ones (about 45 minutes) and prints what they measured; INGOT_SOAK_SECONDS
+makes the soak longer still. Nothing here depends on the machine's speed but the marks of the long forms.
 """
 import csv
 import json
@@ -17,6 +16,8 @@ import time
 import models
 import serving
 import support
+
+ALONE = "measures times"  # not beside other modules: tools/run_tests.py
 
 LONG = bool(os.environ.get("INGOT_LONG"))
 SOAK_SECONDS = int(os.environ.get("INGOT_SOAK_SECONDS", 1800 if LONG else 24))
@@ -80,7 +81,7 @@ class ServeLoadTest(support.TestCase):
             keys = ("requests", "seconds", "output_tps", "prompt_tps", "ttft_ms", "gap_ms", "e2e_ms", "reject_ms", "late_ms")
             print(f"row {row}:", json.dumps({**{key: report[key] for key in keys}, **more}), file=sys.stderr, flush=True)
 
-    def test_row_27_replay_of_a_conversation_trace(self):
+    def test_replay_of_a_conversation_trace(self):
         trace = support.test_data(*TRACE)
         server = self.serve("--max-queue", 4096)
         some = () if LONG else ("--requests", 500)
@@ -109,7 +110,7 @@ class ServeLoadTest(support.TestCase):
                     rows.writerow((when, *source[67 * burst + i][1:]))
         return path
 
-    def test_row_28_bursts(self):
+    def test_bursts(self):
         bursts = 60 if LONG else 4
         server = self.serve("--parallel", 4, "--max-queue", 16)
         report = self.load(server, "--trace", self.write_bursts(bursts), "--length-divisor", 16, "--time-divisor", 6)
@@ -123,7 +124,7 @@ class ServeLoadTest(support.TestCase):
         self.assert_idle(server)
         self.assertEqual(self.load(server, "--requests", 3, "--gen-tokens", 4)["requests"]["ok"], 3)
 
-    def test_row_31_overload(self):
+    def test_overload(self):
         server = self.serve("--parallel", 8, "--max-queue", 16)
         seconds = 60 if LONG else 6
         shape = ("--prompt-tokens", 32, "--gen-tokens", 300, "--duration", seconds)
@@ -197,7 +198,7 @@ class ServeLoadTest(support.TestCase):
         self.assertGreater(counts["bad"], 0)
         return reports, memory
 
-    def test_row_30_soak(self):
+    def test_soak(self):
         shm = pathlib.Path("/dev/shm")
         before_shm = {path.name for path in shm.iterdir()} if shm.exists() else set()
         server = self.serve("--max-queue", 64)
@@ -229,7 +230,7 @@ class ServeLoadTest(support.TestCase):
         third = [statistics.median(size for at, size in memory if from_ <= at / end < to)
                  for from_, to in ((1 / 3, 1 / 2), (5 / 6, 1))]
         if LONG:
-            print("row 30: resident MiB", [(round(at), round(size / 2**20, 1)) for at, size in memory[::120]],
+            print("soak: resident MiB", [(round(at), round(size / 2**20, 1)) for at, size in memory[::120]],
                   file=sys.stderr)
         minutes = end * (11 / 12 - 5 / 12) / 60
         # Allocators breathe by a few MiB; a leak of one KiB for each request would be 4 MiB and more in the short form.

@@ -1,4 +1,4 @@
-// Row 58 of the catalogue: one request among 1 to 63 others, 504 times, with weights in panels, chunked prompts and the
+// One request among 1 to 63 others, 504 times, with weights in panels, chunked prompts and the
 // prefix cache on and off. Its tokens and logprobs are bit for bit those that it gets alone.
 #include "cli/bench/shapes.h"
 #include "golden/support.h"

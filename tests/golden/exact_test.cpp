@@ -177,7 +177,7 @@ Answers run_all(LocalEngine& engine, const std::function<void(int step)>& betwee
   return answers;
 }
 
-// Rows 53, 57 and 58: choices, shared prefixes, too few pages, cancelled neighbours and guesses in one engine: each
+// Choices, shared prefixes, too few pages, cancelled neighbours and guesses in one engine: each
 // request gets bit for bit the tokens and logprobs that it gets alone.
 TEST_P(Exact, RandomCompanyChangesNothing) {
   constexpr int kRequests = 14;

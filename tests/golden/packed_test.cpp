@@ -1,5 +1,5 @@
 // Bit for bit, as exact_test.cpp, with weights in panels: rows long enough for the integer and 16-bit kernels, which
-// the small checkpoints are not. Row 58 of the catalogue asks it of a seq alone and in company, row 59 of threads.
+// the small checkpoints are not. A seq alone and in company, and with one, two and three threads.
 #include <cstring>
 
 #include "cli/bench/shapes.h"

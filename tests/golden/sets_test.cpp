@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 
 namespace ingot {
 namespace {

@@ -1,4 +1,4 @@
-// Replaces operator new in this test program, so that a test can make an allocation fail.
+// Replaces operator new in this test program, so that a test can count allocations and make one fail.
 #include <cstdlib>
 #include <new>
 
@@ -8,9 +8,12 @@ namespace {
 thread_local int left = -1;
 thread_local bool paused = false;
 thread_local bool happened = false;
+thread_local int64_t counted = 0;
 
 bool fails() {
-  if (paused || left < 0) return false;
+  if (paused) return false;
+  ++counted;
+  if (left < 0) return false;
   if (left-- > 0) return false;
   happened = true;
   return true;
@@ -25,6 +28,7 @@ void fail_allocation(int n) {
 void pause_allocation_failure() { paused = true; }
 void resume_allocation_failure() { paused = false; }
 bool allocation_failed() { return happened; }
+int64_t allocations() { return counted; }
 }  // namespace ingot::sim
 
 // Not inlined: the compiler would see malloc and delete, or new and free, as a mismatched pair.

@@ -171,7 +171,7 @@ TEST(Core, OnlyTheOneWithBrokenLogitsEnds) {
   }
 }
 
-// Row 43: whatever a request brings with it may throw.
+// Whatever a request brings with it may throw.
 TEST(Core, OnlyTheOneWhosePartThrowsEnds) {
   struct Thrower : TokenConstraint {
     int at = 0, n = 0;

@@ -102,14 +102,16 @@ class ScriptedModel : public StepModel {
   std::function<void(const StepWork& work)> on_step;
   // Whether the logits of this row are not numbers.
   std::function<bool(const SampleRow& row)> is_nan;
-  bool ahead = false;  // a step may be launched while another runs
+  bool ahead = false;  // a step may be launched while others run
+  size_t flights = 2;  // so many at once
   int64_t launched = 0;
+  size_t most_in_flight = 0;
   int64_t copies = 0;
 
   bool runs_ahead() const override { return ahead; }
 
   void launch(StepWork& work) override {
-    CHECK(steps_.size() < (ahead ? 2u : 1u), "{} steps run already", steps_.size());
+    CHECK(steps_.size() < (ahead ? flights : 1), "{} steps run already", steps_.size());
     const StepWork* before = steps_.empty() ? nullptr : steps_.back().work;
     for (int row = 0; row < work.batch.n_rows; ++row) {
       const int32_t token = work.batch.token[static_cast<size_t>(row)];
@@ -123,6 +125,7 @@ class ScriptedModel : public StepModel {
     keep_samples(steps_.back());
     resume_allocation_failure();
     ++launched;
+    most_in_flight = std::max(most_in_flight, steps_.size());
   }
 
   std::string wait() override {

@@ -72,9 +72,10 @@ class Run {
     setup();
     model_ = std::make_unique<ScriptedModel>(shape_);
     model_->ahead = mix(seed) % 2 == 0;
+    model_->flights = 2 + mix(seed, 1) % 3;
     model_->is_nan = row_is_nan;
     model_->on_step = [this](const StepWork& work) { on_step(work); };
-    core_ = std::make_unique<EngineCore>(*model_, config_, options_);
+    core_ = std::make_unique<EngineCore>(*model_, config_, options_, static_cast<int>(model_->flights));
   }
 
   void step(int number) {
@@ -84,11 +85,12 @@ class Run {
     if (pick(100) < 4) cancel();
     fail_soon();
     const int64_t launched = model_->launched;
+    const bool flew = core_->flying();
     const std::span<Event> events = core_->step();
     const bool no_memory = allocation_failed();
     fail_allocation(-1);
     for (const Event& event : events) take(event);
-    const bool idle = events.empty() && model_->launched == launched && !no_memory;
+    const bool idle = events.empty() && model_->launched == launched && !flew && !no_memory;
     stuck_ = idle && !core_->idle() ? stuck_ + 1 : 0;
     require(stuck_ < 3, "nothing runs and nothing ends");
     check_pages();
@@ -114,6 +116,7 @@ class Run {
     count("draft refused", stats.drafted - stats.accepted);
     count("step failed", stats.failed_steps);
     count("ran ahead", stats.ahead);
+    count("three in flight", model_->most_in_flight > 2);
     count("orphaned", stats.orphans);
     count("expired", stats.expired);
     count("busy", stats.busy);
@@ -362,6 +365,7 @@ const std::vector<std::string>& required_branches() {
                                                  "draft refused",
                                                  "step failed",
                                                  "ran ahead",
+                                                 "three in flight",
                                                  "orphaned",
                                                  "expired",
                                                  "busy",

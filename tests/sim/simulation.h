@@ -27,5 +27,7 @@ void pause_allocation_failure();
 void resume_allocation_failure();
 // Whether the one that was to fail has come.
 bool allocation_failed();
+// Of this thread, so far.
+int64_t allocations();
 
 }  // namespace ingot::sim

@@ -1,5 +1,5 @@
-// Row 40 of the catalogue: thousands of seeds. INGOT_SIM_SEEDS and INGOT_SIM_STEPS make the run longer, INGOT_SIM_SEED
-// runs one seed alone.
+// Thousands of seeds, each a random load on random settings. INGOT_SIM_SEEDS and INGOT_SIM_STEPS make the run longer,
+// INGOT_SIM_SEED runs one seed alone.
 #include "sim/simulation.h"
 
 #include <gtest/gtest.h>

@@ -247,7 +247,7 @@ CommandBody setup(CLI::App& app) {
 
 const Command kBenchCommand = {"bench", "Measure the engine's speed",
                                "ingot bench --batch 1,4,16\n  ingot bench --shape llama-3.2-1b --format q4_0\n"
-                               "  ingot bench ops linear q4_0\n"
+                               "  ingot bench ops linear q4_0 --device cuda\n"
                                "  ingot bench serve http://127.0.0.1:8080 --concurrency 16\n"
                                "  ingot bench trace trace.csv --limit 200 --html trace.html",
                                setup, modernize_bench};

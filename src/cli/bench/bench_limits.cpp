@@ -6,20 +6,19 @@
 #include <set>
 
 #include "bench/device.h"
+#include "graph/traits.h"
 
 namespace ingot {
 namespace {
 
-// Calls f with the part's products and how it is packed (kNone: not), for each part of the body's linears.
+// Calls f with the products of a row and how the matrix is packed (kNone: not), for each matrix of the body.
 template <class F>
-void each_part(const Graph& graph, F&& f) {
-  for (size_t n = 0; n < graph.head_begin; ++n) {
-    const Linear* linear = std::get_if<Linear>(&graph.nodes[n].op);
-    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p) {
-      const Linear::Part& part = linear->parts[static_cast<size_t>(p)];
-      f(static_cast<double>(part.weight.rows) * static_cast<double>(part.weight.cols),
-        part.packed != nullptr ? part.packed->kind : PanelKind::kNone);
-    }
+void each_product(const Program& program, F&& f) {
+  for (size_t n = 0; n < program.head_begin; ++n) {
+    each_matrix(program.nodes[n].op, [&](const Weight& weight, const PackedWeight* packed) {
+      f(static_cast<double>(weight.rows) * static_cast<double>(weight.cols),
+        packed != nullptr ? packed->kind : PanelKind::kNone);
+    });
   }
 }
 
@@ -29,14 +28,14 @@ BenchLimits measure_limits(Engine& engine) {
   BenchLimits limits;
   limits.threads = engine.config().threads;
   limits.device = engine.device();
-  const Graph& graph = engine.model().graph;
   engine.call([&](LocalEngine& local) {
+    const Program& program = local.graph().program();
     if (!limits.device.name.empty()) {
-      const DeviceCeilings measured = measure_device(engine.options().device.cuda);
+      const DeviceCeilings measured = measure_device(engine.config().device.cuda);
       limits.read_gbs = measured.read_gbs;
       limits.product_gflops = measured.bf16_gflops;
       if (measured.bf16_gflops <= 0) return;
-      each_part(graph, [&](double n, PanelKind) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
+      each_product(program, [&](double n, PanelKind) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
       return;
     }
     const Ceilings measured = measure_ceilings(local.runner().pool());
@@ -46,7 +45,7 @@ BenchLimits measure_limits(Engine& engine) {
     limits.int8_gops = measured.int8_gops;
     double most = 0;
     std::map<double, double> products;  // by the peak of their multiplier
-    each_part(graph, [&](double n, PanelKind kind) {
+    each_product(program, [&](double n, PanelKind kind) {
       const double peak = is_quantized(kind)         ? measured.int8_gops
                           : kind == PanelKind::kBF16 ? measured.bf16_gflops
                                                      : measured.f32_gflops;
@@ -65,15 +64,14 @@ BenchLimits measure_limits(Engine& engine) {
 
 WeightBytes weight_bytes(const Model& model) {
   WeightBytes bytes{.all = model.weights->taken_bytes(), .step = model.weights->taken_bytes()};
-  std::set<std::string> whole;  // those that linears read: a tied table among them
+  std::set<std::string> whole;  // those that are read whole: a tied table among them
   for (const Node& node : model.graph.nodes) {
-    const Linear* linear = std::get_if<Linear>(&node.op);
-    for (int p = 0; linear != nullptr && p < linear->n_parts; ++p)
-      whole.insert(linear->parts[static_cast<size_t>(p)].weight.name);
+    each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { whole.insert(weight.name); });
   }
   for (const Node& node : model.graph.nodes) {
-    const Embedding* embedding = std::get_if<Embedding>(&node.op);
-    if (embedding != nullptr && !whole.contains(embedding->table.name)) bytes.step -= embedding->table.bytes();
+    each_table(node.op, [&](const Weight& table) {
+      if (!whole.contains(table.name)) bytes.step -= table.bytes();
+    });
   }
   return bytes;
 }

@@ -13,7 +13,7 @@ struct BenchLimits {
   ReadSpeeds reads;           // of the CPU
   double product_gflops = 0;  // of the multipliers that most weights use
   double int8_gops = 0;       // of the CPU; 0 on a GPU
-  // Seconds that the body's linears would take for one token with the multipliers always busy; 0: not known.
+  // Seconds that the body's matrices would take for one token with the multipliers always busy; 0: not known.
   double token_seconds = 0;
   DeviceUse device;  // its name is empty on the CPU
 };

@@ -15,7 +15,7 @@
 #include "cli/interrupt.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 
 namespace ingot {
 namespace {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/bench/chart_page.h"
+#include "graph/traits.h"
 
 namespace ingot {
 namespace {
@@ -28,19 +29,12 @@ std::string without_layer(const std::string& label) {
   return out;
 }
 
-// What a step moves and computes at the node; attention reads the cache too.
-Cost cost_of(const Node& node, const ProfileStep& step) {
+// What a step moves and computes at the node.
+Cost cost_of(const Op& op, const ProfileStep& step) {
   const Shape shape{.tokens = step.rows, .logits = step.logits};
-  Cost cost = std::visit([&](const auto& op) { return op.cost(shape); }, node.op);
-  const Attention* attention = std::get_if<Attention>(&node.op);
-  if (attention == nullptr) return cost;
-  const KvLayer& kv = attention->kv;
-  // A window is longer than what a benchmark reads, or cuts every row's view alike.
-  const double per_row = step.rows > 0 ? step.pairs / step.rows : 0;
-  const double part = attention->window > 0 && attention->window < per_row ? attention->window / per_row : 1;
-  cost.bytes += part * step.cache_rows * kv.kv_heads * static_cast<double>(kv.k_bytes() + kv.v_bytes());
-  cost.flops += part * 2.0 * step.pairs * attention->heads * (kv.k_dim + kv.v_dim);
-  return cost;
+  const CacheUse use{.rows = static_cast<double>(step.rows), .positions = step.cache_rows, .pairs = step.pairs};
+  const Cost cost = std::visit([&](const auto&o) { return o.cost(shape); }, op), cache = cache_cost(op, use);
+  return {cost.bytes + cache.bytes, cost.flops + cache.flops};
 }
 
 void sort_lines(Profile& profile) {
@@ -98,15 +92,15 @@ Profile profile_steps(LocalEngine& engine, const ProfileStep& step, const std::f
   const double own = device.profiled_seconds();
   profile.seconds = (own > 0 ? own : std::chrono::duration<double>(Clock::now() - start).count()) / steps;
 
-  const Graph& graph = engine.model().graph;
+  const Program& program = device.program();
   std::map<std::string, size_t> index;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
+  for (size_t n = 0; n < program.nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
     const std::string name = std::string(op_name(node.op)) + " " + without_layer(node.label);
     const auto [known, first] = index.emplace(name, profile.lines.size());
     if (first) profile.lines.push_back({.node = name});
     ProfileLine& line = profile.lines[known->second];
-    const Cost cost = cost_of(node, step);
+    const Cost cost = cost_of(node.op, step);
     const double seconds = device.node_seconds()[n] / steps;
     line.nodes++;
     line.seconds += seconds;

@@ -34,7 +34,7 @@ struct Profile {
   int rows = 0;        // of one step
 };
 
-// What a step does, for the cost of attention: how much of the cache it reads follows from no shape.
+// What a step does, for its cost: how much of the cache it reads follows from no shape.
 struct ProfileStep {
   int rows = 0;
   int logits = 1;

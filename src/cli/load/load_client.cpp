@@ -80,7 +80,7 @@ struct LoadClient::Events {
   }
 };
 
-// One request under way. Its handle keeps its buffers from one request to the next.
+// One request in flight. Its handle keeps its buffers from one request to the next.
 struct LoadClient::Transfer {
   LoadClient* client = nullptr;
   CURL* curl = nullptr;

@@ -38,7 +38,7 @@ JsonArray counts_json(const std::vector<std::pair<std::string, int64_t>>& counts
   return list;
 }
 
-// Requests under way at the end of each of some equal spans, and what came in it. Tokens of an answer are spread over
+// Requests in flight at the end of each of some equal spans, and what came in it. Tokens of an answer are spread over
 // its pieces.
 JsonArray make_series(const LoadRun& run) {
   const double bucket = std::max(kShortestBucket, run.seconds / kSeriesPoints);

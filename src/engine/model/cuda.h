@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/config.h"
@@ -22,10 +23,11 @@ struct CudaModelOptions {
   // Pages of each KV group: as many as are wanted and fit, and never fewer than `least_pages`.
   int pages = 0;
   int least_pages = 0;
+  std::optional<DType> kv = {};  // of the cache; none: as the graph says
 };
 
-// `model` must outlive it. Throws Error, in one line: no such device, no kernel for it, too little memory, with how
+// Throws Error, in one line: no such device, no kernel for it, too little memory, with how
 // much is missing and what would fit.
-std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options);
+std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options);
 
 }  // namespace ingot

@@ -19,6 +19,7 @@ cuda::RunnerOptions runner_options(const CudaModelOptions& o) {
           .threads = o.threads,
           .pages = o.pages,
           .least_pages = o.least_pages,
+          .kv = o.kv,
           .graphs = o.device.graphs,
           .overlap = o.device.overlap,
           .batch_invariant = o.device.batch_invariant};
@@ -44,11 +45,11 @@ std::string cuda_refusal(int index) {
   }
 }
 
-std::unique_ptr<DeviceModel> make_cuda_model(Model& model, const CudaModelOptions& options) {
+std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options) {
   return std::make_unique<CudaModel>(model, options);
 }
 
-CudaModel::CudaModel(Model& model, const CudaModelOptions& options)
+CudaModel::CudaModel(const Model& model, const CudaModelOptions& options)
     : options_(options), runner_(model.graph, runner_options(options)) {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
   if (cuda::is_emulated()) return;

@@ -13,7 +13,7 @@ namespace ingot {
 
 class CudaModel final : public DeviceModel {
  public:
-  CudaModel(Model& model, const CudaModelOptions& options);
+  CudaModel(const Model& model, const CudaModelOptions& options);
 
   // Profiles and named outputs are of one step.
   bool runs_ahead() const override { return options_.device.ahead && !on_body && runner_.node_seconds().empty(); }
@@ -22,6 +22,7 @@ class CudaModel final : public DeviceModel {
 
   const std::vector<int>& pages() const override { return runner_.pages(); }
   int64_t kv_bytes() const override { return runner_.kv_bytes(); }
+  const Program& program() const override { return runner_.program(); }
   void profile(bool on) override;
   const std::vector<double>& node_seconds() const override { return runner_.node_seconds(); }
   double profiled_seconds() const override { return runner_.profiled_seconds(); }

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "engine/model/cuda_test_support.h"
 #include "golden/support.h"
-#include "graph/cuda/cuda_lower.h"
+#include "graph/program.h"
 #include "tensor/cuda.h"
 
 namespace ingot {
@@ -302,26 +302,27 @@ TEST(CudaModel, SaysHowMuchMemoryIsMissing) {
   EXPECT_EQ(weights.find('\n'), std::string::npos);
 }
 
-// With BF16 weights and cache, what products and attention read as it is: q, what attention gives, the gated unit; and
-// all is f32 again afterwards.
+// With BF16 weights and cache, what products and attention read as it is: q, what attention gives, the gated unit. The
+// graph itself stays as it was.
 TEST(CudaTypes, OnlyWhatIsRoundedAnyway) {
-  Model bf16 = random_model(Format::kBF16, DType::kBF16, false), f32 = random_model(Format::kF32, DType::kF32, false);
+  const Model bf16 = random_model(Format::kBF16, DType::kBF16, false);
+  const Model f32 = random_model(Format::kF32, DType::kF32, false);
+  const StepLimits limits{.rows = 64, .seqs = 1, .logits = 16, .context = 128, .page_rows = 16};
   const auto lowered = [](const Graph& graph) {
     return std::ranges::count_if(graph.values, [](const Value& v) { return v.dtype == DType::kBF16; });
   };
-  {
-    const cuda::LoweredTypes types(bf16.graph);
-    EXPECT_EQ(types.count(), 2 * 3 + 1);  // of two layers, and the last attention's rows for the head
-    EXPECT_EQ(lowered(bf16.graph), 2 * 3 + 1);
-    for (const Node& node : bf16.graph.nodes) {
-      if (const auto* attention = std::get_if<Attention>(&node.op)) {
-        EXPECT_EQ(attention->q.dtype, DType::kBF16);
-        EXPECT_EQ(attention->out.dtype, DType::kBF16);
-      }
+  Program program = compile(bf16.graph, {.limits = limits, .bf16 = true});
+  EXPECT_EQ(lowered(program), 2 * 3 + 1);  // of two layers, and the last attention's rows for the head
+  for (Node& node : program.nodes) {
+    if (const auto* attention = match<Attention>(node)) {
+      EXPECT_EQ(attention->q.dtype, DType::kBF16);
+      EXPECT_EQ(attention->out.dtype, DType::kBF16);
     }
   }
   EXPECT_EQ(lowered(bf16.graph), 0);
-  EXPECT_EQ(cuda::LoweredTypes(f32.graph).count(), 0);
+  EXPECT_EQ(lowered(compile(f32.graph, {.limits = limits, .bf16 = true})), 0);
+  // Over another cache attention does not round q.
+  EXPECT_LT(lowered(compile(bf16.graph, {.limits = limits, .kv = DType::kF32, .bf16 = true})), 2 * 3 + 1);
 }
 
 }  // namespace

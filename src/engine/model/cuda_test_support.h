@@ -8,21 +8,12 @@
 
 #include "engine/local_engine.h"
 #include "engine/model/cuda.h"
+#include "engine/model/programs_test_support.h"
 
 namespace ingot {
 
 #define NEEDS_DEVICE() \
   if (const std::string why = cuda_refusal(0); !why.empty()) GTEST_SKIP() << why
-
-inline std::vector<int32_t> some_tokens(int n, int seed) {
-  std::vector<int32_t> tokens;
-  uint32_t state = static_cast<uint32_t>(seed) * 2654435761u + 1;
-  for (int i = 0; i < n; ++i) {
-    state = state * 1664525u + 1013904223u;
-    tokens.push_back(static_cast<int32_t>((state >> 8) % 256));
-  }
-  return tokens;
-}
 
 // A small Llama with random weights of one format, the same wherever it is made.
 inline Hparams small_llama() {

@@ -1,4 +1,4 @@
-// A model's graph on some device, as the engine and its tools use it: GraphModel on the CPU, CudaModel on a GPU.
+// A model's graph on some device, as the engine and its tools use it: CpuModel on the CPU, CudaModel on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "engine/model/step_model.h"
 #include "graph/outputs.h"
+#include "graph/program.h"
 #include "graph/run.h"
 
 namespace ingot {
@@ -31,6 +32,7 @@ class DeviceModel : public StepModel {
   // Of all below: between two calls of the engine's step().
   virtual const std::vector<int>& pages() const = 0;  // of each KV group
   virtual int64_t kv_bytes() const = 0;
+  virtual const Program& program() const = 0;
   // Seconds that each node took since the last reset; empty unless profiling.
   virtual void profile(bool on) = 0;
   virtual const std::vector<double>& node_seconds() const = 0;

@@ -29,15 +29,16 @@ struct HiddenRow {
   bool threw = false;  // set by the model: its on_hidden did
 };
 
-// One step: all that the model reads, and its answer. Each of two buffers is filled while the other's step runs.
+// One step: all that the model reads, and its answer. One is filled while another's step runs.
 //
 // A step that is launched ahead, before the one in front of it was waited for, has rows whose tokens that one makes: a
 // token of -1 - i is that of its results[i] (any where that is -1). A sample whose last token is not known has an empty
-// history. Nothing of either step is reported, and once the second was launched the `samples` of neither are valid.
+// history. Nothing of steps that are in flight together is reported, and once one was launched behind it the `samples`
+// of a step are not valid any more.
 struct StepWork {
   Batch batch;
   std::vector<PageCopy> copies;  // before the rows run, in this order
-  std::vector<StateOp> states;   // likewise
+  std::vector<StateOp> states;   // likewise; empty for every model so far but the simulation's
   // The rows to sample come first: samples[i] and results[i] belong to logits[i].
   std::vector<LogitRow> logits;
   std::vector<SampleRow> samples;
@@ -50,11 +51,11 @@ struct StepWork {
 class StepModel {
  public:
   virtual ~StepModel() = default;
-  // Whether a step may be launched ahead. It may change between two steps.
+  // Whether a step may be launched while others are in flight. It may change between two steps.
   virtual bool runs_ahead() const { return false; }
   // Begins the step and returns before it ends. `work` belongs to the model until wait() returns for it.
-  // REQUIRES: no step is running, or one is, runs_ahead() holds and that one reports nothing and has as many logit rows
-  // as one run of the head at most.
+  // REQUIRES: no step is in flight; or runs_ahead() holds, fewer are than the engine has flights
+  // (EngineCore::kFlights), and those report nothing and have as many logit rows as one run of the head at most.
   virtual void launch(StepWork& work) = 0;
   // Until the oldest step has ended. Returns why it failed: then what is in the pages that it wrote and in the states
   // is not known. Empty where it did not.

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "cuda/kernel.cuh"
 #include "graph/cuda/cuda_busy.h"
-#include "ops/cuda/kernel.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -24,7 +24,7 @@ __global__ void read_kernel(const uint4* from, uint32_t* to, int64_t n) {
 void keep_busy(const std::byte* from, int64_t bytes, double seconds, StreamRef stream) {
   // The fastest memory there is reads 8 TB/s; a launch takes 4 us beside it.
   const double one = std::max(4e-6, static_cast<double>(bytes) / 8e12);
-  Ctx ctx;
+  DeviceCtx ctx;
   ctx.stream = stream;
   ctx.overlap = false;
   const dim3 grid(static_cast<unsigned>(device_facts().multiprocessors * 4));

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cuda/kernel.cuh"
 #include "graph/cuda/cuda_random.h"
-#include "ops/cuda/kernel.cuh"
 #include "weights/random_values.h"
 
 namespace ingot::cuda {
@@ -25,7 +25,7 @@ __global__ void fill_kernel(std::byte* to, int64_t rows, int64_t cols, uint64_t 
 void fill_random(const Weight& weight, std::byte* to, StreamRef stream) {
   const bool f32 = weight.format == Format::kF32;
   CHECK(f32 || weight.format == Format::kBF16, "'{}' is random in {}", weight.name, format_name(weight.format));
-  Ctx ctx;
+  DeviceCtx ctx;
   ctx.stream = stream;
   ctx.overlap = false;
   const int64_t blocks = std::min<int64_t>(ceil_div(weight.rows * weight.cols, kThreads), 1 << 14);

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "graph/cuda/cuda_busy.h"
-#include "graph/plan.h"
 
 namespace ingot::cuda {
 namespace {
@@ -35,27 +34,23 @@ DeviceFacts use_and_ask(int device) {
   return device_facts();
 }
 
-int64_t page_bytes(const Graph& graph, int page_rows) {
-  int64_t bytes = 0;
-  for (const KvGroupSpec& group : graph.kv_groups) bytes += kv_page_bytes(group, page_rows);
-  return bytes;
-}
-
 }  // namespace
 
-DeviceRunner::DeviceRunner(Graph& graph, const RunnerOptions& options)
-    : graph_(graph), options_(options), facts_(use_and_ask(options.device)), types_(graph), buckets_(options.limits) {
-  plan(graph_, buckets_.padded());
+DeviceRunner::DeviceRunner(const Graph& graph, const RunnerOptions& options)
+    : options_(options),
+      facts_(use_and_ask(options.device)),
+      buckets_(options.limits),
+      program_(compile(graph, {.limits = buckets_.padded(), .kv = options.kv, .bf16 = true})) {
   check_room();
-  weights_ = std::make_unique<DeviceWeights>(graph_, options_.device, options_.threads);
-  arena_ = DeviceMemory(graph_.arena_bytes);
-  bind_arena(graph_, arena_.data());
+  weights_ = std::make_unique<DeviceWeights>(program_, options_.device, options_.threads);
+  arena_ = DeviceMemory(program_.arena_bytes);
+  bind_arena(program_, arena_.data());
   tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
   fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
   handed_ = DeviceMemory(kHandedBytes * facts_.multiprocessors);
   fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());  // kNothing
-  batch_ = std::make_unique<BatchUpload>(buckets_.padded(), static_cast<int>(graph_.kv_groups.size()));
-  if (const auto logits = graph_.outputs.find("logits"); logits != graph_.outputs.end()) {
+  batch_ = std::make_unique<BatchUpload>(buckets_.padded(), static_cast<int>(program_.kv_groups.size()));
+  if (const auto logits = program_.outputs.find("logits"); logits != program_.outputs.end()) {
     sampler_ = std::make_unique<DeviceSampler>(buckets_.padded().logits, logits->second.cols);
   }
   std::string why;  // of no interest: own products serve as well
@@ -68,16 +63,16 @@ DeviceRunner::DeviceRunner(Graph& graph, const RunnerOptions& options)
 DeviceRunner::~DeviceRunner() { stream_.synchronize(); }
 
 // Before anything is read: a model that does not fit is refused at once.
-void DeviceRunner::check_room() const {
-  const int64_t weights = device_weight_bytes(graph_);
-  const int64_t kv = options_.least_pages * page_bytes(graph_, options_.limits.page_rows);
-  const int64_t needed = weights + graph_.arena_bytes + kv + reserve();
+void DeviceRunner::check_room() {
+  const int64_t weights = device_weight_bytes(program_);
+  const int64_t kv = options_.least_pages * kv_page_bytes(program_, {}, options_.limits.page_rows);
+  const int64_t needed = weights + program_.arena_bytes + kv + reserve();
   if (needed <= facts_.free_bytes) return;
   const char* fits = facts_.free_bytes - needed + kv <= 0 ? "weights of a smaller format, or --device cpu, would fit"
                      : asks_for_kv()                      ? "a smaller --kv-memory would fit"
                                      : "a smaller --ctx, --kv q8_0 or fewer rows of a step would fit";
   throw Error("[device] {} has {} free and needs {} (weights {}, activations {}, KV cache{} {}): {} are missing; {}",
-              facts_.name, gib(facts_.free_bytes), gib(needed), gib(weights), gib(graph_.arena_bytes),
+              facts_.name, gib(facts_.free_bytes), gib(needed), gib(weights), gib(program_.arena_bytes),
               asks_for_kv() ? "" : " of one context", gib(kv), gib(needed - facts_.free_bytes), fits);
 }
 
@@ -96,7 +91,7 @@ std::byte* DeviceRunner::allocate(int64_t bytes) {
 void DeviceRunner::prepare_all() {
   // A second copy of the weights must leave the cache that must be there, and what is wanted or half of what is free.
   const int64_t free = device_facts().free_bytes - reserve();
-  const int64_t page = page_bytes(graph_, options_.limits.page_rows);
+  const int64_t page = kv_page_bytes(program_, {}, options_.limits.page_rows);
   const int64_t left = std::max(options_.least_pages * page, std::min(options_.pages * page, free / 2));
   Prepare p{.limits = buckets_.padded(),
             .stream = stream_.ref(),
@@ -106,20 +101,19 @@ void DeviceRunner::prepare_all() {
             .batch_invariant = options_.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
             .room_for_packed = free - weights_->bytes() >= left};
-  for (Node& node : graph_.nodes) {
+  for (Node& node : program_.nodes) {
     std::visit([&](auto& op) { prepare(op, p); }, node.op);
   }
-  for (size_t n = 0; n + 1 < graph_.nodes.size(); ++n) {
-    auto* first = std::get_if<Linear>(&graph_.nodes[n].op);
-    auto* second = std::get_if<Linear>(&graph_.nodes[n + 1].op);
-    if (first != nullptr && second != nullptr) link(*first, *second, p);
+  for (size_t n = 0; n + 1 < program_.nodes.size(); ++n) {
+    std::visit([&](auto& first, auto& second) { link(first, second, p); }, program_.nodes[n].op,
+               program_.nodes[n + 1].op);
   }
   if (blas_) blas_->save();
   scratch_ = DeviceMemory(p.scratch_bytes);
 }
 
 void DeviceRunner::place_kv() {
-  const int64_t page = page_bytes(graph_, options_.limits.page_rows);
+  const int64_t page = kv_page_bytes(program_, {}, options_.limits.page_rows);
   const int64_t free = device_facts().free_bytes - reserve();
   const int64_t fit = page == 0 ? options_.pages : std::max<int64_t>(0, free) / page;
   const auto pages = static_cast<int>(std::min<int64_t>(options_.pages, fit));
@@ -136,12 +130,12 @@ void DeviceRunner::place_kv() {
         facts_.name, gib(std::max<int64_t>(0, free)), options_.limits.context, gib(options_.least_pages * page),
         gib(options_.least_pages * page - std::max<int64_t>(0, free)), fit * options_.limits.page_rows);
   }
-  pages_.assign(graph_.kv_groups.size(), pages);
-  kv_memory_ = DeviceMemory(kv_store_bytes(graph_, pages_, options_.limits.page_rows));
+  pages_.assign(program_.kv_groups.size(), pages);
+  kv_memory_ = DeviceMemory(kv_store_bytes(program_, pages_, options_.limits.page_rows));
   // What was there before may be no numbers; the emulator leaves them so that a kernel that reads them is found.
   if (!is_emulated() && kv_memory_.bytes() > 0) fill_bytes(kv_memory_.data(), 0, kv_memory_.bytes(), stream_.ref());
-  kv_ = std::make_unique<KvStore>(graph_, pages_, options_.limits.page_rows, kv_memory_.data());
-  kv_->bind(graph_);
+  kv_ = std::make_unique<KvStore>(program_, pages_, options_.limits.page_rows, kv_memory_.data());
+  kv_->bind(program_);
 }
 
 int64_t DeviceRunner::weight_bytes() const { return weights_->bytes() + kept_bytes_; }
@@ -235,11 +229,11 @@ void DeviceRunner::give(Part part, const Bucket& bucket) {
 
 void DeviceRunner::give_nodes(Part part, const Bucket& bucket) {
   Ctx c = ctx(bucket);
-  const size_t begin = part == Part::kHead ? graph_.head_begin : 0;
-  const size_t end = part == Part::kBody ? graph_.head_begin : graph_.nodes.size();
+  const size_t begin = part == Part::kHead ? program_.head_begin : 0;
+  const size_t end = part == Part::kBody ? program_.head_begin : program_.nodes.size();
   if (!node_seconds_.empty()) return give_timed(begin, end, c);
   for (size_t n = begin; n < end; ++n) {
-    std::visit([&](auto& op) { cuda::run(op, c); }, graph_.nodes[n].op);
+    std::visit([&](auto& op) { cuda::run(op, c); }, program_.nodes[n].op);
   }
 }
 
@@ -250,14 +244,14 @@ void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
   }
   for (size_t n = begin; n < end; ++n) {
     times_[n].first.record(stream_.ref());
-    std::visit([&](auto& op) { cuda::run(op, c); }, graph_.nodes[n].op);
+    std::visit([&](auto& op) { cuda::run(op, c); }, program_.nodes[n].op);
     times_[n].second.record(stream_.ref());
     timed_[n] = 1;
   }
 }
 
 void DeviceRunner::profile(bool on) {
-  const size_t n = on ? graph_.nodes.size() : 0;
+  const size_t n = on ? program_.nodes.size() : 0;
   node_seconds_.assign(n, 0.0);
   profiled_seconds_ = 0;
   timed_.assign(n, 0);
@@ -280,7 +274,7 @@ void DeviceRunner::count_times() {
 
 void DeviceRunner::record_all() {
   if (!options_.graphs) return;
-  Batch empty(buckets_.padded(), static_cast<int>(graph_.kv_groups.size()));
+  Batch empty(buckets_.padded(), static_cast<int>(program_.kv_groups.size()));
   for (const Bucket& bucket : buckets_.recorded()) {
     bucket_ = bucket;
     batch_->upload(empty, bucket, stream_.ref());

@@ -1,4 +1,4 @@
-// Runs a graph on a CUDA device: weights, activations and the KV cache live there, a step is one upload of its batch
+// Runs a program on a CUDA device: weights, activations and the KV cache live there, a step is one upload of its batch
 // and one recorded graph of its bucket. Nothing is allocated after the constructor but recorded graphs.
 #pragma once
 
@@ -10,13 +10,12 @@
 
 #include "graph/cuda/cuda_batch.h"
 #include "graph/cuda/cuda_buckets.h"
-#include "graph/cuda/cuda_lower.h"
 #include "graph/cuda/cuda_weights.h"
-#include "graph/graph.h"
 #include "graph/kv_store.h"
 #include "graph/outputs.h"
+#include "graph/program.h"
+#include "matmul/cuda/cuda_blas.h"
 #include "ops/cuda/ops.h"
-#include "ops/linear/linear_blas.h"
 #include "ops/sample/sample_cuda.h"
 #include "tensor/cuda.h"
 
@@ -28,6 +27,7 @@ struct RunnerOptions {
   int threads = 1;
   int pages = 0;  // of each KV group: as many as are wanted and fit, at least least_pages
   int least_pages = 0;
+  std::optional<DType> kv = {};  // as Target's
   bool graphs = true;
   bool overlap = true;
   bool batch_invariant = false;
@@ -37,8 +37,8 @@ struct RunnerOptions {
 // done.
 class DeviceRunner final : public StepOutputs {
  public:
-  // `graph` must outlive the runner. Throws Error where the device is not there or its memory does not suffice.
-  DeviceRunner(Graph& graph, const RunnerOptions& options);
+  // Throws Error where the device is not there or its memory does not suffice.
+  DeviceRunner(const Graph& graph, const RunnerOptions& options);
   ~DeviceRunner() override;
 
   // The body over all rows of the batch, then the head over its logit rows, where there are any, then a token for each
@@ -55,7 +55,8 @@ class DeviceRunner final : public StepOutputs {
 
   StreamRef stream() const { return stream_.ref(); }
   void synchronize() const { stream_.synchronize(); }
-  const Tensor& device_output(const std::string& name) const { return graph_.outputs.at(name); }
+  const Tensor& device_output(const std::string& name) const { return program_.outputs.at(name); }
+  const Program& program() const { return program_; }
   // The output's rows of the last step, copied. REQUIRES: its work is done.
   const Tensor& output(const std::string& name) const override;
   // One row of an output into `to`. REQUIRES: its work is done.
@@ -89,7 +90,7 @@ class DeviceRunner final : public StepOutputs {
   };
 
   Ctx ctx(const Bucket& bucket) const;
-  void check_room() const;
+  void check_room();
   // So much of a KV cache was asked for, and no less is given.
   bool asks_for_kv() const { return options_.least_pages > options_.limits.pages_per_seq(); }
   void prepare_all();
@@ -100,11 +101,10 @@ class DeviceRunner final : public StepOutputs {
   void give_nodes(Part part, const Bucket& bucket);
   void give_timed(size_t begin, size_t end, Ctx& ctx);
 
-  Graph& graph_;
   const RunnerOptions options_;
   const DeviceFacts facts_;  // its free memory before anything was placed
-  const LoweredTypes types_;
   const Buckets buckets_;
+  Program program_;
   Stream stream_;
   std::unique_ptr<DeviceWeights> weights_;
   DeviceMemory arena_, scratch_, tickets_, handed_, kv_memory_;

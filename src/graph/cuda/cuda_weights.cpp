@@ -7,11 +7,14 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/mapping_guard.h"
 #include "graph/cuda/cuda_random.h"
+#include "graph/traits.h"
 
 namespace ingot::cuda {
 namespace {
@@ -30,15 +33,13 @@ struct Source {
 
 int64_t scale_bytes(const Weight& w) { return (w.rows + w.scale_rows - 1) / w.scale_rows * w.scale_stride * 4; }
 
-// In the order of the nodes, each once. The weights that a linear joins come one after another: where their sizes are
-// multiples of kAlign one product can read them as one matrix.
+// In the order of the nodes, each once. The matrices of a node come one after another: where their sizes are multiples
+// of kAlign one product can read them as one matrix.
 class Sources : public TensorVisitor {
  public:
-  explicit Sources(Graph& graph) {
-    for (Node& node : graph.nodes) {
-      if (auto* linear = std::get_if<Linear>(&node.op)) {
-        for (int p = 0; p < linear->n_parts; ++p) weight(linear->parts[static_cast<size_t>(p)].weight);
-      }
+  explicit Sources(Program& program) {
+    for (Node& node : program.nodes) {
+      each_matrix(node.op, [this](const Weight& w, const PackedWeight*) { add_weight(w); });
       each_tensor(node.op, *this);
     }
     for (Source& source : all_) {
@@ -47,14 +48,15 @@ class Sources : public TensorVisitor {
     }
     bytes_ += kAlign;  // vector loads may reach past the last row
   }
-  void weight(Weight& w) {
-    add(w.data, w.bytes(), &w);
-    if (w.scale != nullptr) add(reinterpret_cast<const std::byte*>(w.scale), scale_bytes(w), nullptr);
-  }
+  void weight(Weight& w) { add_weight(w); }
   const std::vector<Source>& all() const { return all_; }
   int64_t bytes() const { return bytes_; }
 
  private:
+  void add_weight(const Weight& w) {
+    add(w.data, w.bytes(), &w);
+    if (w.scale != nullptr) add(reinterpret_cast<const std::byte*>(w.scale), scale_bytes(w), nullptr);
+  }
   void add(const std::byte* data, int64_t bytes, const Weight* weight) {
     const auto [known, first] = index_.try_emplace(data, all_.size());
     if (first) all_.push_back({.data = data, .weight = weight});
@@ -160,32 +162,33 @@ void copy_all(const std::vector<Piece>& pieces, int device, int threads) {
   }
 }
 
+// Where each weight, or its scales, lies on the device, by its place on the host. Rows are in order there.
+using Places = std::map<const std::byte*, const std::byte*>;
+
 struct Move : TensorVisitor {
-  const std::map<const std::byte*, WeightPlace>& places;
-  explicit Move(const std::map<const std::byte*, WeightPlace>& p) : places(p) {}
+  const Places& places;
+  explicit Move(const Places& p) : places(p) {}
   void weight(Weight& w) {
-    const WeightPlace& place = places.at(w.data);
-    w.data = place.data;
-    w.head_rows = place.head_rows;
+    w.data = places.at(w.data);
+    w.head_rows = 0;
     if (w.scale == nullptr) return;
-    w.scale = reinterpret_cast<const float*>(places.at(reinterpret_cast<const std::byte*>(w.scale)).data);
+    w.scale = reinterpret_cast<const float*>(places.at(reinterpret_cast<const std::byte*>(w.scale)));
   }
 };
 
 }  // namespace
 
-int64_t device_weight_bytes(Graph& graph) { return Sources(graph).bytes(); }
+int64_t device_weight_bytes(Program& program) { return Sources(program).bytes(); }
 
-DeviceWeights::DeviceWeights(Graph& graph, int device, int threads) : graph_(graph) {
-  const Sources sources(graph);
+DeviceWeights::DeviceWeights(Program& program, int device, int threads) {
+  const Sources sources(program);
   memory_ = DeviceMemory(sources.bytes());
-  std::map<const std::byte*, WeightPlace> places;
+  Places places;
   std::vector<Piece> pieces;
   const Stream stream;
   for (const Source& source : sources.all()) {
     std::byte* to = memory_.data() + source.offset;
-    places[source.data] = {.data = to};
-    host_[to] = {.data = source.data, .head_rows = source.weight != nullptr ? source.weight->head_rows : 0};
+    places[source.data] = to;
     if (source.weight != nullptr && source.weight->random) {
       fill_random(*source.weight, to, stream.ref());
       continue;
@@ -196,11 +199,7 @@ DeviceWeights::DeviceWeights(Graph& graph, int device, int threads) : graph_(gra
   copy_all(pieces, device, threads);
   stream.synchronize();
   if (mapping_damaged()) throw Error("[model] a file was cut short while it was read");
-  for (Node& node : graph_.nodes) each_tensor(node.op, Move(places));
-}
-
-DeviceWeights::~DeviceWeights() {
-  for (Node& node : graph_.nodes) each_tensor(node.op, Move(host_));
+  for (Node& node : program.nodes) each_tensor(node.op, Move(places));
 }
 
 }  // namespace ingot::cuda

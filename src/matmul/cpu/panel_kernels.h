@@ -1,5 +1,5 @@
 // The linear kernels over packed panels (quant/panel_layout.h), compiled once for each instruction set
-// (panel_kernels_<set>.cpp, all from panel_kernels.inc). Chosen together with ops/kernels.h.
+// (panel_kernels_<set>.cpp, all from panel_table.h). Chosen together with matmul/cpu/kernels.h.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct XCoarse {
   const XBlock* quarters = nullptr;
 };
 
-// A row of x quantized to int8, or as it is for 16-bit weights. Rows of one op lie at equal distances.
+// A row of x quantized to int8, or as it is for 16-bit weights. Rows of one product lie at equal distances, but for
+// `values`: those may be gathered.
 struct XRow {
   const int8_t* q;  // [K]
   // [K] q again; only where the set wants it. x86-64: as 16 bits, each quad in the order 0 2 1 3. AArch64: each run of

@@ -1,3 +1,10 @@
-#define INGOT_KERNELS kBaselinePanelKernels
-#define INGOT_ISA_NAME "baseline"
-#include "matmul/cpu/panel_kernels.inc"
+// The panel kernels for any CPU of the architecture.
+#define INGOT_ISA baseline
+#include "matmul/cpu/panel_table.h"
+
+namespace ingot::cpu {
+
+extern const PanelKernels kBaselinePanelKernels;
+const PanelKernels kBaselinePanelKernels = baseline::kPanelTable;
+
+}  // namespace ingot::cpu

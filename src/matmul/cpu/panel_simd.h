@@ -1,6 +1,5 @@
-// The vectors that panel_kernels.inc is written with, for the instruction set that this translation unit is compiled
-// for. A vector covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
-// Everything has internal linkage, see simd.h.
+// The vectors that the panel kernels are written with, for the instruction set INGOT_ISA (cpu/isa_source.h). A vector
+// covers kVecRows rows of a panel: 4 weights of each (Weights), a 32-bit sum (Ints), a float (Floats).
 //
 // Dot<kBits>: exact sums of products of 4- or 8-bit weights with the int8 of one row of x. result() is the sum of at
 // most 32 values; for more, end_block() comes after each 32, and long_result() is their sum, from a start of 0.
@@ -15,7 +14,9 @@
 #include <arm_neon.h>
 #endif
 
-namespace ingot::cpu {
+#include "cpu/isa_source.h"
+
+namespace ingot::cpu::INGOT_ISA {
 namespace {
 
 #if defined(__AVX512F__)
@@ -379,4 +380,4 @@ inline Weights shifted_bits(Weights w, int shift, uint8_t mask) {
 #endif
 
 }  // namespace
-}  // namespace ingot::cpu
+}  // namespace ingot::cpu::INGOT_ISA

@@ -1,8 +1,8 @@
 // out = f(x), element by element.
 #pragma once
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 
@@ -18,6 +18,7 @@ struct Activation {
     f.alias(out, x);
   }
   Cost cost(const Shape& s) const { return {2 * s.bytes(out), 8.0 * static_cast<double>(s.count(out))}; }
+  bool by_row() const { return true; }
 };
 
 namespace ref {

@@ -1,5 +1,5 @@
+#include "cpu/cpu_math.h"
 #include "ops/activation/activation.h"
-#include "ops/cpu_math.h"
 #include "ops/row_loop.h"
 
 namespace ingot::cpu {

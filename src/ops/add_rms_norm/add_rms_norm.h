@@ -26,6 +26,7 @@ struct AddRmsNorm {
     f.alias(sum, b);
   }
   Cost cost(const Shape& s) const { return {4 * s.bytes(out), 5.0 * static_cast<double>(s.count(out))}; }
+  bool by_row() const { return true; }
 };
 
 namespace ref {

@@ -1,5 +1,6 @@
+#include "cpu/rms_norm_row.h"
 #include "ops/add_rms_norm/add_rms_norm.h"
-#include "ops/rms_norm/rms_norm_cpu.h"
+#include "ops/row_loop.h"
 
 namespace ingot::cpu {
 

@@ -1,6 +1,6 @@
 #include "base/check.h"
+#include "cuda/elements.cuh"
 #include "ops/add_rms_norm/add_rms_norm.h"
-#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {

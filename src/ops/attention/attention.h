@@ -39,6 +39,22 @@ struct Attention {
   }
   // Without the cache: how much of it is read depends on the lengths of the seqs, which a shape does not hold.
   Cost cost(const Shape& s) const { return {s.bytes(q) + s.bytes(out), 0}; }
+  Cost cache_cost(const CacheUse& use) const {
+    // A window is longer than what is read, or cuts every row's view alike.
+    const double per_row = use.rows > 0 ? use.pairs / use.rows : 0;
+    const double part = window > 0 && window < per_row ? window / per_row : 1;
+    return {part * use.positions * kv.kv_heads * static_cast<double>(kv.k_bytes() + kv.v_bytes()),
+            part * 2.0 * use.pairs * heads * (kv.k_dim + kv.v_dim)};
+  }
+  template <class F>
+  void each_kv(F&& f) {
+    f(kv);
+  }
+  template <class F>
+  void each_bf16(F&& f) const {
+    f.may(out);
+    if (kv.dtype == DType::kBF16) f.may(q);
+  }
 };
 
 namespace ref {

@@ -3,7 +3,6 @@
 
 #include "bench/op_operands.h"
 #include "ops/attention/cpu/attention_kernels.h"
-#include "ops/kernels.h"
 #include "ops/kv_write/write_rows.h"
 
 namespace ingot {
@@ -24,7 +23,7 @@ KvLayer layer_of(DType dtype) {
   kv.page_rows = kPageRows;
   kv.dtype = dtype;
   kv.pairs =
-      dtype == DType::kBF16 && cpu::kernels().attention->bf16 != nullptr && cpu::Bf16Products::fits(kv.k_dim, kv.v_dim);
+      dtype == DType::kBF16 && cpu::attention_kernels().bf16 != nullptr && cpu::Bf16Products::fits(kv.k_dim, kv.v_dim);
   return kv;
 }
 
@@ -37,7 +36,7 @@ void fill(Bench& b, KvLayer& kv, int64_t slots) {
   for (int64_t slot = 0; slot < slots; ++slot) {
     for (int head = 0; head < kKvHeads; ++head) {
       for (int i = 0; i < kHeadDim; ++i) k[i] = numbers.next(), v[i] = numbers.next();
-      cpu::write_head(*cpu::kernels().attention, kv, slot, head, k, v);
+      cpu::write_head(cpu::attention_kernels(), kv, slot, head, k, v);
     }
   }
 }

@@ -199,8 +199,7 @@ TEST(AttentionKernels, WideningIsExact) {
   std::iota(all.begin(), all.end(), uint16_t{0});
   test::for_each_kernels([&] {
     for (DType dtype : {DType::kF16, DType::kBF16}) {
-      cpu::kernels().attention->open_values(dtype, reinterpret_cast<const std::byte*>(all.data()), 1, 65536,
-                                            got.data());
+      cpu::attention_kernels().open_values(dtype, reinterpret_cast<const std::byte*>(all.data()), 1, 65536, got.data());
       for (size_t i = 0; i < all.size(); ++i) {
         const float want = dtype == DType::kF16 ? f16_to_f32(all[i]) : bf16_to_f32(all[i]);
         if (std::isnan(want)) {

@@ -29,7 +29,7 @@ struct Case {
 };
 
 // Whether the best set multiplies a cache in pairs.
-inline const bool kPairs = cpu::available_kernels().front()->attention->bf16 != nullptr;
+inline const bool kPairs = cpu::attention_kernels(cpu::available_isas().front()).bf16 != nullptr;
 
 // Every type of the cache, and whether it is in pairs.
 inline std::vector<std::pair<DType, bool>> types() {
@@ -40,7 +40,7 @@ inline std::vector<std::pair<DType, bool>> types() {
 }
 
 // Whether the set in use takes the case.
-inline bool fits(const Case& c) { return !c.pairs || cpu::kernels().attention->bf16 != nullptr; }
+inline bool fits(const Case& c) { return !c.pairs || cpu::attention_kernels().bf16 != nullptr; }
 
 // A seq of the step. Its q, k and v are functions of `id` and the position alone.
 struct Seq {
@@ -192,8 +192,8 @@ class Step {
     for (int p = 0; p < seq.past + seq.rows; ++p) {
       const int64_t slot = int64_t{batch_.pages(1, s)[p / c_.page_rows]} * c_.page_rows + p % c_.page_rows;
       for (int h = 0; h < c_.kv_heads; ++h) {
-        const auto sets = cpu::available_kernels();
-        cpu::write_head(*(c_.pairs ? sets.front() : sets.back())->attention, kv_, slot, h,
+        const auto sets = cpu::available_isas();
+        cpu::write_head(cpu::attention_kernels(c_.pairs ? sets.front() : sets.back()), kv_, slot, h,
                         values.k.row(p) + h * c_.k_dim, values.v.row(p) + h * c_.v_dim);
       }
     }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "cuda/device_ctx.h"
 #include "ops/ctx.h"
 #include "tensor/cuda.h"
 
@@ -38,39 +39,23 @@ struct DeviceBatch {
   const int32_t* q_start = nullptr;    // [S + 1]
   const int32_t* kv_len = nullptr;     // [S]
   const int32_t* logit_row = nullptr;  // [L]
-  // [L] the tokens that the step in front made, -1 where it could not; null: all tokens are known to the host.
+  // [L] the tokens that the step before made, -1 where it could not; null: all tokens are known to the host.
   const int32_t* made = nullptr;
   Group groups[kMaxGroups];
   int pages_per_seq = 0;
 };
 
-class Blas;  // linear_blas.h
+class Blas;  // matmul/cuda/cuda_blas.h
 
-struct Ctx {
-  StreamRef stream = nullptr;
+struct Ctx : DeviceCtx {
   DeviceBatch batch;
-  Shape shape;     // of the bucket: at least the step's rows of each kind
-  int seqs = 0;    // of the bucket
-  int q_rows = 0;  // of the bucket: no seq has more rows than this
-  int multiprocessors = 1;
-  int arch = 0;                  // 90 for compute capability 9.0
-  std::byte* scratch = nullptr;  // for one op at a time, 256-byte aligned
-  int64_t scratch_bytes = 0;
-  // Zeros for counters of blocks that have arrived; every kernel leaves zeros behind. kTickets of them.
-  uint32_t* tickets = nullptr;
-  // What blocks of a grid hand to each other (hand_over() in kernel.cuh): kHandedBytes for each multiprocessor,
-  // kNothing in every word; every kernel leaves it so.
-  float* handed = nullptr;
+  Shape shape;           // of the bucket: at least the step's rows of each kind
+  int seqs = 0;          // of the bucket
+  int q_rows = 0;        // of the bucket: no seq has more rows than this
   Blas* blas = nullptr;  // null: own products alone
-  bool overlap = true;   // a kernel may begin while the one before it ends (programmatic dependent launch)
-  bool batch_invariant = false;
 
   int64_t rows(const Tensor& t) const { return shape.rows(t.rows); }
 };
-
-inline constexpr int kTickets = 1 << 16;
-inline constexpr int64_t kHandedBytes = 32 << 10;
-inline constexpr uint32_t kNothing = 0xffffffffu;  // bits of a NaN that no arithmetic makes
 
 // Given to prepare(), once, when the arena and the weights have their places on the device.
 struct Prepare {
@@ -99,8 +84,10 @@ struct Prepare {
 // Ops that choose nothing ahead of time.
 template <class Op>
 void prepare(Op&, Prepare&) {}
-
-// Throws Error where the device in use runs none of the kernels that this program was built with.
-void require_kernels();
+// Ops that do nothing on the way from one to the other.
+template <class First, class Second>
+bool link(First&, Second&, Prepare&) {
+  return false;
+}
 
 }  // namespace ingot::cuda

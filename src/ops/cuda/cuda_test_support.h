@@ -2,14 +2,9 @@
 // emulated), and what it wrote comes back to where the tensors lie.
 #pragma once
 
-#include <map>
-
+#include "cuda/device_test_support.h"
 #include "ops/cuda/ops.h"
 #include "ops/ops_test_support.h"
-
-// At the begin of a test: skips it where there is no device.
-#define INGOT_NEEDS_DEVICE() \
-  if (::ingot::cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device: " << ::ingot::cuda::why_no_device()
 
 namespace ingot::test {
 
@@ -25,7 +20,7 @@ inline Batch with_pages_from(Batch batch, int first, int page_rows = 16) {
 }
 
 // A device with a batch on it. Rows and seqs are padded to a bucket that may be larger than the batch.
-class DeviceRig {
+class DeviceRig : public TestDevice {
  public:
   struct Options {
     int more_rows = 0, more_seqs = 0;  // of the bucket
@@ -39,39 +34,20 @@ class DeviceRig {
 
   explicit DeviceRig(const Batch& batch) : DeviceRig(batch, Options{}) {}
   DeviceRig(const Batch& batch, const Options& options)
-      : host_(batch), options_(options), tickets_(cuda::kTickets * 4) {
-    cuda::use_device(0);
-    handed_ = cuda::DeviceMemory(cuda::kHandedBytes * multiprocessors());
-    cuda::fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());
-    cuda::fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
+      : TestDevice({.batch_invariant = options.batch_invariant,
+                    .overlap = options.overlap,
+                    .arch = options.arch,
+                    .multiprocessors = options.multiprocessors}),
+        host_(batch),
+        options_(options) {
     fill_batch();
   }
 
-  // Where `bytes` of the host are on the device: copied when they are first asked for.
-  std::byte* upload(const void* from, int64_t bytes) {
-    Place& place = places_[from];
-    if (place.memory.bytes() < bytes) {
-      place.memory = cuda::DeviceMemory(bytes);
-      cuda::copy_to_device(place.memory.data(), from, bytes, stream_.ref());
-      stream_.synchronize();
-    }
-    return place.memory.data();
-  }
-  // Memory of the device alone, all bytes 0xff.
-  std::byte* allocate(int64_t bytes) {
-    extra_.emplace_back(bytes);
-    cuda::fill_bytes(extra_.back().data(), 0xff, bytes, stream_.ref());
-    return extra_.back().data();
-  }
   // A KV cache on the device for `pages` pages: the layer points to it afterwards.
   void place_kv(KvLayer& layer, int64_t pages) {
     const int64_t slots = pages * layer.page_rows * layer.kv_heads;
     layer.k = allocate(slots * layer.k_bytes());
     layer.v = allocate(slots * layer.v_bytes());
-  }
-  void download(void* to, const std::byte* from, int64_t bytes) {
-    cuda::copy_to_host(to, from, bytes, stream_.ref());
-    stream_.synchronize();
   }
 
   // A host tensor's twin on the device, and back again into the host's.
@@ -79,14 +55,13 @@ class DeviceRig {
     Tensor twin = t;
     const int64_t rows = padded().rows(t.rows), used = host_shape().rows(t.rows);
     const int64_t row_bytes = t.stride * dtype_bytes(t.dtype), bytes = t.cols * dtype_bytes(t.dtype);
-    Place& place = places_[t.data];
-    if (place.memory.bytes() < rows * row_bytes) place.memory = cuda::DeviceMemory(rows * row_bytes);
+    std::byte* place = place_of(t.data, rows * row_bytes);
     std::vector<std::byte> image(static_cast<size_t>(rows * row_bytes), std::byte{0});
     for (int64_t r = 0; r < used; ++r)
       std::memcpy(image.data() + r * row_bytes, t.data + r * row_bytes, static_cast<size_t>(bytes));
-    cuda::copy_to_device(place.memory.data(), image.data(), rows * row_bytes, stream_.ref());
-    stream_.synchronize();
-    twin.data = place.memory.data();
+    cuda::copy_to_device(place, image.data(), rows * row_bytes, stream());
+    synchronize();
+    twin.data = place;
     return twin;
   }
   void to_host(const Tensor& t, const Tensor& twin) {
@@ -142,51 +117,32 @@ class DeviceRig {
   }
 
   cuda::Prepare preparation() {
-    const cuda::DeviceFacts facts = cuda::device_facts();
+    const cuda::DeviceCtx device = TestDevice::ctx();
     StepLimits limits = limits_of(host_, options_.page_rows);
     limits.rows += options_.more_rows;
     limits.logits += options_.more_rows;
     limits.seqs += options_.more_seqs;
     return {.limits = limits,
-            .stream = stream_.ref(),
-            .multiprocessors = options_.multiprocessors != 0 ? options_.multiprocessors : facts.multiprocessors,
-            .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
-            .batch_invariant = options_.batch_invariant,
+            .stream = device.stream,
+            .multiprocessors = device.multiprocessors,
+            .arch = device.arch,
+            .batch_invariant = device.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); }};
   }
   cuda::Ctx ctx() {
-    const cuda::DeviceFacts facts = cuda::device_facts();
     int longest = 1;
     for (size_t s = 0; s < static_cast<size_t>(host_.n_seqs); ++s)
       longest = std::max(longest, host_.q_start[s + 1] - host_.q_start[s]);
-    return {.stream = stream_.ref(),
-            .batch = device_,
-            .shape = padded(),
-            .seqs = host_.n_seqs + options_.more_seqs,
-            .q_rows = options_.q_rows != 0 ? options_.q_rows : longest,
-            .multiprocessors = multiprocessors(),
-            .arch = options_.arch != 0 ? options_.arch : facts.major * 10 + facts.minor,
-            .tickets = reinterpret_cast<uint32_t*>(tickets_.data()),
-            .handed = reinterpret_cast<float*>(handed_.data()),
-            .overlap = options_.overlap,
-            .batch_invariant = options_.batch_invariant};
-  }
-  void synchronize() { stream_.synchronize(); }
-  cuda::StreamRef stream() const { return stream_.ref(); }
-
-  void expect_nothing_left() {
-    std::vector<uint32_t> all(cuda::kTickets);
-    download(all.data(), tickets_.data(), tickets_.bytes());
-    for (const uint32_t ticket : all) ASSERT_EQ(ticket, 0u) << "a kernel left a ticket behind";
-    all.resize(static_cast<size_t>(handed_.bytes() / 4));
-    download(all.data(), handed_.data(), handed_.bytes());
-    for (const uint32_t word : all) ASSERT_EQ(word, cuda::kNothing) << "a kernel left what it handed over";
+    cuda::Ctx c;
+    static_cast<cuda::DeviceCtx&>(c) = TestDevice::ctx();
+    c.batch = device_;
+    c.shape = padded();
+    c.seqs = host_.n_seqs + options_.more_seqs;
+    c.q_rows = options_.q_rows != 0 ? options_.q_rows : longest;
+    return c;
   }
 
  private:
-  struct Place {
-    cuda::DeviceMemory memory;
-  };
   // Tensors and weights of an op to the device, for Op::each().
   struct Mover {
     DeviceRig& rig;
@@ -210,7 +166,7 @@ class DeviceRig {
     c.scratch = scratch.data();
     c.scratch_bytes = prepare.scratch_bytes;
     body(c);
-    stream_.synchronize();
+    synchronize();
     for (const auto& [host, twin] : written) to_host(host, twin);
     expect_nothing_left();
   }
@@ -225,7 +181,7 @@ class DeviceRig {
     kept_.push_back(std::move(values));
     const auto bytes = static_cast<int64_t>(kept_.back().size() * 4);
     std::byte* to = allocate(bytes);
-    cuda::copy_to_device(to, kept_.back().data(), bytes, stream_.ref());
+    cuda::copy_to_device(to, kept_.back().data(), bytes, stream());
     return reinterpret_cast<const int32_t*>(to);
   }
   void fill_batch() {
@@ -245,20 +201,12 @@ class DeviceRig {
       device_.groups[g].page_table = put(host_.groups[g].page_table, seqs * per_seq, (seqs + more_seqs) * per_seq, -1);
       device_.groups[g].slot = put(host_.groups[g].slot, rows, rows + more, -1);
     }
-    stream_.synchronize();
-  }
-
-  int multiprocessors() const {
-    return options_.multiprocessors != 0 ? options_.multiprocessors : cuda::device_facts().multiprocessors;
+    synchronize();
   }
 
   const Batch& host_;
   const Options options_;
-  cuda::Stream stream_;
-  cuda::DeviceMemory tickets_, handed_;
   cuda::DeviceBatch device_;
-  std::map<const void*, Place> places_;
-  std::vector<cuda::DeviceMemory> extra_;
   std::vector<std::vector<int32_t>> kept_;
 };
 

@@ -3,8 +3,8 @@
 // an index that has lost its upper bits finds another row. The same checks run small where the host plays the device.
 #pragma once
 
+#include "matmul/cuda/cuda_blas.h"
 #include "ops/cuda/cuda_test_support.h"
-#include "ops/linear/linear_blas.h"
 
 // At the begin of a test that needs `bytes` of a real device's memory.
 #define INGOT_NEEDS_ROOM(bytes)                                                                             \

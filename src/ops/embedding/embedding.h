@@ -22,6 +22,10 @@ struct Embedding {
   Cost cost(const Shape& s) const {
     return {s.bytes(out) + static_cast<double>(s.rows(out.rows) * table.row_bytes), static_cast<double>(s.count(out))};
   }
+  template <class F>
+  void each_table(F&& f) const {
+    f(table);
+  }
 };
 
 namespace ref {

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "base/check.h"
-#include "ops/cuda/elements.cuh"
+#include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/embedding/embedding.h"
 
@@ -23,7 +23,7 @@ constexpr bool whole_rows = requires {
 // Which rows of the table the batch reads.
 struct Indices {
   const int32_t* values;
-  const int32_t* made;  // of the step in front (DeviceBatch), null: all values are known
+  const int32_t* made;  // of the step before (DeviceBatch), null: all values are known
 };
 
 // The row of the table that row r of the batch reads.

@@ -15,6 +15,13 @@ struct GatherRows {
     f.out(out);
   }
   Cost cost(const Shape& s) const { return {2 * s.bytes(out), 0}; }
+  int regions() const { return 0; }
+  // What is gathered is no more exact than what it is gathered for.
+  template <class F>
+  void each_bf16(F&& f) const {
+    f.may(out);
+    f.may_with(x, out);
+  }
 };
 
 namespace ref {

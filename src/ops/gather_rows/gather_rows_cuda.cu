@@ -1,4 +1,4 @@
-#include "ops/cuda/elements.cuh"
+#include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/gather_rows/gather_rows.h"
 

@@ -1,8 +1,8 @@
 // out = f(gate) · up, element by element: SwiGLU with f = SiLU, GeGLU with f = GELU.
 #pragma once
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 
@@ -21,6 +21,7 @@ struct Glu {
     f.alias(out, up);
   }
   Cost cost(const Shape& s) const { return {3 * s.bytes(out), 9.0 * static_cast<double>(s.count(out))}; }
+  bool by_row() const { return true; }
 };
 
 namespace ref {

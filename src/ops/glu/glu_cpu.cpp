@@ -1,5 +1,5 @@
+#include "matmul/cpu/kernels.h"
 #include "ops/glu/glu.h"
-#include "ops/kernels.h"
 #include "ops/row_loop.h"
 
 namespace ingot::cpu {

@@ -17,6 +17,10 @@ struct KvWrite {
     f.in(v);
   }
   Cost cost(const Shape& s) const { return {2 * (s.bytes(k) + s.bytes(v)), 0}; }
+  template <class F>
+  void each_kv(F&& f) {
+    f(kv);
+  }
 };
 
 namespace ref {

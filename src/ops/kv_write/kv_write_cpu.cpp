@@ -1,4 +1,3 @@
-#include "ops/kernels.h"
 #include "ops/kv_write/kv_write.h"
 #include "ops/kv_write/write_rows.h"
 
@@ -6,7 +5,7 @@ namespace ingot::cpu {
 
 void run(const KvWrite& op, Ctx& ctx) {
   const KvLayer& kv = op.kv;
-  const AttentionKernels& kernel = *kernels().attention;
+  const AttentionKernels& kernel = attention_kernels();
   const std::vector<int32_t>& slots = ctx.batch.groups[static_cast<size_t>(kv.group)].slot;
   for_neighbours(ctx, ctx.rows(op.k), [&](int64_t t) {
     for (int h = 0; h < kv.kv_heads; ++h)

@@ -1,5 +1,7 @@
+#include "cuda/kv_rows.cuh"
+#include "ops/cuda/ctx.h"
+#include "ops/kv_write/kv_place.h"
 #include "ops/kv_write/kv_write.h"
-#include "ops/kv_write/kv_write_device.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -26,7 +28,7 @@ void run(const KvWrite& op, Ctx& ctx) {
   const int64_t items = ctx.rows(op.k) * op.kv.kv_heads;
   if (items == 0) return;
   launch(ctx, kv_write, {dim3(static_cast<unsigned>(ceil_div(items, kWarps))), dim3(32 * kWarps)}, View(op.k),
-         View(op.v), KvPlace(op.kv), op.kv.kv_heads, ctx.batch.counts, ctx.batch.groups[op.kv.group].slot);
+         View(op.v), kv_place(op.kv), op.kv.kv_heads, ctx.batch.counts, ctx.batch.groups[op.kv.group].slot);
 }
 
 }  // namespace ingot::cuda

@@ -91,7 +91,7 @@ TEST(KvWritePairs, EveryRowLandsInItsSlot) {
   };
   const Cache want = run([&](const KvWrite& op) { test::run_ref(op, batch); });
   test::for_each_kernels([&] {
-    if (cpu::kernels().attention->bf16 == nullptr) return;
+    if (cpu::attention_kernels().bf16 == nullptr) return;
     for (int threads : {1, 2, 3}) EXPECT_EQ(run([&](const KvWrite& op) { test::run_cpu(op, batch, threads); }), want);
   });
   // Dimension 14 of a key and 5 of a value, of head 2.

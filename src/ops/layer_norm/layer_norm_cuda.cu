@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "ops/cuda/elements.cuh"
+#include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/layer_norm/layer_norm.h"
 

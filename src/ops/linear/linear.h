@@ -11,16 +11,16 @@
 #include <array>
 #include <memory>
 
-#include "ops/activation_kind.h"
 #include "ops/ctx.h"
 #include "ops/rope_kv_write/rope_kv_write.h"
 #include "quant/panels.h"
 #include "quant/weight.h"
+#include "tensor/activation_kind.h"
 
 namespace ingot {
 
 namespace cuda {
-struct StreamedLinear;
+struct StreamedProduct;
 }
 
 // What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
@@ -65,7 +65,7 @@ struct Linear {
   Tensor residual;  // [T, N], or none; parts[0].out may alias it
   HeadsOutput heads;
   // Set by cuda::prepare() and cuda::link() where a device streams the weights for few rows.
-  std::shared_ptr<cuda::StreamedLinear> streamed;
+  std::shared_ptr<cuda::StreamedProduct> streamed;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>
@@ -91,6 +91,29 @@ struct Linear {
       total.flops += 2 * rows * static_cast<double>(w.rows * w.cols);
     }
     return total;
+  }
+  bool by_row() const { return !heads; }
+  template <class F>
+  void each_matrix(F&& f) const {
+    // Gate and up are read in panels both or not at all.
+    const bool in_panels = !is_glu() || (parts[0].packed != nullptr && parts[1].packed != nullptr);
+    for (int i = 0; i < n_parts; ++i) {
+      const Part& part = parts[static_cast<size_t>(i)];
+      f(part.weight, in_panels ? part.packed : nullptr);
+    }
+  }
+  template <class F>
+  void each_kv(F&& f) {
+    if (heads) f(heads.rope.kv);
+  }
+  template <class F>
+  void each_bf16(F&& f) const {
+    for (int i = 0; i < n_parts; ++i)
+      if (parts[static_cast<size_t>(i)].weight.format != Format::kBF16) return;
+    if (!input) f.may(x);
+    // With heads that is q alone: k and v go into the cache. A residual is of the stream, and so is what it gives.
+    const bool own = heads || is_glu() || n_parts == 1;
+    if (own && !residual) f.may(parts[0].out);
   }
 
  private:

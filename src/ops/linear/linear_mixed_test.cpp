@@ -1,13 +1,9 @@
 // Parts of one op whose formats ask for different things of x, with rows longer than what sets take at once.
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cmath>
 #include <deque>
 #include <vector>
 
-#include "ops/cpu_math.h"
-#include "ops/kernels.h"
 #include "ops/linear/linear.h"
 #include "ops/ops_test_support.h"
 
@@ -62,25 +58,6 @@ TEST(Linear, PartsThatAskForDifferentFields) {
       });
     }
   }
-}
-
-// The gate of a linear is silu_f32() for every float, of whichever size its neighbours are.
-TEST(Kernels, GluIsSilu) {
-  std::vector<float> gate, up;
-  uint32_t bits = 0;
-  for (int i = 0; i < 1 << 18; ++i, bits += 16411) gate.push_back(std::bit_cast<float>(bits));
-  for (int i = 0; i < 1 << 16; ++i) gate.push_back(static_cast<float>(i) * 0x1p-8f - 128.0f);
-  gate.push_back(1.0f);  // a tail
-  for (size_t i = 0; i < gate.size(); ++i) up.push_back(1.0f + static_cast<float>(i % 5));
-  test::for_each_kernels([&] {
-    std::vector<float> out(gate.size());
-    cpu::kernels().glu(ActivationKind::kSilu, gate.data(), up.data(), out.data(), static_cast<int64_t>(gate.size()));
-    for (size_t i = 0; i < gate.size(); ++i) {
-      const float want = cpu::silu_f32(gate[i]) * up[i];
-      if (std::isnan(want) && std::isnan(out[i])) continue;
-      ASSERT_EQ(std::bit_cast<uint32_t>(out[i]), std::bit_cast<uint32_t>(want)) << gate[i];
-    }
-  });
 }
 
 }  // namespace

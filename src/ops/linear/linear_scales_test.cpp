@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "matmul/cpu/kernels.h"
 #include "matmul/cpu/panel_kernels.h"
-#include "ops/kernels.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_test_support.h"
 

@@ -311,28 +311,5 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LinearGlu,
                                          ActivationKind::kRelu),
                          [](const auto& test) { return std::string(activation_name(test.param)); });
 
-TEST(Kernels, ChosenByName) {
-  ASSERT_FALSE(cpu::available_kernels().empty());
-  for (const cpu::Kernels* set : cpu::available_kernels()) {
-    cpu::use_kernels(set);
-    EXPECT_EQ(&cpu::kernels(), set);
-  }
-  cpu::use_kernels(nullptr);
-}
-
-TEST(Kernels, DecodersAreTheFormats) {
-  Random random(13);
-  for (Format format : test::all_formats()) {
-    SCOPED_TRACE(format_name(format));
-    const int64_t cols = 3 * std::max<int64_t>(format_block(format), 21);
-    const TestWeight w(random, format, 1, cols);
-    test::for_each_kernels([&] {
-      std::vector<float> got(static_cast<size_t>(cols));
-      cpu::kernels().decoders[static_cast<size_t>(format)](w.weight().data, got.data(), cols);
-      test::expect_same_bits(got, w.row(0), "decoded");
-    });
-  }
-}
-
 }  // namespace
 }  // namespace ingot

@@ -1,6 +1,6 @@
-#include "ops/rms_norm/rms_norm_cpu.h"
-
+#include "cpu/rms_norm_row.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/row_loop.h"
 
 namespace ingot::cpu {
 

@@ -1,12 +1,12 @@
 #include "base/check.h"
-#include "ops/cuda/elements.cuh"
+#include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/rms_norm/rms_norm.h"
 
 namespace ingot::cuda {
 namespace {
 
-// A block for each `width` columns of a row. The second reading finds the row in the first-level cache.
+// A block for each `width` columns of a row. The second reading finds the row in the L1 cache.
 __global__ void rms_norm(View x, const float* __restrict__ weight, View out, int width, float eps, bool wide) {
   __shared__ float room[32];
   let_next_begin();

@@ -1,4 +1,5 @@
-#include "ops/kv_write/kv_write_device.cuh"
+#include "cuda/kv_rows.cuh"
+#include "ops/cuda/ctx.h"
 #include "ops/rope/rope.h"
 
 namespace ingot::cuda {

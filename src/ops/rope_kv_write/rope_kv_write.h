@@ -26,6 +26,10 @@ struct RopeKvWrite {
   Cost cost(const Shape& s) const {
     return {2 * (s.bytes(q) + s.bytes(k) + s.bytes(v)), 3.0 * static_cast<double>(s.count(q) + s.count(k))};
   }
+  template <class F>
+  void each_kv(F&& f) {
+    f(kv);
+  }
 };
 
 namespace ref {

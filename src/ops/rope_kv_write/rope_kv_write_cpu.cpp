@@ -1,7 +1,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "ops/kernels.h"
 #include "ops/kv_write/write_rows.h"
 #include "ops/rope/rotate_head.h"
 #include "ops/rope_kv_write/rope_kv_write.h"
@@ -15,7 +14,7 @@ constexpr int kMaxHead = 1024;  // values of a head on its way to the cache, on 
 
 void run_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   const KvLayer& kv = op.kv;
-  const AttentionKernels& kernel = *kernels().attention;
+  const AttentionKernels& kernel = attention_kernels();
   CHECK(op.head_dim == kv.k_dim && op.head_dim <= kMaxHead, "head of {} for a cache of {}", op.head_dim, kv.k_dim);
   const float* table = op.table.f32(t);
   for (int64_t c = 0; c < op.q.cols; c += op.head_dim) {

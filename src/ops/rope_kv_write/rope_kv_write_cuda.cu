@@ -1,4 +1,6 @@
-#include "ops/kv_write/kv_write_device.cuh"
+#include "cuda/kv_rows.cuh"
+#include "ops/cuda/ctx.h"
+#include "ops/kv_write/kv_place.h"
 #include "ops/rope_kv_write/rope_kv_write.h"
 
 namespace ingot::cuda {
@@ -58,7 +60,7 @@ void run(const RopeKvWrite& op, Ctx& ctx) {
                   .k = View(op.k),
                   .v = View(op.v),
                   .table = View(op.table),
-                  .kv = KvPlace(op.kv),
+                  .kv = kv_place(op.kv),
                   .head_dim = op.head_dim,
                   .interleaved = op.interleaved,
                   .q_heads = static_cast<int>(op.q.cols / op.head_dim),

@@ -1,5 +1,6 @@
 #include "base/check.h"
-#include "ops/cuda/kernel.cuh"
+#include "cuda/kernel.cuh"
+#include "ops/cuda/ctx.h"
 #include "ops/rope_table/rope_table.h"
 
 namespace ingot::cuda {

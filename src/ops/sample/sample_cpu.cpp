@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/check.h"
-#include "ops/argmax/argmax_cpu.h"
 #include "ops/counter_rng.h"
+#include "ops/sample/argmax_cpu.h"
 #include "ops/sample/sample.h"
 #include "ops/sample/sample_adjust_cpu.h"
 #include "ops/top_k/top_k_cpu.h"

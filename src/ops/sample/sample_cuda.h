@@ -39,7 +39,7 @@ struct SampledToken {
 };
 
 // Made once; its buffers are sized for the limits and grow only where a step has more penalized tokens or logprobs than
-// is usual, or where a copy of all logits is too large to be made ahead. One thread. Two launches may be under way:
+// is usual, or where a copy of all logits is too large to be made ahead. One thread. Two launches may be in flight:
 // collect() gives the older one's results.
 class DeviceSampler {
  public:

@@ -205,7 +205,7 @@ TEST(CudaSample, ManyLogprobs) {
   expect_all_same(cases, "logprobs");
 }
 
-// Two launches under way, each with its own results; the newest launch's tokens are on the device.
+// Two launches in flight, each with its own results; the newest launch's tokens are on the device.
 TEST(CudaSample, TwoLaunchesUnderWay) {
   INGOT_NEEDS_DEVICE();
   Random random(12);

@@ -1,8 +1,8 @@
 // The kernels behind DeviceSampler, and what they hand to each other.
 #pragma once
 
+#include "cuda/select.cuh"
 #include "ops/counter_rng.h"
-#include "ops/cuda/select.cuh"
 #include "ops/sample/sample_cuda.h"
 
 namespace ingot::cuda {

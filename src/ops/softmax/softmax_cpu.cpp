@@ -1,4 +1,4 @@
-#include "ops/cpu_math.h"
+#include "cpu/cpu_math.h"
 #include "ops/row_loop.h"
 #include "ops/softmax/softmax.h"
 

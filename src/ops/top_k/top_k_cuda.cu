@@ -1,6 +1,6 @@
 #include "base/check.h"
+#include "cuda/select.cuh"
 #include "ops/cuda/ops.h"
-#include "ops/cuda/select.cuh"
 #include "ops/top_k/top_k.h"
 
 namespace ingot::cuda {

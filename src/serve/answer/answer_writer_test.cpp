@@ -149,7 +149,7 @@ TEST(MessagesWriter, ContentOfAMessage) {
   EXPECT_EQ(content[3].at("input").at("partial_json").as_string(), "{\"cut\":");
 }
 
-TEST(Logprobs, Row25NeverLeaveTheNumbers) {
+TEST(Logprobs, NeverLeaveTheNumbers) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(finite_logprob(-kInfinity), -9999);
   EXPECT_EQ(finite_logprob(std::nanf("")), -9999);

@@ -255,7 +255,7 @@ TEST(Answering, LogprobsOfThePromptAreThoseOfTheAnswer) {
   EXPECT_NEAR(best, values[0].to_number<double>(), 1e-4);
 }
 
-TEST(Answering, Row25LogprobsAreNumbers) {
+TEST(Answering, LogprobsAreNumbers) {
   ToyServer server;
   const std::string cases[] = {
       R"(,"logprobs":true,"top_logprobs":20,"top_k":1)",
@@ -278,7 +278,7 @@ TEST(Answering, Row25LogprobsAreNumbers) {
   }
 }
 
-TEST(Answering, Row23LengthEdges) {
+TEST(Answering, LengthEdges) {
   ToyServer server;
   const auto prompt = [](int tokens) { return "\"" + std::string(static_cast<size_t>(tokens), 'x') + "\""; };
   const std::string endless = R"(,"logit_bias":{"2":-100},"max_tokens":)";
@@ -339,7 +339,7 @@ TEST(Answering, BadRequestsNameTheirField) {
   server.expect_idle();
 }
 
-TEST(Answering, Row51ModelNamesReachNoFile) {
+TEST(Answering, ModelNamesReachNoFile) {
   ToyServer server;
   for (const char* name :
        {"../toy", "/etc/passwd", "toy/../../x", "toy\\u0000", "..", "C:\\\\x", "file:///etc/passwd"}) {

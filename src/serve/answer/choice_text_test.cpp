@@ -1,4 +1,4 @@
-// Row 24: characters cut at every byte, bytes that are no text, stop strings across tokens.
+// Characters cut at every byte, bytes that are no text, stop strings across tokens.
 #include "serve/answer/choice_text.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ Generation with_stops(std::vector<std::string> stops) {
   return generation;
 }
 
-TEST(ChoiceText, Row24EveryCharacterComesWhole) {
+TEST(ChoiceText, EveryCharacterComesWhole) {
   for (uint32_t cp = 0x80; cp <= 0x10FFFF; cp += cp < 0x800 ? 1 : cp < 0x10000 ? 7 : 331) {
     if (cp >= 0xD800 && cp < 0xE000) continue;
     std::string text = "a";
@@ -62,7 +62,7 @@ TEST(ChoiceText, Row24EveryCharacterComesWhole) {
   }
 }
 
-TEST(ChoiceText, Row24BytesThatAreNoText) {
+TEST(ChoiceText, BytesThatAreNoText) {
   // A continuation byte, a cut character, an overlong form, a surrogate.
   for (const std::string text : {"a\x80z", "a\xE2\x82z", "a\xC0\xAFz", "a\xED\xA0\x80z", "\xF0\x9F\x98", "a\xE2\x82"}) {
     const Whole whole = run(byte_tokens(text), {});

@@ -220,7 +220,7 @@ class ThrowingWriter : public AnswerWriter {
   const std::string where_;
 };
 
-TEST(Answering, Row43WhatThrowsEndsItsOwnRequestOnly) {
+TEST(Answering, WhatThrowsEndsItsOwnRequestOnly) {
   ToyServer server;
   const std::string good = R"({"prompt":"abc","max_tokens":30,"seed":5,"temperature":1})";
   const std::string golden = text_of(server.ok("/v1/completions", good).at("choices").as_array()[0].at("text"));
@@ -251,7 +251,7 @@ TEST(Answering, Row43WhatThrowsEndsItsOwnRequestOnly) {
 }
 
 // A template that refuses a conversation, and a count that cannot be taken: the others are answered as ever.
-TEST(Answering, Row43ATemplateThatThrowsAndACountThatThrows) {
+TEST(Answering, ATemplateThatThrowsAndACountThatThrows) {
   int counted = 0;
   ToyServer server({.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16},
                    "{% if messages[0]['content'] == 'bad' %}{{ raise_exception('planted') }}{% endif %}x",

@@ -71,7 +71,7 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   std::vector<std::function<void()>> on_close_;
 };
 
-// The requests under way. Any thread.
+// The requests in flight. Any thread.
 class InFlight {
  public:
   void add(const std::shared_ptr<TrackedResponder>& responder, bool generates);

@@ -133,7 +133,7 @@ class HttpServer {
   void run();
   // Any thread, and signal-safe is not required: run() returns soon; open connections are closed.
   void stop();
-  // Any thread: no new connections are taken; those that are open end after the answers under way, idle ones at once.
+  // Any thread: no new connections are taken; those that are open end after the answers in flight, idle ones at once.
   void close_listener();
   // Runs `body` on the io thread, after `seconds`. Any thread. Dropped when the server ends first.
   void post(std::function<void()> body, double seconds = 0);

@@ -10,7 +10,7 @@ namespace ingot {
 
 namespace {
 
-constexpr size_t kPipelinedBytes = 64 << 10;  // read ahead while an answer is under way
+constexpr size_t kPipelinedBytes = 64 << 10;  // read ahead while an answer is in flight
 constexpr size_t kLingerBytes = 16 << 20;
 constexpr size_t kReadOver = 64 << 10;  // of the body of a request that is refused by its head
 constexpr double kProbeSeconds = 0.05;
@@ -71,7 +71,7 @@ void HttpConnection::enter(Stage stage, double seconds) {
   set_deadline(seconds);
 }
 
-// A read is always under way, also while an answer is: so it is seen when the client goes.
+// A read is always in flight, also while an answer is: so it is seen when the client goes.
 void HttpConnection::read_more() {
   if (reading_ || ended_ || stage_ == Stage::kClosed) return;
   if (stage_ == Stage::kAnswer && reader_.buffered() >= kPipelinedBytes) return watch_for_reset();

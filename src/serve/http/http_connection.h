@@ -50,7 +50,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void start();
   // Answers with 503 and nothing else: there are too many.
   void turn_away();
-  // Ends after the answer under way; at once where there is none and no part of a request has come.
+  // Ends after the answer in flight; at once where there is none and no part of a request has come.
   void drain();
   // Ends at once, and tells whoever answers.
   void kill();

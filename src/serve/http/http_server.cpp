@@ -114,7 +114,7 @@ struct HttpServer::Impl {
   std::optional<HttpTls> tls;
   int connection_limit = 0;
   std::atomic<bool> stopped = false;
-  bool accepting = false;  // a wait for the next client is under way
+  bool accepting = false;  // a wait for the next client is pending
   asio::io_context io{1};
   asio::posix::stream_descriptor acceptor{io};
   asio::steady_timer pause{io};

@@ -1,6 +1,6 @@
 // A connection's bytes: plain or through TLS. Callbacks run on the io thread, never before the call that took them has
-// returned; one that was under way at close() may still come. They must keep the stream alive. One read and one write
-// may be under way at a time.
+// returned; one that was in flight at close() may still come. They must keep the stream alive. One read and one write
+// may be in flight at a time.
 #pragma once
 
 #include <array>

@@ -42,7 +42,7 @@ class Workers {
   const size_t max_jobs_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> urgent_;  // of strands: requests that are under way go before new ones
+  std::deque<std::function<void()>> urgent_;  // of strands: requests that are in flight go before new ones
   std::deque<std::function<void()>> jobs_;
   bool stop_ = false;    // the threads end
   bool closed_ = false;  // nothing is taken any more

@@ -10,7 +10,6 @@
 #include "ops/attention/cpu/attention_ahead.h"
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/attention/cpu/attention_plan.h"
-#include "ops/kernels.h"
 
 namespace ingot::cpu {
 namespace {
@@ -76,7 +75,7 @@ struct Work {
   Seen seen[kQueries];  // by each row
 
   Work(const Attention& o, const Batch& b, const AttentionUnit& u, const Scratch& s, Ahead* a)
-      : op(o), batch(b), unit(u), kernel(*kernels().attention), scratch(s), ahead(a) {
+      : op(o), batch(b), unit(u), kernel(attention_kernels()), scratch(s), ahead(a) {
     for (int r = 0; r < unit.rows; ++r) {
       seen[r] = seen_by(op, batch, unit.first_row + r);
       for (int h = 0; h < unit.heads; ++h)
@@ -295,14 +294,14 @@ void prepare(Attention& op, Prepare& p) {
   CHECK(op.kv.kv_heads > 0 && op.heads % op.kv.kv_heads == 0, "{} heads over {}", op.heads, op.kv.kv_heads);
   CHECK(op.q.cols == int64_t{op.heads} * op.kv.k_dim && op.out.cols == int64_t{op.heads} * op.kv.v_dim,
         "q has {} columns, out {}", op.q.cols, op.out.cols);
-  kernels();  // a wrong INGOT_ISA is told at load
+  isa();  // a wrong INGOT_ISA is told at load
   op.parts_room = p.threads > 1 ? parts_room(op, p.limits) : 0;
   p.need_scratch(Scratch::floats(op) * static_cast<int64_t>(sizeof(float)));
   p.need_shared(op.parts_room * static_cast<int64_t>(sizeof(float)));
 }
 
 void run(const Attention& op, Ctx& ctx) {
-  CHECK(!op.kv.pairs || kernels().attention->bf16 != nullptr, "{} multiplies no pairs", kernels().name);
+  CHECK(!op.kv.pairs || attention_kernels().bf16 != nullptr, "{} multiplies no pairs", isa_name(isa()));
   const int threads = ctx.pool.threads();
   const AttentionPlan plan(op, ctx.batch, threads, op.parts_room);
   std::vector<int32_t> arrived(plan.units.size());

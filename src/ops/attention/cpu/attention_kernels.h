@@ -1,5 +1,5 @@
 // The inner loops of Attention and of the writes to its cache, compiled once for each instruction set
-// (attention_kernels_<set>.cpp, all from attention_kernels.inc). Chosen together with ops/kernels.h.
+// (attention_kernels_<set>.cpp, all from attention_table.h) and chosen by it (cpu/isa.h).
 //
 // A score is one sum over the dimensions, in order; a value's element one sum over the keys of a block, in order: both
 // do not depend on what is computed beside them, and are the same for all sets with fma. A cache of 16-bit floats or
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/isa.h"
 #include "ops/kv_cache.h"
 
 namespace ingot::cpu {
@@ -105,5 +106,10 @@ struct AttentionKernels {
 
   const Bf16Products* bf16;  // null where the set has none
 };
+
+// Of a set, and of the one in use. The second throws Error at the first call when INGOT_ISA names one that this CPU
+// does not run.
+const AttentionKernels& attention_kernels(Isa isa);
+const AttentionKernels& attention_kernels();
 
 }  // namespace ingot::cpu

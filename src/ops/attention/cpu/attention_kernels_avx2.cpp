@@ -1,3 +1,10 @@
-#define INGOT_KERNELS kAvx2AttentionKernels
-#define INGOT_ISA_NAME "avx2"
-#include "ops/attention/cpu/attention_kernels.inc"
+// The attention kernels for x86-64 with AVX2, FMA and F16C.
+#define INGOT_ISA avx2
+#include "ops/attention/cpu/attention_table.h"
+
+namespace ingot::cpu {
+
+extern const AttentionKernels kAvx2AttentionKernels;
+const AttentionKernels kAvx2AttentionKernels = avx2::kAttentionTable;
+
+}  // namespace ingot::cpu

@@ -1,15 +1,25 @@
-// The cache's types in the vectors of the instruction set that this translation unit is compiled for: part of
-// attention_kernels.inc. Everything has internal linkage, see simd.h.
+// The cache's types in the vectors of the instruction set INGOT_ISA (cpu/isa_source.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/isa_source.h"
+#include "cpu/simd.h"
 #include "ops/kv_cache.h"
-#include "ops/simd.h"
 
-namespace ingot::cpu {
+namespace ingot::cpu::INGOT_ISA {
 namespace {
+
+// Queries × 4 vectors of sums in registers: 24 of 32, or 12 of 16. NEON broadcasts from a register, so that a tile of 6
+// would keep two of its sums in memory.
+#if defined(__AVX512F__)
+constexpr int kRows = 6;
+#elif defined(__ARM_NEON)
+constexpr int kRows = 4;
+#else
+constexpr int kRows = 3;
+#endif
 
 typedef int32_t IVec __attribute__((vector_size(sizeof(Vec))));
 
@@ -255,4 +265,4 @@ template <class S>
 constexpr bool kScaled = __is_same(S, Stored<DType::kQ8_0>);
 
 }  // namespace
-}  // namespace ingot::cpu
+}  // namespace ingot::cpu::INGOT_ISA

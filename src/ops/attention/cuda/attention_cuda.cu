@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "matmul/cuda/stream_packing.h"
 #include "ops/attention/cuda/attention_cuda.h"
-#include "ops/linear/linear_packing.h"
 
 namespace ingot::cuda {
 namespace {
@@ -31,7 +31,7 @@ AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
   AttentionArgs a;
   a.q = View(op.q);
   a.out = View(op.out);
-  a.kv = KvPlace(op.kv);
+  a.kv = kv_place(op.kv);
   a.sinks = op.sinks ? reinterpret_cast<const float*>(op.sinks.data) : nullptr;
   a.kv_heads = op.kv.kv_heads;
   a.group = op.heads / op.kv.kv_heads;

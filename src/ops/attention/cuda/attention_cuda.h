@@ -5,9 +5,11 @@
 //   any    any head size and type of the cache, f32 arithmetic
 #pragma once
 
+#include "cuda/kernel.cuh"
+#include "cuda/kv_rows.cuh"
 #include "ops/attention/attention.h"
-#include "ops/cuda/kernel.cuh"
-#include "ops/kv_write/kv_write_device.cuh"
+#include "ops/cuda/ctx.h"
+#include "ops/kv_write/kv_place.h"
 
 namespace ingot::cuda {
 
@@ -65,7 +67,7 @@ constexpr int kRowsTile = 128;
 // give a block 99.
 constexpr bool roomy(int arch) { return arch == 80 || arch == 87 || (arch >= 90 && arch < 120); }
 
-// `bulk`: by the copy engine (compute capability 9.0).
+// `bulk`: by TMA (compute capability 9.0).
 void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
 void attend_split_f16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
 void attend_rows_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);

@@ -1,7 +1,7 @@
 // Attention of many rows of a seq by warpgroups, compute capability 9.0 alone, FlashAttention-3's way: as many blocks
 // as multiprocessors go through items of 128 packed rows. One warpgroup copies queries, keys and values into a ring
 // (attention_cuda_group_load.cuh); two have 64 packed rows each and multiply, each with the product of the last step's
-// values under way while it weighs the scores of this one.
+// values in flight while it weighs the scores of this one.
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // fills it.
 #pragma once
 
+#include "cuda/wgmma.cuh"
 #include "ops/attention/cuda/attention_cuda_rows_warp.cuh"
-#include "ops/cuda/wgmma.cuh"
 
 namespace ingot::cuda {
 
@@ -28,7 +28,7 @@ struct GroupShape {
   static constexpr int kRing = 2 * kQueryBytes;
   static constexpr int kResults = kRing + kSlots * kSlotBytes;
   static constexpr int kControl = kResults + kTakers * kResultBytes;
-  static constexpr int kItems = 4;  // the queries of two are there, the results of another on their way
+  static constexpr int kItems = 4;  // the queries of two are there, the results of another in flight
 };
 
 // Barriers of the ring, and the items that the queries belong to.
@@ -76,7 +76,7 @@ struct PackedWalk {
   }
 };
 
-// A warp's share of an item's queries, zeros for rows of padding. True where they come by copies that are under way.
+// A warp's share of an item's queries, zeros for rows of padding. True where they come by copies that are in flight.
 template <class S>
 __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
   constexpr int kAtOnce = 32 / S::kPieces, kTimes = kRowsTile / 4 / kAtOnce;  // 2 or 4 rows
@@ -143,7 +143,7 @@ __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, s
 // the most keys first. Their queries by all four warps, then keys and values in turn, each matrix by one: what a warp
 // does before it can start its copies takes it longer than the products of a step do. The copies themselves arrive at
 // the barriers. The fence that the products need after ordinary writes is made by who waits there: here it would wait
-// for all copies that are under way.
+// for all copies that are in flight.
 template <class S>
 __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;

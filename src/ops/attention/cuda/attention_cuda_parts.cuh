@@ -9,7 +9,7 @@ namespace ingot::cuda {
 inline constexpr int kGroups = 4;
 inline constexpr int kTileKeys = 16;  // a page is a multiple, so a tile lies in one
 
-// kWide: two warps to a group, 32 packed rows. kBulk: each tile is two copies by the copy engine; else cp.async.
+// kWide: two warps to a group, 32 packed rows. kBulk: each tile is two copies by TMA; else cp.async.
 template <bool kBf16_, int kDim_, bool kWide_, bool kBulk_>
 struct SplitShape {
   static constexpr bool kBf16 = kBf16_, kWide = kWide_, kBulk = kBulk_;
@@ -19,7 +19,7 @@ struct SplitShape {
   static constexpr int kGroupWarps = kWide ? 2 : 1;
   static constexpr int kThreads = 32 * kGroups * kGroupWarps;
   static constexpr int kPacked = 16 * kGroupWarps;
-  // By the copy engine: with a head of 128, 8 KiB a tile and 24 KiB a group are on their way, 96 KiB of a block and two
+  // By TMA: with a head of 128, 8 KiB a tile and 24 KiB a group are in flight, 96 KiB of a block and two
   // blocks of a multiprocessor, where the memory's latency at full speed needs about 30 KiB. Without it a block has to
   // fit into the 99 KiB of the smaller devices.
   static constexpr int kStages = kDim == 64 ? 4 : kDim == 96 ? 3 : kDim == 128 ? (kBulk ? 3 : 2) : (kBulk ? 2 : 1);
@@ -88,7 +88,7 @@ struct SplitItem {
     n_splits = static_cast<int>(ceil_div(keys_end - split_begin, split_keys));
   }
   // Steps over the keys of a seq; 0 where it is not this launch's. Without a branch around its loads, so that those of
-  // several seqs are on their way together.
+  // several seqs are in flight together.
   __device__ static int steps_of(const AttentionArgs& a, int s) {
     const int at = min(s, a.seqs - 1);
     const int rows = a.q_start[at + 1] - a.q_start[at], length = a.kv_len[at], packed = rows * a.group;

@@ -22,7 +22,7 @@ struct SplitRing {
   int tiles = 0;           // of this group
   int most = 0;            // of any group
   int before = 0;          // tiles of earlier splits
-  int given = 0;           // tiles on their way or done, at the start
+  int given = 0;           // tiles in flight or done, at the start
   int pages = 0;           // lane i: the page of tile 32j + i
 
   __device__ int key(int i) const { return begin + (group + kGroups * i) * kTileKeys; }
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
   }
   __syncthreads();
   // The batch's tables were there before the step's first kernel, as were the keys and values of all positions but this
-  // step's own: the kernels in front write nothing else of the cache. So the ring fills while they still run.
+  // step's own: earlier kernels write nothing else of the cache. So the ring fills while they still run.
   SplitItem item;
   if (!item.find(a, S::kPacked)) return wait_for_inputs();  // a later kernel relies on this one having waited
   const int splits_end = a.fold ? item.n_splits : item.split + 1;

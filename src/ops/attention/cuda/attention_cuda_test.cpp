@@ -182,7 +182,7 @@ TEST(CudaAttention, SplitsOfRaggedSeqs) {
   expect_matches({.heads = 16, .kv_heads = 1}, {{1, 4, 125}, {2, 1, 0}}, {.arch = 80});
 }
 
-// Keys of earlier steps are read before the kernel in front has written this step's: rows that are new across borders
+// Keys of earlier steps are read before the previous kernel has written this step's: rows that are new across borders
 // of tiles and pages, rows that are all new, alone, in a draft, in a chunk, behind a window.
 TEST(CudaAttention, BeginsBeforeItsInputsAreWritten) {
   INGOT_NEEDS_DEVICE();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "emulator/emulator_probe.h"
+#include "cuda/probe.h"
 #include "ops/cuda/cuda_test_support.h"
 
 namespace ingot::test::attention {

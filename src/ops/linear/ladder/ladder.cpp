@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "ops/kernels.h"
+#include "matmul/cpu/kernels.h"
 #include "quant/formats/q4_0.h"
 
 namespace ingot::cpu {

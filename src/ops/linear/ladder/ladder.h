@@ -1,5 +1,5 @@
 // The steps from a plain product with Q4_0 weights to the one that runs, each with one idea more. Nothing but tests and
-// `ingot bench ops ladder` calls them; docs/performance.md tells what each gains.
+// `ingot bench ops ladder` calls them; docs/notes/cpu-kernels.md tells what each gains.
 #pragma once
 
 #include <span>

@@ -1,0 +1,36 @@
+// The activation functions on the device, in f32.
+#pragma once
+
+#include "cuda/kernel.cuh"
+#include "tensor/activation_kind.h"
+
+namespace ingot::cuda {
+
+template <ActivationKind kKind>
+__device__ inline float activate(float x) {
+  if constexpr (kKind == ActivationKind::kSilu) return x / (1.0f + expf(-x));
+  if constexpr (kKind == ActivationKind::kGelu) return x * 0.5f * (1.0f + erff(x * 0.70710678f));
+  if constexpr (kKind == ActivationKind::kGeluTanh)
+    return x * 0.5f * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+  if constexpr (kKind == ActivationKind::kRelu) return x < 0.0f ? 0.0f : x;  // NaN stays
+  return x;
+}
+
+// Calls f.template operator()<kind>().
+template <class F>
+void visit_activation(ActivationKind kind, F&& f) {
+  switch (kind) {
+    case ActivationKind::kNone:
+      return f.template operator()<ActivationKind::kNone>();
+    case ActivationKind::kSilu:
+      return f.template operator()<ActivationKind::kSilu>();
+    case ActivationKind::kGelu:
+      return f.template operator()<ActivationKind::kGelu>();
+    case ActivationKind::kGeluTanh:
+      return f.template operator()<ActivationKind::kGeluTanh>();
+    case ActivationKind::kRelu:
+      return f.template operator()<ActivationKind::kRelu>();
+  }
+}
+
+}  // namespace ingot::cuda

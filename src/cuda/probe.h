@@ -1,0 +1,28 @@
+// Small kernels whose results are known, for the tests of the device's wrappers and of their emulation.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device_ctx.h"
+
+namespace ingot::cuda {
+
+// c[16, 8] = a[16, 16] · b[16, 8], rounded to bf16 before.
+void probe_product(const DeviceCtx& ctx, const float* a, const float* b, float* c);
+// Running sums of n values, n a multiple of 64 up to 1024.
+void probe_scan(const DeviceCtx& ctx, const float* x, int n, float* out);
+// *out = 48 for each block, by way of *total; *ticket is zero before and after.
+void probe_count(const DeviceCtx& ctx, int blocks, uint32_t* ticket, uint32_t* total, uint32_t* out);
+// out[i] = 2 + 2 · ((i + 2) % blocks), handed from block to block while all of them run.
+void probe_handing(const DeviceCtx& ctx, int blocks, float* out);
+// c[64, n] = 2 a[64, 64] · b[64, n], rounded before, by a warpgroup: n of 8, 24, 48, 64, 128. REQUIRES: ctx.arch is 90.
+struct GroupProbe {
+  int n = 64;
+  bool bf16 = true, by_columns = false, registers = false;  // b by columns in shared memory; a in registers
+};
+void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c);
+// Lets the next kernel begin, waits 100 us and copies then; a multiple of 16 bytes. REQUIRES: the next work of the
+// stream is such a copy or a kernel.
+void probe_late(const DeviceCtx& ctx, std::byte* to, const std::byte* from, int64_t bytes);
+
+}  // namespace ingot::cuda

@@ -1,0 +1,141 @@
+#include "engine/model/cpu_model.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ingot {
+
+CpuModel::CpuModel(const Model& model, const RunOptions& options, const std::vector<int>& pages)
+    : options_(options), pages_(pages) {
+  std::exception_ptr threw;
+  thread_ = std::thread([&, this] {
+    try {
+      start(model);
+    } catch (...) {
+      threw = std::current_exception();
+    }
+    const bool failed = threw != nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      started_ = true;
+    }
+    wake_.notify_all();
+    if (!failed) loop();
+  });
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return started_; });
+  }
+  if (!threw) return;
+  thread_.join();
+  std::rethrow_exception(threw);
+}
+
+void CpuModel::start(const Model& model) {
+  RunOptions options = options_;
+  options.own_thread = true;
+  runner_ = std::make_unique<Runner>(model.graph, options);
+  kv_ = std::make_unique<KvStore>(runner_->program(), pages_, options_.limits.page_rows);
+  runner_->bind(*kv_);
+}
+
+CpuModel::~CpuModel() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void CpuModel::launch(StepWork& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    CHECK(!work_, "a step is running");
+    work_ = &work;
+  }
+  wake_.notify_all();
+}
+
+std::string CpuModel::wait() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return !work_; });
+  return std::move(failed_);
+}
+
+void CpuModel::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return work_ || stop_; });
+    if (!work_) return;
+    lock.unlock();
+    std::string failed;
+    try {
+      run(*work_);
+    } catch (...) {
+      failed = "the step threw";  // short enough to need no memory
+    }
+    lock.lock();
+    failed_ = std::move(failed);
+    work_ = nullptr;
+    wake_.notify_all();
+  }
+}
+
+void CpuModel::run(StepWork& work) {
+  CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
+  for (const PageCopy& copy : work.copies) kv_->copy_page(copy.group, copy.from, copy.to);
+  runner_->run_body(work.batch);
+  if (on_body) on_body(work.batch, *runner_);
+  report_hidden(work);
+  const auto most = static_cast<size_t>(options_.limits.logits);
+  for (size_t i = 0; i < work.logits.size(); i += most) run_head(work, i, std::min(most, work.logits.size() - i));
+}
+
+void CpuModel::report_hidden(StepWork& work) {
+  if (work.hidden.empty()) return;
+  const Tensor& hidden = runner_->output(kLastHidden);
+  for (HiddenRow& row : work.hidden) {
+    try {
+      (*row.on_hidden)(row.position, std::span(hidden.f32(row.row), static_cast<size_t>(hidden.cols)));
+    } catch (...) {
+      row.threw = true;  // its own request ends
+    }
+  }
+}
+
+void CpuModel::run_head(StepWork& work, size_t first, size_t count) {
+  work.batch.n_logits = static_cast<int>(count);
+  for (size_t i = 0; i < count; ++i) work.batch.logit_row[i] = work.logits[first + i].row;
+  runner_->run_head(work.batch);
+  const Tensor& logits = runner_->output("logits");
+  for (size_t i = 0; i < count; ++i) {
+    const LogitRow& row = work.logits[first + i];
+    if (!row.on_logits) continue;
+    try {
+      (*row.on_logits)(row.position, std::span(logits.f32(static_cast<int64_t>(i)), static_cast<size_t>(logits.cols)));
+    } catch (...) {
+      work.threw[first + i] = 1;  // its own request ends
+    }
+  }
+  if (first < work.samples.size()) sample(work, first, std::min(count, work.samples.size() - first));
+}
+
+// The first `count` rows of this run of the head.
+void CpuModel::sample(StepWork& work, size_t first, size_t count) {
+  const Sample op{.logits = runner_->output("logits"),
+                  .rows = std::span(work.samples).subspan(first, count),
+                  .results = std::span(work.results).subspan(first, count)};
+  Ctx ctx = runner_->ctx(work.batch);
+  ctx.shape.logits = static_cast<int64_t>(count);
+  if (options_.kernels == Kernels::kRef) {
+    ref::run(op, ctx);
+  } else {
+    cpu::run(op, ctx);
+  }
+}
+
+}  // namespace ingot

@@ -1,0 +1,55 @@
+// A model's graph on the CPU: a thread of its own packs the weights and runs the steps (and is the first of the worker
+// pool), so that the engine can prepare the next one meanwhile, and pages lie with the threads that read them.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "engine/model/device_model.h"
+#include "graph/kv_store.h"
+#include "graph/run.h"
+#include "models/model.h"
+
+namespace ingot {
+
+class CpuModel final : public DeviceModel {
+ public:
+  // `pages[g]` pages of KV group g. The model's weights must outlive this. Throws what packing throws.
+  CpuModel(const Model& model, const RunOptions& options, const std::vector<int>& pages);
+  ~CpuModel() override;
+
+  void launch(StepWork& work) override;
+  std::string wait() override;
+
+  const std::vector<int>& pages() const override { return pages_; }
+  int64_t kv_bytes() const override { return kv_->bytes(); }
+  const Program& program() const override { return runner_->program(); }
+  void profile(bool on) override { runner_->profile(on); }
+  const std::vector<double>& node_seconds() const override { return runner_->node_seconds(); }
+  Runner* runner() override { return runner_.get(); }
+
+ private:
+  void start(const Model& model);
+  void loop();
+  void run(StepWork& work);
+  void report_hidden(StepWork& work);
+  void run_head(StepWork& work, size_t first, size_t count);
+  void sample(StepWork& work, size_t first, size_t count);
+
+  const RunOptions options_;
+  const std::vector<int> pages_;
+  // Both made by thread_, before the constructor returns.
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<KvStore> kv_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  StepWork* work_ = nullptr;  // guarded by mutex_: the step that runs
+  bool started_ = false;
+  bool stop_ = false;
+  std::string failed_;
+  std::thread thread_;
+};
+
+}  // namespace ingot

@@ -1,0 +1,60 @@
+#include "matmul/cpu/kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "cpu/cpu_math.h"
+#include "matmul/matmul_test_support.h"
+
+namespace ingot {
+namespace {
+
+using test::Random;
+using test::TestWeight;
+
+TEST(Kernels, ChosenByName) {
+  ASSERT_FALSE(cpu::available_kernels().empty());
+  for (const cpu::Kernels* set : cpu::available_kernels()) {
+    cpu::use_kernels(set);
+    EXPECT_EQ(&cpu::kernels(), set);
+  }
+  cpu::use_kernels(nullptr);
+}
+
+TEST(Kernels, DecodersAreTheFormats) {
+  Random random(13);
+  for (Format format : test::all_formats()) {
+    SCOPED_TRACE(format_name(format));
+    const int64_t cols = 3 * std::max<int64_t>(format_block(format), 21);
+    const TestWeight w(random, format, 1, cols);
+    test::for_each_kernels([&] {
+      std::vector<float> got(static_cast<size_t>(cols));
+      cpu::kernels().decoders[static_cast<size_t>(format)](w.weight().data, got.data(), cols);
+      test::expect_same_bits(got, w.row(0), "decoded");
+    });
+  }
+}
+
+// The gate of a product is silu_f32() for every float, of whichever size its neighbours are.
+TEST(Kernels, GluIsSilu) {
+  std::vector<float> gate, up;
+  uint32_t bits = 0;
+  for (int i = 0; i < 1 << 18; ++i, bits += 16411) gate.push_back(std::bit_cast<float>(bits));
+  for (int i = 0; i < 1 << 16; ++i) gate.push_back(static_cast<float>(i) * 0x1p-8f - 128.0f);
+  gate.push_back(1.0f);  // a tail
+  for (size_t i = 0; i < gate.size(); ++i) up.push_back(1.0f + static_cast<float>(i % 5));
+  test::for_each_kernels([&] {
+    std::vector<float> out(gate.size());
+    cpu::kernels().glu(ActivationKind::kSilu, gate.data(), up.data(), out.data(), static_cast<int64_t>(gate.size()));
+    for (size_t i = 0; i < gate.size(); ++i) {
+      const float want = cpu::silu_f32(gate[i]) * up[i];
+      if (std::isnan(want) && std::isnan(out[i])) continue;
+      ASSERT_EQ(std::bit_cast<uint32_t>(out[i]), std::bit_cast<uint32_t>(want)) << gate[i];
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ingot

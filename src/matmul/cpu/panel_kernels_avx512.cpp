@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kAvx512PanelKernels
-#define INGOT_ISA_NAME "avx512"
-#include "matmul/cpu/panel_kernels.inc"

@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kAvx512VnniPanelKernels
-#define INGOT_ISA_NAME "avx512vnni"
-#include "matmul/cpu/panel_kernels.inc"

@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kDotprodPanelKernels
-#define INGOT_ISA_NAME "dotprod"
-#include "matmul/cpu/panel_kernels.inc"

@@ -1,3 +1,0 @@
-#define INGOT_KERNELS kNeonPanelKernels
-#define INGOT_ISA_NAME "neon"
-#include "matmul/cpu/panel_kernels.inc"

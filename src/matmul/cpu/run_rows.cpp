@@ -1,0 +1,93 @@
+// Weights without panels: a block's are decoded to f32 in this thread's scratch, or read in place when they are f32,
+// and stay in its second-level cache while the rows of x pass in groups that fit beside them.
+#include <algorithm>
+
+#include "matmul/cpu/kernels.h"
+#include "matmul/cpu/tasks.h"
+
+namespace ingot::cpu {
+namespace {
+
+// Bytes of decoded weights of a task and of the rows of x that pass at once: a quarter each of a second
+// level cache of 1 MiB, the rest being what the hardware and the other hyperthread want.
+constexpr int64_t kPanelBytes = 256 << 10;
+constexpr int64_t kPassBytes = 256 << 10;
+constexpr int64_t kMaxPanel = 64;  // weight rows of a task
+constexpr int64_t kMaxPass = 96;   // rows of x at once
+constexpr int64_t kRowStep = 12;   // a multiple of every kernel's tile of rows
+
+// Floats of a decoded row, not a multiple of 4096 bytes: those would share cache sets.
+int64_t stride_of(const Product& product) { return (product.cols() + 15) / 16 * 16 + 16; }
+
+bool in_place(const Weight& w) {
+  return w.format == Format::kF32 && w.scale == nullptr && reinterpret_cast<uintptr_t>(w.data) % alignof(float) == 0 &&
+         w.row_bytes % static_cast<int64_t>(sizeof(float)) == 0;
+}
+
+// Row n of w as floats.
+void decode_row(const Weight& w, int64_t n, float* out) {
+  kernels().decoders[static_cast<size_t>(w.format)](w.row(n), out, w.cols);
+  if (w.scale == nullptr) return;
+  const float* scale = w.scale + n / w.scale_rows * w.scale_stride;
+  for (int64_t first = 0; first < w.cols; first += w.scale_cols, ++scale) {
+    const int64_t end = std::min(w.cols, first + w.scale_cols);
+    for (int64_t k = first; k < end; ++k) out[k] *= *scale;
+  }
+}
+
+// Pointers to the f32 rows [first, first + n) of w, decoded into `panel` where they must be.
+void open_rows(const Weight& w, int64_t first, int64_t n, float* panel, int64_t stride, const float** rows) {
+  const bool direct = in_place(w);
+  for (int64_t i = 0; i < n; ++i) {
+    if (direct) {
+      rows[i] = reinterpret_cast<const float*>(w.row(first + i));
+    } else {
+      decode_row(w, first + i, panel + i * stride);
+      rows[i] = panel + i * stride;
+    }
+  }
+}
+
+}  // namespace
+
+TaskCut rows_cut(const Product& product, int threads) {
+  const int64_t cols = product.cols(), stride = stride_of(product);
+  const int64_t parts = product.is_glu() ? 2 : 1;
+  TaskCut cut{};
+  cut.block = std::clamp(kPanelBytes / (stride * 4) / parts, int64_t{8}, kMaxPanel / parts);
+  int64_t outputs = 0;
+  for (size_t p = 0; p < static_cast<size_t>(product.is_glu() ? 1 : product.n_parts); ++p)
+    outputs += product.parts[p].weight->rows;
+  // Four tasks or more for each thread, so that none waits long for the last one.
+  cut.block = std::min(cut.block, std::max<int64_t>(outputs / (4 * threads), 8));
+  cut.block = cut.block / 8 * 8;
+  cut.pass = std::clamp(kPassBytes / (cols * 4) / kRowStep * kRowStep, kRowStep, kMaxPass);
+  cut.scratch = parts * cut.block * (stride + cut.pass) * static_cast<int64_t>(sizeof(float));
+  return cut;
+}
+
+void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
+              std::byte* scratch) {
+  const Kernels& k = kernels();
+  const int64_t stride = stride_of(product);
+  const int64_t panel_rows = product.is_glu() ? 2 * cut.block : cut.block;
+  float* panel = reinterpret_cast<float*>(scratch);
+  float* sums = panel + panel_rows * stride;  // [rows of the pass, panel_rows]
+  const float* weights[kMaxPanel];
+  const float* values[kMaxPass];
+  int64_t n = block.n;
+  open_rows(*product.parts[block.part].weight, block.first, block.n, panel, stride, weights);
+  if (product.is_glu()) {
+    open_rows(*product.parts[1].weight, block.first, block.n, panel + n * stride, stride, weights + n);
+    n *= 2;
+  }
+  for (int64_t t = 0; t < rows; t += cut.pass) {
+    const int64_t pass = std::min(cut.pass, rows - t);
+    for (int64_t i = 0; i < pass; ++i) values[i] = x[t + i].values;
+    k.dots(values, pass, weights, n, product.cols(), sums, panel_rows);
+    for (int64_t i = 0; i < pass; ++i)
+      finish_row(product, block, t + i, sums + i * panel_rows, sums + i * panel_rows + block.n);
+  }
+}
+
+}  // namespace ingot::cpu

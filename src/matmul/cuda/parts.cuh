@@ -1,0 +1,138 @@
+// What the files of this folder share: arguments of kernels, small device functions, and who calls whom. matmul_cuda.cu
+// chooses; stream_cuda.cu, wide_cuda.cu, cuda_blas.cpp, gemm_cuda.cu and any_cuda.cu multiply; rows_cuda.cu does what
+// comes before and after a product where that is a launch of its own.
+#pragma once
+
+#include "cuda/activate.cuh"
+#include "cuda/kernel.cuh"
+#include "cuda/kv_rows.cuh"
+#include "matmul/cuda/matmul.h"
+#include "matmul/cuda/stream_packing.h"
+
+namespace ingot::cuda {
+
+// --- Before the product ---
+
+struct InputArgs {
+  View x;
+  const float* weight = nullptr;  // null: rows are taken as they are
+  float eps = 0;
+  View add, sum;  // add.data null: none
+  const float* add_norm = nullptr;
+  float add_eps = 0;
+};
+InputArgs input_args(const ProductInput& input);
+
+// The rows that the weights meet, `rows` of them, to `out`; columns from the last to out.cols are zeros. `gather`: as
+// ProductInput's.
+void make_rows(const InputArgs& in, const int32_t* gather, int64_t rows, const View& out, const DeviceCtx& ctx);
+
+// --- After it ---
+
+// Where the values of a part go: out = (residual +) value + bias.
+struct PartOut {
+  View out;
+  const float* bias = nullptr;
+  View residual;  // data null: none
+};
+PartOut part_out(const DeviceProduct& product, int part);
+
+__device__ inline void store_part(const PartOut& to, int64_t row, int64_t n, float value) {
+  if (to.bias != nullptr) value += to.bias[n];
+  if (to.residual.data != nullptr) value += to.residual.get(row, n);
+  to.out.set(row, n, value);
+}
+
+__device__ inline float activated(ActivationKind kind, float x) {
+  switch (kind) {
+    case ActivationKind::kNone:
+      return x;
+    case ActivationKind::kSilu:
+      return activate<ActivationKind::kSilu>(x);
+    case ActivationKind::kGelu:
+      return activate<ActivationKind::kGelu>(x);
+    case ActivationKind::kGeluTanh:
+      return activate<ActivationKind::kGeluTanh>(x);
+    case ActivationKind::kRelu:
+      return activate<ActivationKind::kRelu>(x);
+  }
+  return x;
+}
+
+// Where q, k and v go.
+struct HeadsArgs {
+  View q, table;
+  const int32_t* slot = nullptr;  // [rows]
+  KvPlace kv;
+  int kv_heads = 0, head_dim = 0;
+  bool interleaved = false;
+};
+HeadsArgs heads_args(const HeadsEnd& heads);
+
+// Whether the product of q, k and v may itself turn heads and write the cache, by pairs: nothing needs a whole head.
+bool heads_by_pairs(const DeviceProduct& product);
+
+// value = f(gate + bias) · (up + bias), from two matrices.
+void finish_glu(const DeviceProduct& product, const View& gate, const View& up, int64_t rows, const DeviceCtx& ctx);
+// Bias, norms, rope and KV write from q, k and v as the products gave them.
+void finish_heads(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
+                  const DeviceCtx& ctx);
+void add_bias(const View& out, const float* bias, int64_t rows, const DeviceCtx& ctx);
+
+// The same three where all lies on 16-byte borders. False: it does not, and nothing was done.
+bool make_rows_by_vectors(const InputArgs& in, const int32_t* gather, int64_t rows, const View& out,
+                          const DeviceCtx& ctx);
+bool finish_glu_by_vectors(const DeviceProduct& product, const View& gate, const View& up, int64_t rows,
+                           const DeviceCtx& ctx);
+bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
+                             const DeviceCtx& ctx);
+
+// --- Products ---
+
+// The norm between two products of at most `rows` rows that run one after the other. The first leaves its rows times
+// the norm's weight, as bf16, and the sums of squares of each 16 of its outputs; the second divides its sums by the
+// root. So no launch and no block of the second makes the norm.
+struct NormLink {
+  const float* weight = nullptr;  // null: there is none
+  float eps = 0;
+  int rows = 0;              // kStreamRows or kWideRows: up to so many the first leaves it
+  View x;                    // [rows, K] bf16
+  float* squares = nullptr;  // [rows, parts]
+  int parts = 0;
+};
+
+// What a device keeps of a product whose weights it streams.
+struct StreamedProduct {
+  const std::byte* weights = nullptr;  // of all parts, in the order of stream_packing.h
+  int tile_rows = 0;
+  NormLink from, to;  // of the input, and of the outputs for the product that comes next
+};
+
+// Norms up to this many rows are made by every block for itself. More: one launch before it makes them once, because
+// each block would read 16 KB more for every row of 4,096.
+inline constexpr int kStreamNormRows = 4;
+// 1 to kStreamRows rows of x against product.streamed. Outs of the parts are `outs` where its heads are not made here.
+struct StreamRun {
+  const DeviceProduct* product;
+  RowMap map;
+  int64_t rows;
+  InputArgs input;  // used where x is none
+  View x;           // bf16 rows of a multiple of 32 columns, 16-byte aligned; data null: from `input`
+  PartOut outs[3];
+};
+void run_stream(const StreamRun& run, const DeviceCtx& ctx);
+
+// The bytes of the product's weights as run_stream() reads them, and the kernel that puts them there.
+int64_t streamed_bytes(const RowMap& map, int tile_rows, int64_t cols);
+void pack_stream(const DeviceProduct& product, const RowMap& map, int tile_rows, std::byte* to, const DeviceCtx& ctx);
+// Whether x of `rows` rows fits beside the ring, as shared memory of run_stream().
+bool stream_holds(int64_t rows, int64_t cols, int tile_rows);
+
+// out = x · Wᵀ for bf16 x and W with 16-byte aligned rows (of a multiple of 8 columns).
+bool gemm_takes(const View& x, const Weight& weight);
+void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
+
+// out = x · Wᵀ for every format, products and sums in f32.
+void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
+
+}  // namespace ingot::cuda

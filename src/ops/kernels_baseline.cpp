@@ -1,5 +1,0 @@
-// The kernels for any CPU of the architecture.
-#define INGOT_KERNELS kBaselineKernels
-#define INGOT_ISA_NAME "baseline"
-#define INGOT_ISA_SPACE ingot_baseline
-#include "ops/kernels.inc"
