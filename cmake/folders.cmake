@@ -42,13 +42,14 @@ function(ingot_optimize target)
   endif()
 endfunction()
 
-# ingot_folder(NAME dep...): library ingot_NAME from src/NAME/**.cpp, and NAME_tests from its *_test.cpp.
+# ingot_folder(NAME dep...): library ingot_NAME from src/NAME/**.cpp, and NAME_tests from its *_test.cpp and, compiled
+# for an instruction set, *_test_<set>.cpp.
 function(ingot_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cuda_[a-z0-9_]*\\.cpp$|_cuda_test\\.cpp$")  # cuda.cmake
   set(tests ${sources})
-  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_test(_${INGOT_SETS})?\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_(bench|test(_${INGOT_SETS})?)\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "/cli/main\\.cpp$")
   if(INGOT_REGEX STREQUAL "pcre2")
     list(FILTER sources EXCLUDE REGEX "/regex_none\\.cpp$")
@@ -56,6 +57,7 @@ function(ingot_folder name)
     list(FILTER sources EXCLUDE REGEX "/regex_pcre2\\.cpp$")
   endif()
   ingot_isa(sources)
+  ingot_isa(tests)
   if(NOT sources)
     set(kind INTERFACE)
     add_library(ingot_${name} INTERFACE)

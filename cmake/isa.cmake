@@ -1,5 +1,6 @@
 # Kernels that are compiled once per instruction set and chosen at start: the suffix of a source names
 # the set. ingot_isa(LIST) drops from LIST the sources of other architectures and sets the others' flags.
+set(INGOT_SETS "(avx2|avx512|avx512vnni|amx|baseline|neon|dotprod|i8mm)")
 set(INGOT_AVX2_FLAGS "-mavx2;-mfma;-mf16c;-mprefer-vector-width=256")
 set(INGOT_AVX512_FLAGS
   "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mfma;-mf16c;-mprefer-vector-width=512")
@@ -28,7 +29,7 @@ function(ingot_isa list)
     list(FILTER sources EXCLUDE REGEX "_(neon|dotprod|i8mm)\\.cpp$")
   endif()
   foreach(source ${sources})
-    if(NOT source MATCHES "_(avx2|avx512|avx512vnni|amx|baseline|neon|dotprod|i8mm)\\.cpp$")
+    if(NOT source MATCHES "_${INGOT_SETS}\\.cpp$")
       continue()
     endif()
     string(TOUPPER "${CMAKE_MATCH_1}" set)

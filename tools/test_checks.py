@@ -53,13 +53,13 @@ class IncludeTest(TreeTest):
 
     def test_allowed(self):
         for path, include in [
-            ("src/files/gguf.cpp", '"base/error.h"'),
+            ("src/files/gguf/gguf.cpp", '"base/error.h"'),
             ("src/quant/format.h", '"tensor/dtype.h"'),
-            ("src/weights/names.cpp", '"files/gguf.h"'),
+            ("src/weights/names.cpp", '"files/gguf/gguf.h"'),
             ("src/ops/linear/linear_cpu.cpp", '"matmul/cpu/matmul.h"'),
             ("src/matmul/cuda/wide_cuda.cu", '"cuda/wgmma.cuh"'),
             ("src/engine/engine.cpp", '"ops/batch.h"'),
-            ("src/engine/engine_test.cpp", '"files/gguf_writer.h"'),
+            ("src/engine/engine_test.cpp", '"files/gguf/gguf_writer.h"'),
             ("src/cli/run.cpp", '"engine/engine.h"'),
             ("src/cli/hub/pull.cpp", "<curl/curl.h>"),
             ("src/files/json.h", "<boost/json/value.hpp>"),
@@ -72,7 +72,7 @@ class IncludeTest(TreeTest):
 
     def test_forbidden(self):
         for path, include in [
-            ("src/files/gguf.cpp", '"quant/format.h"'),
+            ("src/files/gguf/gguf.cpp", '"quant/format.h"'),
             ("src/ops/linear/linear.h", '"models/model.h"'),
             ("src/matmul/cpu/matmul.h", '"ops/linear/linear.h"'),
             ("src/emulator/emulator.h", '"cuda/kernel.cuh"'),
@@ -84,7 +84,7 @@ class IncludeTest(TreeTest):
             ("src/base/log.h", '"tensor/dtype.h"'),
             ("src/serve/http.cpp", '"cli/command.h"'),
             ("src/text/model/bpe.cpp", "<boost/json/value.hpp>"),
-            ("src/files/gguf.cpp", "<curl/curl.h>"),
+            ("src/files/gguf/gguf.cpp", "<curl/curl.h>"),
             ("src/base/check.cpp", "<gtest/gtest.h>"),
             ("src/base/check.cpp", '"check.h"'),
         ]:

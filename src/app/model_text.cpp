@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "files/directory.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "weights/model_files.h"
 
 namespace ingot {

@@ -1,5 +1,5 @@
 // Operators alone on a CUDA device, timed as the engine runs them: recorded, one behind the other, on operands that
-// pass through three times the second-level cache. The sizes are those of an 8B model (4096 columns, 32 heads of 128, 8
+// pass through three times the L2 cache. The sizes are those of an 8B model (4096 columns, 32 heads of 128, 8
 // KV heads) in BF16; on the emulated device small ones.
 #pragma once
 

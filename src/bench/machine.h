@@ -23,7 +23,7 @@ struct ReadSpeeds {
   double most_gbs() const { return std::max(ahead_gbs, plain_gbs); }
 };
 ReadSpeeds measure_reads(ThreadPool& pool);
-// "reads 80.1 GB/s with lines asked for ahead, 55.6 plain"
+// "reads 80.1 GB/s with prefetch, 55.6 plain"
 std::string reads_text(const ReadSpeeds& reads);
 
 // What this machine can do at most, measured with all threads of the pool.

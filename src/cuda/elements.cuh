@@ -100,17 +100,6 @@ inline Launch each_shape(int64_t rows, int64_t cols) {
           dim3(static_cast<unsigned>(threads))};
 }
 
-template <class F>
-void launch_each(const DeviceCtx& ctx, int64_t rows, const Tensor& out, const Tensor& a, const Tensor& b, const F& f) {
-  if (rows == 0) return;
-  const bool wide = in_fours(out) && in_fours(a) && in_fours(b);
-  launch(ctx, each_value<F>, each_shape(rows, out.cols), View(out), View(a), View(b), rows, wide, f);
-}
-template <class F>
-void launch_each(const DeviceCtx& ctx, int64_t rows, const Tensor& out, const Tensor& a, const F& f) {
-  launch_each(ctx, rows, out, a, a, f);
-}
-
 // Threads of a block that reads a row of `cols` by fours: at most 1024.
 inline int64_t row_threads(int64_t cols) { return std::clamp<int64_t>(ceil_div(ceil_div(cols, 4), 32) * 32, 32, 1024); }
 

@@ -16,16 +16,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/cache/kv_pages.h"
+#include "engine/cache/prefix_cache.h"
+#include "engine/cache/state_slots.h"
 #include "engine/config.h"
 #include "engine/flights.h"
-#include "engine/kv_pages.h"
 #include "engine/model/step_model.h"
 #include "engine/pace.h"
-#include "engine/prefix_cache.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/state_slots.h"
 #include "engine/stats.h"
 #include "engine/step_meter.h"
 
@@ -67,7 +67,7 @@ class EngineCore {
   // The same for one choice of it.
   bool cancel(SeqId request, int choice);
 
-  // One step of all seqs that the scheduler picks, collected. The next may be under way already when it returns. The
+  // One step of all seqs that the scheduler picks, collected. The next may be in flight already when it returns. The
   // events are valid until the next call.
   std::span<Event> step();
   // A step was launched ahead: the next call of step() collects it.

@@ -1,5 +1,5 @@
 // While the model runs: the next step is planned, and launched before the running one has ended where the host is not
-// needed in between, so that the device never waits for it. The ids of the tokens that the step in front makes stay on
+// needed in between, so that the device never waits for it. The ids of the tokens that the step before makes stay on
 // the device; all else of the next step is known.
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace ingot {
 namespace {
 
-// Its rows need nothing of a token that is not known yet but its id, and the step in front makes that.
+// Its rows need nothing of a token that is not known yet but its id, and the step before makes that.
 bool needs_an_id_alone(const Plan::Item& item, const Flight& in_front) {
   const Sequence& seq = *item.seq;
   const Request& r = *seq.request;

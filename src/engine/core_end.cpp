@@ -94,7 +94,7 @@ void EngineCore::erase(Sequence& seq) {
     if (other->state() == SeqState::kHeldBack) scheduler_.release(*other);
   }
   if (seq.first) std::erase(seq.first->followers, &seq);
-  // A step under way may still write rows of it. Its pages can go to others all the same: their rows are written by
+  // A step in flight may still write rows of it. Its pages can go to others all the same: their rows are written by
   // later steps, and what has an address in the prefix cache is never written again.
   flights_.each_in_flight([&](Flight& flight) {
     const auto it = std::ranges::find(flight.plan.items, &seq, &Plan::Item::seq);

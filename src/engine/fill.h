@@ -9,7 +9,7 @@ namespace ingot {
 // Of a mask with a bit for each token.
 inline size_t mask_words(int vocab) { return (static_cast<size_t>(vocab) + 31) / 32; }
 
-// All but the tokens: rows, positions, slots and page tables. It may run before the step in front has ended.
+// All but the tokens: rows, positions, slots and page tables. It may run before the step before has ended.
 void fill_rows(const Plan& plan, int page_rows, StepWork& work);
 
 // The masks of one seq's sampled rows. May throw what its constraint throws.

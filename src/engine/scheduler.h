@@ -11,10 +11,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/cache/prefix_cache.h"
+#include "engine/cache/state_slots.h"
 #include "engine/pace.h"
-#include "engine/prefix_cache.h"
 #include "engine/sequence.h"
-#include "engine/state_slots.h"
 #include "engine/waiting.h"
 
 namespace ingot {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/kv_pages.h"
+#include "engine/cache/kv_pages.h"
 #include "engine/request.h"
 
 namespace ingot {

@@ -17,7 +17,7 @@
 
 #include "base/data_test_support.h"
 #include "base/error.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "files/safetensors.h"
 
 namespace ingot {

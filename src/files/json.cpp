@@ -34,8 +34,8 @@ struct Builder {
   boost::json::value_stack stack;
   size_t values = 0;
   std::vector<SeededSet> keys;  // of each open object, when duplicates are refused
-  std::string part;                                   // the beginning of a key or a number
-  std::string problem;                                // not empty: why the parse ended
+  std::string part;             // the beginning of a key or a number
+  std::string problem;          // not empty: why the parse ended
 
   bool fail(error_code& ec, std::string text) {
     problem = std::move(text);

@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "files/atomic_file.h"
 #include "files/directory.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "files/json.h"
 #include "files/safetensors.h"
 

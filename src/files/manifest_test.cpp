@@ -9,7 +9,7 @@
 #include "base/sha256.h"
 #include "files/atomic_file.h"
 #include "files/files_test_support.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf_writer.h"
 #include "files/json.h"
 
 namespace ingot {

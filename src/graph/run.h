@@ -50,7 +50,7 @@ class Runner final : public StepOutputs {
   Ctx ctx(const Batch& batch);
 
   // Whether this program does not read the weight that begins there any more: a packed copy has taken its place.
-  // Another program of the graph may.
+  // Another program of the graph may. Once it is freed, a program can only be made that finds it packed.
   bool replaced(const std::byte* data) const;
 
   // Seconds that each node took since the last reset; empty unless profiling.

@@ -1,5 +1,5 @@
 // What every kernel is given: the step's batch, the worker pool, scratch memory. And what prepare()
-// is given, once, after plan().
+// is given, once, when a program has its arena.
 //
 // An op is a struct with its tensors and parameters. Its folder declares
 //   namespace ref { void run(const Op&, Ctx&); }      plain C++, shares no code with any other version

@@ -36,7 +36,7 @@ struct KvGroupSpec {
   }
 };
 
-// One layer's place in the cache. `k` and `v` are set when the cache is bound to the graph.
+// One layer's place in the cache. `k` and `v` are set when the cache is bound to a program.
 struct KvLayer {
   int group = -1;
   int index = -1;  // among the group's layers

@@ -9,7 +9,8 @@
 
 namespace ingot {
 
-// Not for several threads at once: the programs of a model are made one after another.
+// Not for several threads at once: the programs of a model are made one after another. Pages lie in the memory nodes of
+// the first one's threads.
 class PackedLayouts {
  public:
   // Of weights in panels but for those of up to `short_cols` columns (kShortCols); made when it is first asked for.

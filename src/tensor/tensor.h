@@ -28,7 +28,7 @@ inline constexpr Rows kTokenRows{RowKind::kTokens, 1, 0};
 inline constexpr Rows kLogitRows{RowKind::kLogits, 1, 0};
 
 struct Tensor {
-  std::byte* data = nullptr;  // set by plan(); null before it and for "no tensor"
+  std::byte* data = nullptr;  // set in a program (bind_arena); null in a graph and for "no tensor"
   DType dtype = DType::kF32;
   Rows rows;
   int64_t cols = 0;    // elements of a row

@@ -113,6 +113,7 @@ TEST(ChatTemplateVectors, Snippets) {
 
 // A file of tools/make_template_vectors.py.
 class FurtherVectors : public testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FurtherVectors);
 
 TEST_P(FurtherVectors, EqualJinja) {
   const std::optional<Json> file = load(GetParam());

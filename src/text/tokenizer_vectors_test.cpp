@@ -5,7 +5,7 @@
 #include <fstream>
 #include <map>
 
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "files/json.h"
 #include "text/load/tokenizer_load.h"
 #include "text/tokenizer.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "files/json.h"
 #include "weights/model_files.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "files/json.h"
 #include "files/safetensors.h"
 

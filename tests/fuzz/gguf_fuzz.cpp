@@ -1,6 +1,7 @@
 // Fuzz target: the GGUF reader and its getters. An input that says it is part of a split model is opened from a file
 // too, beside a second part that is always the same.
-// coverage: src/files/gguf.cpp src/files/gguf_open.cpp src/files/gguf_reader.cpp src/files/gguf_value.cpp
+// coverage: src/files/gguf/gguf.cpp src/files/gguf/gguf_open.cpp src/files/gguf/gguf_reader.cpp
+// src/files/gguf/gguf_value.cpp
 #include <unistd.h>
 
 #include <cstddef>
@@ -13,8 +14,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "files/gguf.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf.h"
+#include "files/gguf/gguf_writer.h"
 
 namespace {
 

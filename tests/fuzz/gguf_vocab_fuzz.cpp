@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "tokenizer_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf_writer.h"
 #include "files/safetensors.h"
 #include "golden/support.h"
 

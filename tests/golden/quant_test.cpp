@@ -1,7 +1,7 @@
 // One small Llama in the weight formats that other tools write, a file each: the decoded values and the logits.
 #include <cmath>
 
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "golden/support.h"
 #include "quant/format.h"
 

@@ -59,6 +59,14 @@ BUGS = [
 ]
 
 
+def find(src, name):
+    """The file of this name, wherever it lies in the engine."""
+    found = sorted((src / "engine").rglob(name))
+    if len(found) != 1:
+        sys.exit(f"{len(found)} files of the engine are called {name}")
+    return found[0]
+
+
 def run(command, **kwargs):
     return subprocess.run(command, capture_output=True, text=True, **kwargs)
 
@@ -72,7 +80,7 @@ class Builder:
                       f"-I{build}/generated", f'-DINGOT_SOURCE_DIR="{ROOT}"', "-iquote", str(self.src)]
         self.core = [path.stem for path in sorted((self.src / "engine").glob("core*.cpp"))]
         names = ["kv_pages", "prefix_cache", "waiting", "scheduler", "fill", "sampler", *self.core]
-        self.sources = {n: self.src / "engine" / f"{n}.cpp" for n in names}
+        self.sources = {n: find(self.src, f"{n}.cpp") for n in names}
         self.sources |= {n: ROOT / "tests" / "sim" / f"{n}.cpp" for n in ["simulation", "allocation", "simulation_test"]}
 
     def compile(self, names, into):
@@ -108,7 +116,7 @@ def main():
     parser.add_argument("--check-texts", action="store_true", help="only whether the texts to replace are there")
     options = parser.parse_args()
     changed = [f"{name}: {what}" for what, name, right, _ in BUGS
-               if (ROOT / "src" / "engine" / name).read_text().count(right) != 1]
+               if find(ROOT / "src", name).read_text().count(right) != 1]
     if changed or options.check_texts:
         print("\n".join(["to be planted anew:", *changed]) if changed else f"all {len(BUGS)} bugs can be planted")
         return 1 if changed else 0
@@ -125,7 +133,7 @@ def main():
         if found:
             sys.exit(f"the simulation fails without any planted bug: {how}")
         for what, name, right, wrong in BUGS:
-            path = builder.src / "engine" / name
+            path = find(builder.src, name)
             text = path.read_text()
             path.write_text(text.replace(right, wrong))
             broken = work / "broken"

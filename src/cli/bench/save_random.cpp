@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf_writer.h"
 
 namespace ingot {
 namespace {

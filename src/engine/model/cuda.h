@@ -26,8 +26,8 @@ struct CudaModelOptions {
   std::optional<DType> kv = {};  // of the cache; none: as the graph says
 };
 
-// Throws Error, in one line: no such device, no kernel for it, too little memory, with how
-// much is missing and what would fit.
+// Throws Error, in one line: no such device, no kernel for it, too little memory, with how much is missing and what
+// would fit.
 std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options);
 
 }  // namespace ingot

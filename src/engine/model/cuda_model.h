@@ -1,5 +1,5 @@
 // A model's graph on a CUDA device as the engine runs it. A step is given to the device as a whole, the next behind it
-// before it has ended; nothing waits for the host but the answer. Where anything throws, all steps under way fail.
+// before it has ended; nothing waits for the host but the answer. Where anything throws, all steps in flight fail.
 #pragma once
 
 #include <string>

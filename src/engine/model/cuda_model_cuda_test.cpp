@@ -302,7 +302,7 @@ TEST(CudaModel, SaysHowMuchMemoryIsMissing) {
   EXPECT_EQ(weights.find('\n'), std::string::npos);
 }
 
-// With BF16 weights and cache, what products and attention read as it is: q, what attention gives, the gated unit. The
+// With BF16 weights and cache, what products and attention read as it is: q, what attention gives, the GLU. The
 // graph itself stays as it was.
 TEST(CudaTypes, OnlyWhatIsRoundedAnyway) {
   const Model bf16 = random_model(Format::kBF16, DType::kBF16, false);

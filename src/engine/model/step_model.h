@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/kv_pages.h"
-#include "engine/state_slots.h"
+#include "engine/cache/kv_pages.h"
+#include "engine/cache/state_slots.h"
 #include "ops/batch.h"
 #include "ops/sample/sample.h"
 

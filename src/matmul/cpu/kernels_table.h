@@ -84,7 +84,7 @@ inline void dot_rest(int64_t left, const float* const* x, const float* const* w,
   }
 }
 
-// C rows of w stay in the first-level cache while all of x passes.
+// C rows of w stay in the L1 cache while all of x passes.
 template <int C>
 void dot_columns(const float* const* x, int64_t nx, const float* const* w, int64_t k, float* out, int64_t out_stride) {
   int64_t i = 0;
@@ -198,7 +198,7 @@ uint64_t read(const std::byte* from, int64_t bytes) {
       Words words;
       const std::byte* at = from + i + j * static_cast<int64_t>(sizeof(Words));
 #if defined(__aarch64__)
-      // A line at a time, far ahead, into the third-level cache: 79 GB/s on two Neoverse-V1 cores, 56 without.
+      // A line at a time, far ahead, into the L3 cache: 79 GB/s on two Neoverse-V1 cores, 56 without.
       if (kAhead && j * sizeof(Words) % 64 == 0) __builtin_prefetch(at + (16 << 10), 0, 1);
 #else
       if (kAhead) __builtin_prefetch(at + 4096);

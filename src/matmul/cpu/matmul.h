@@ -1,5 +1,5 @@
 // The product on the CPU: one parallel region of two loops, or three. The rows of x are normed and quantized; then
-// tasks, each a block of output rows of one part (of gate and up together for a gated unit); then what the caller does
+// tasks, each a block of output rows of one part (of gate and up together for a GLU); then what the caller does
 // with whole rows of outputs.
 //
 // All matrices are f32. Called by the thread that runs the pool's regions; allocates nothing.

@@ -9,7 +9,7 @@
 namespace ingot::cpu::INGOT_ISA {
 namespace {
 
-// 16-bit floats: P panels at once, so that several sums are under way with few rows.
+// 16-bit floats: P panels at once, so that several sums are in flight with few rows.
 // Columns [first, end) share a scale.
 template <bool kBf16, int R, int P>
 inline void float_tile(const PackedWeight& weight, const uint8_t* const* panels, int64_t first, int64_t end,

@@ -51,21 +51,6 @@ int64_t direct_rows(PanelKind kind) {
 #endif
 }
 
-// Calls f with the layout of a quantized kind; false for 16-bit floats.
-template <class F>
-bool with_layout(PanelKind kind, F&& f) {
-  switch (kind) {
-#define X(NAME, ...)                        \
-  case PanelKind::k##NAME:                  \
-    f(PanelLayoutOf<PanelKind::k##NAME>{}); \
-    return true;
-    INGOT_PANELS(X)
-#undef X
-    default:
-      return false;
-  }
-}
-
 void run_float_kind(const PanelSpan& span, const XRow* x, int64_t rows, float* out, int64_t stride) {
 #if defined(__AMX_INT8__)
   if (span.weight->kind == PanelKind::kBF16 && span.weight->cols % 32 == 0)

@@ -220,5 +220,20 @@ inline const float* scales_of(const PackedWeight& w, const uint8_t* panel, int64
   return reinterpret_cast<const float*>(panel + w.scales_at) + first / w.scale_cols * kPanelRows;
 }
 
+// Calls f with the layout of a quantized kind; false for 16-bit floats.
+template <class F>
+bool with_layout(PanelKind kind, F&& f) {
+  switch (kind) {
+#define X(NAME, ...)                        \
+  case PanelKind::k##NAME:                  \
+    f(PanelLayoutOf<PanelKind::k##NAME>{}); \
+    return true;
+    INGOT_PANELS(X)
+#undef X
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 }  // namespace ingot::cpu::INGOT_ISA

@@ -110,7 +110,7 @@ void expand_panels(const PanelSpan& span, std::byte* memory) {
     Expanded<L>::fill(PackedSource<L>(w, span.first + i), w.cols, w.zero, memory + i * bytes);
 }
 
-// Some rows of x stay in the first-level cache while all panels pass, which stay in the second.
+// Some rows of x stay in the L1 cache while all panels pass, which stay in the second.
 template <class L>
 void run_many(const PanelSpan& span, const std::byte* memory, const XRow* x, int64_t rows, float* out, int64_t stride) {
   const PackedWeight& w = *span.weight;

@@ -1,5 +1,5 @@
 // Packed weights: a task is some panels. With few rows of x they are read as they are packed; with many they are
-// expanded once into this thread's scratch and stay in its second-level cache while the rows pass, or a piece of K
+// expanded once into this thread's scratch and stay in its L2 cache while the rows pass, or a piece of K
 // after the other is, and the sums stay.
 #include <algorithm>
 #include <utility>
@@ -10,10 +10,10 @@
 namespace ingot::cpu {
 namespace {
 
-// Bytes of expanded weights, and of sums: a quarter each of a second-level cache of 1 MiB.
+// Bytes of expanded weights, and of sums: a quarter each of an L2 cache of 1 MiB.
 constexpr int64_t kExpandedBytes = 256 << 10;
 constexpr int64_t kSumBytes = 128 << 10;
-// For few rows expanding is a good part of the work, and pays in the first-level cache alone (one Neoverse-V1, Q4_1 of
+// For few rows expanding is a good part of the work, and pays in the L1 cache alone (one Neoverse-V1, Q4_1 of
 // 576 columns, 16 rows: 195 GOP/s by two panels, 174 by eight).
 constexpr int64_t kFirstLevelBytes = 32 << 10;
 // Rows of x at once while the panels of a task pass as they are packed: few enough to stay in the caches (Q4_1 2048 x

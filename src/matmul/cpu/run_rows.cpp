@@ -1,5 +1,5 @@
 // Weights without panels: a block's are decoded to f32 in this thread's scratch, or read in place when they are f32,
-// and stay in its second-level cache while the rows of x pass in groups that fit beside them.
+// and stay in its L2 cache while the rows of x pass in groups that fit beside them.
 #include <algorithm>
 
 #include "matmul/cpu/kernels.h"

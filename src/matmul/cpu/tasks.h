@@ -39,7 +39,7 @@ void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut
               std::byte* scratch);
 
 // Packed weights (run_panels.cpp). Up to direct_rows() they are read as they are, beyond it expanded: up to kFewRows
-// by as much as the first-level cache holds.
+// by as much as the L1 cache holds.
 constexpr int64_t kFewRows = 24;
 int64_t direct_rows(const Product& product, const ProductPart& part);
 TaskCut panels_cut(const Product& product, const ProductPart& part, int64_t rows, int threads);

@@ -2,7 +2,7 @@
 // multiplies is chosen by rows and format (matmul_cuda.cu). Memory of matrices and weights is the device's.
 //
 // Matrices are f32, bf16 or f16. Gathered rows are copied first, by the launch that makes norms, whichever kernel
-// multiplies; the index is read on the device, when the kernels in front have ended. Outputs are not scattered.
+// multiplies; the index is read on the device, when the earlier kernels have ended. Outputs are not scattered.
 //
 // Called by the engine's thread alone. multiply() gives kernels to the stream and returns; it may be recorded.
 #pragma once

@@ -1,12 +1,12 @@
 // Chooses how a product is made, by rows and format.
 //
-//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, gated unit, residual and heads in the same launch,
+//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, GLU, residual and heads in the same launch,
 //                          and with the products that follow; a launch before it where a norm is made once for all
 //                          blocks or adds something, or rows are gathered, one after it where heads have norms of
 //                          their own
 //   9 to 32 rows of bf16   the same by a kernel of taller tiles, where something is fused in
-//   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · gated unit or heads
-//   all else               norm → f32 · product by the kernel that decodes as it goes · gated unit or heads
+//   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · GLU or heads
+//   all else               norm → f32 · product by the kernel that decodes as it goes · GLU or heads
 //
 // Batch-invariant: bf16 by our own product alone and never cuBLASLt, because its order over K does not depend on the
 // number of rows; it reads weights at about a tenth of the streaming kernel's speed for one row. The third way is

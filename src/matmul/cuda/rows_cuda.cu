@@ -1,4 +1,4 @@
-// What comes before and after products where that is a launch of its own: norms of the rows, gated units,
+// What comes before and after products where that is a launch of its own: norms of the rows, GLU,
 // heads, bias. One block for each row, but for the element-wise.
 #include "base/check.h"
 #include "cuda/elements.cuh"

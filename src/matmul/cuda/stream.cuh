@@ -44,7 +44,7 @@ struct StreamItem {
   float bias = 0, second_bias = 0;
   float weight = 0;  // of the norm after it
   int64_t col = 0;   // of a plain output
-  // What is read when the kernel in front has ended: the residual, or cosine and sine; null: nothing.
+  // What is read when the previous kernel has ended: the residual, or cosine and sine; null: nothing.
   const std::byte* residual_at = nullptr;
   const float *cos_at = nullptr, *sin_at = nullptr;
   uint32_t residual = 0;  // bits

@@ -14,7 +14,7 @@ namespace ingot::cuda {
 namespace {
 
 constexpr int kThreads = 32 * kStreamWarps;
-// x is read some chunks ahead: from the second-level cache it takes longer than one. Place u is for the chunks u,
+// x is read some chunks ahead: from the L2 cache it takes longer than one. Place u is for the chunks u,
 // u + 4, … of a tile, so that no register that is still awaited is moved.
 constexpr int kAhead = 4;
 
@@ -22,7 +22,7 @@ constexpr int kAhead = 4;
 template <class W, int R>
 struct StreamShape {
   static constexpr int kChunk = W::kBytes * (R / 16);
-  // 64 to 72 KB under way: the memory wants 30 KB for each multiprocessor, and the ring is filled while the kernel
+  // 64 to 72 KB in flight: the memory wants 30 KB for each multiprocessor, and the ring is filled while the kernel
   // before still runs.
   static constexpr int kStages = R == 16 ? 8 : R == 32 ? 4 : 3;
   static constexpr int kRing = kStreamWarps * kStages * kChunk;

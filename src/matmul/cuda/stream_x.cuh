@@ -1,4 +1,4 @@
-// How the streaming kernel comes by x: from shared memory, where each block makes it, or from the second-level cache.
+// How the streaming kernel comes by x: from shared memory, where each block makes it, or from the L2 cache.
 #pragma once
 
 #include "matmul/cuda/stream.cuh"

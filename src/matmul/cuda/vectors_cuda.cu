@@ -50,7 +50,7 @@ __device__ inline void add8(const float* bias, int64_t i, float (&x)[8]) {
   for (int e = 0; e < 8; ++e) x[e] += bias[i + e];
 }
 
-// The last rows first: the product in front has just written them, so they are still in the second-level cache, and the
+// The last rows first: the product before has just written them, so they are still in the L2 cache, and the
 // product behind begins with the first.
 __device__ inline int64_t last_first(unsigned block, unsigned blocks) { return blocks - 1 - block; }
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
   let_next_begin();
   const int64_t row = last_first(blockIdx.x, gridDim.x);
   const int cols = in.x.cols, first = static_cast<int>(threadIdx.x) * 8;
-  // Weights are there before the kernel in front has ended; read after the sum they would cost another way to memory.
+  // Weights are there before the previous kernel has ended; read after the sum they would cost another way to memory.
   float weight[kEach][8] = {};
 #pragma unroll
   for (int j = 0; j < kEach; ++j)

@@ -4,10 +4,10 @@
 // a slab's columns are cut into slices, whose blocks hand each other their sums and share the outputs; sums are always
 // added in the same order. A block's first warps are consumers, 16 or 32 rows of the weights each. Its last four warps
 // are feeders: they ask for the weights, as deep as the ring is, and bring x, 64 columns a step. Taller slabs read x
-// less often: at 32 rows of x a slab of 256 reads 12.5 % more than its weights from the second-level cache, one of 128
+// less often: at 32 rows of x a slab of 256 reads 12.5 % more than its weights from the L2 cache, one of 128
 // 25 %, and the streaming kernel's tiles of 48 67 %.
 //
-// As in the streaming kernel, places are found before the kernel in front has ended, and what is read beside the
+// As in the streaming kernel, places are found before the previous kernel has ended, and what is read beside the
 // products is asked for right after it.
 #include <algorithm>
 

@@ -20,7 +20,7 @@ struct WideArgs {
 enum class WideEnd : uint8_t {
   kPlain,
   kPairs,
-  kSilu,  // the gated unit of most models to bf16, without biases
+  kSilu,  // the GLU of most models to bf16, without biases
 };
 
 // An octet's sums are turned in shared memory, so that 16 neighbouring lanes have 16 outputs of a row, or 8 pairs.
@@ -254,7 +254,7 @@ struct Handed {
 // x / (1 + e^-x), to 2^-20.
 __device__ inline float fast_silu(float x) { return x * fast_reciprocal(1.0f + fast_exp2(-1.44269504f * x)); }
 
-// The gated units of a sixteen. `out`: of its first row of x and this lane's pair; null: there is none.
+// The GLU of a sixteen. `out`: of its first row of x and this lane's pair; null: there is none.
 __device__ inline void finish_silu(const StreamArgs& args, uint16_t* out, const float* scale,
                                    const float (&sums)[kWideOctets][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

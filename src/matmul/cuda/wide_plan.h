@@ -32,7 +32,7 @@ struct WidePlan {
 };
 
 // Costs are in bytes that a block reads from memory in the same time, 36 to a nanosecond, as measured on an H200: of a
-// step its weights and, from the second-level cache, x, but at least 0.4 us; of slices what they hand to each other.
+// step its weights and, from the L2 cache, x, but at least 0.4 us; of slices what they hand to each other.
 constexpr WidePlan wide_plan(int64_t tiles, int tile_rows, int chunks, int multiprocessors) {
   constexpr int kShared = 160 << 10;  // 110 and 200 were 0.5 and 1.5 % slower
   const int steps = (chunks + 1) / 2;

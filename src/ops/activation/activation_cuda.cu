@@ -1,6 +1,6 @@
 #include "cuda/activate.cuh"
-#include "cuda/elements.cuh"
 #include "ops/activation/activation.h"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {
@@ -15,8 +15,7 @@ struct Activate {
 }  // namespace
 
 void run(const Activation& op, Ctx& ctx) {
-  visit_activation(
-      op.kind, [&]<ActivationKind kKind>() { launch_each(ctx, ctx.rows(op.out), op.out, op.x, Activate<kKind>{}); });
+  visit_activation(op.kind, [&]<ActivationKind kKind>() { launch_each(ctx, op.out, op.x, Activate<kKind>{}); });
 }
 
 }  // namespace ingot::cuda

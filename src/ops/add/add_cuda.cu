@@ -1,5 +1,5 @@
-#include "cuda/elements.cuh"
 #include "ops/add/add.h"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {
@@ -12,6 +12,6 @@ struct Sum {
 
 }  // namespace
 
-void run(const Add& op, Ctx& ctx) { launch_each(ctx, ctx.rows(op.out), op.out, op.a, op.b, Sum{}); }
+void run(const Add& op, Ctx& ctx) { launch_each(ctx, op.out, op.a, op.b, Sum{}); }
 
 }  // namespace ingot::cuda

@@ -65,7 +65,7 @@ struct Prepare {
   int arch = 0;
   Blas* blas = nullptr;
   bool batch_invariant = false;
-  // Memory of the device that lives as long as the graph; 256-byte aligned.
+  // Memory of the device that lives as long as the program; 256-byte aligned.
   std::function<std::byte*(int64_t bytes)> allocate;
   // Whether a second, packed copy of the weights fits beside the KV cache.
   bool room_for_packed = true;

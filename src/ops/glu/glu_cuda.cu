@@ -1,5 +1,5 @@
 #include "cuda/activate.cuh"
-#include "cuda/elements.cuh"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/glu/glu.h"
 
@@ -15,9 +15,7 @@ struct Gate {
 }  // namespace
 
 void run(const Glu& op, Ctx& ctx) {
-  visit_activation(op.kind, [&]<ActivationKind kKind>() {
-    launch_each(ctx, ctx.rows(op.out), op.out, op.gate, op.up, Gate<kKind>{});
-  });
+  visit_activation(op.kind, [&]<ActivationKind kKind>() { launch_each(ctx, op.out, op.gate, op.up, Gate<kKind>{}); });
 }
 
 }  // namespace ingot::cuda

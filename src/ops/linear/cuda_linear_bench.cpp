@@ -3,7 +3,7 @@
 namespace ingot::cuda {
 namespace {
 
-// n outputs of each part from rows of bf16; two parts: a gated unit.
+// n outputs of each part from rows of bf16; two parts: a GLU.
 OpTime time_linear(Blas* blas, int64_t n, int64_t cols, int parts, int rows) {
   DeviceBench b(blas, rows, 1, 0);
   OpTime t{.op = "linear", .shape = fmt::format("{}{}x{}, {} rows", parts == 2 ? "2 x " : "", n, cols, rows)};

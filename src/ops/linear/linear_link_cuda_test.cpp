@@ -43,7 +43,7 @@ void check_linked(Random& random, int rows, int64_t n, int64_t m, bool linked) {
       [&](int64_t t, int64_t i, double v) { return error.at(t, i) + 16 * kEps * std::fabs(v); }, "out");
 }
 
-// The same where the second is a gated unit.
+// The same where the second is a GLU.
 void check_linked_glu(Random& random, int rows) {
   SCOPED_TRACE(testing::Message() << rows << " rows");
   const int64_t cols = 64, n = 96, m = 41;

@@ -1,4 +1,4 @@
-#include "cuda/elements.cuh"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/scale/scale.h"
 
@@ -13,6 +13,6 @@ struct Times {
 
 }  // namespace
 
-void run(const Scale& op, Ctx& ctx) { launch_each(ctx, ctx.rows(op.out), op.out, op.x, Times{op.factor}); }
+void run(const Scale& op, Ctx& ctx) { launch_each(ctx, op.out, op.x, Times{op.factor}); }
 
 }  // namespace ingot::cuda

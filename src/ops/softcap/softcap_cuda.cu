@@ -1,4 +1,4 @@
-#include "cuda/elements.cuh"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/softcap/softcap.h"
 
@@ -13,6 +13,6 @@ struct Cap {
 
 }  // namespace
 
-void run(const Softcap& op, Ctx& ctx) { launch_each(ctx, ctx.rows(op.out), op.out, op.x, Cap{op.cap}); }
+void run(const Softcap& op, Ctx& ctx) { launch_each(ctx, op.out, op.x, Cap{op.cap}); }
 
 }  // namespace ingot::cuda

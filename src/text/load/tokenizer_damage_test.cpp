@@ -9,8 +9,8 @@
 #include <functional>
 #include <limits>
 
-#include "files/gguf.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf.h"
+#include "files/gguf/gguf_writer.h"
 #include "text/load/tokenizer_load.h"
 #include "text/tokenizers_test_support.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "text/load/pre_names.h"
 #include "text/load/tokenizer_load.h"
 #include "text/model/bpe.h"

@@ -1,8 +1,8 @@
 // Vocabularies inside GGUF files that no committed file has: WordPiece, and merges over characters.
 #include <gtest/gtest.h>
 
-#include "files/gguf.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf.h"
+#include "files/gguf/gguf_writer.h"
 #include "text/tokenizer.h"
 #include "text/tokenizers_test_support.h"
 

@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "files/gguf.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf.h"
+#include "files/gguf/gguf_writer.h"
 #include "text/load/tokenizer_load.h"
 #include "text/tokenizers_test_support.h"
 

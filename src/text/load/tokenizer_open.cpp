@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/mmap.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 #include "files/json.h"
 #include "text/load/tokenizer_load.h"
 

@@ -111,6 +111,7 @@ TEST(TokenizerStages, NormalizedTextIsControlOnlyWhereAsked) {
 
 // A file of tools/make_tokenizer_vectors.py.
 class FurtherStages : public testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FurtherStages);
 
 TEST_P(FurtherStages, EqualTheLibrary) {
   const std::string& file = GetParam();

@@ -30,7 +30,7 @@ void to_bf16(const float* x, int64_t n, uint16_t* out) {
   put(vld1q_f32(last));
 }
 
-// Many rows read a panel a piece of K at a time: 32 KB of it stay in the first-level cache while they pass. Where piece
+// Many rows read a panel a piece of K at a time: 32 KB of it stay in the L1 cache while they pass. Where piece
 // [k, end) ends.
 inline int64_t float_piece_end(int64_t k, int64_t cols, int64_t rows) {
   constexpr int64_t kPiece = 1024;
@@ -43,7 +43,7 @@ inline float32x4_t scaled(float32x4_t sum, const float* scale, int64_t k, const 
   return vfmaq_f32(k == 0 ? vdupq_n_f32(0) : vld1q_f32(before), sum, vld1q_f32(scale));
 }
 
-// One row, a pair with itself, and all 16 outputs of a panel: one pass through its memory, and 8 sums under way.
+// One row, a pair with itself, and all 16 outputs of a panel: one pass through its memory, and 8 sums in flight.
 // Columns [first, end), with one scale for each output if any.
 inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const uint16_t* x, const float* scale,
                         float* out) {
@@ -52,7 +52,7 @@ inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const 
   for (int j = 0; j < 8; ++j) acc[j] = vdupq_n_f32(0);
   for (int64_t k = first; k < end; k += 4) {
     const uint8_t* p = panel + 32 * k;
-    // One row is limited by memory: the third-level cache in time.
+    // One row is limited by memory: the L3 cache in time.
     __builtin_prefetch(p + (16 << 10), 0, 1);
     __builtin_prefetch(p + (16 << 10) + 64, 0, 1);
     const bfloat16x8_t a = vreinterpretq_bf16_u16(vld1q_u16(x + 2 * k));
@@ -65,35 +65,35 @@ inline void bfmmla_solo(const uint8_t* panel, int64_t first, int64_t end, const 
   }
 }
 
-// I pairs of rows by one panel: assembly for the same reason as that of panel_fmlal.h. From the first-level cache three
+// I pairs of rows by one panel: assembly for the same reason as that of panel_fmlal.h. From the L1 cache three
 // pairs reach 308 GFLOP/s of the 330 of products alone; with pairs made here of rows by themselves, six
 // instructions for 48 products, 220.
 //
 //   v8 … v31  2 × 2 sums, eight of each pair      v0 … v2  4 values of each pair      v4 … v7  two pairs of outputs,
 //   twice
-#define INGOT_PAIRS_1(A, B, C, W) "bfmmla v" #A ".4s, v" #W ".8h, v0.8h\n\t"
-#define INGOT_PAIRS_2(A, B, C, W) INGOT_PAIRS_1(A, B, C, W) "bfmmla v" #B ".4s, v" #W ".8h, v1.8h\n\t"
-#define INGOT_PAIRS_3(A, B, C, W) INGOT_PAIRS_2(A, B, C, W) "bfmmla v" #C ".4s, v" #W ".8h, v2.8h\n\t"
-#define INGOT_X_1 "ldr q0, [%[x0], %[k]]\n\t"
-#define INGOT_X_2 INGOT_X_1 "ldr q1, [%[x1], %[k]]\n\t"
-#define INGOT_X_3 INGOT_X_2 "ldr q2, [%[x2], %[k]]\n\t"
+#define INGOT_BFMMLA_PAIRS_1(A, B, C, W) "bfmmla v" #A ".4s, v" #W ".8h, v0.8h\n\t"
+#define INGOT_BFMMLA_PAIRS_2(A, B, C, W) INGOT_BFMMLA_PAIRS_1(A, B, C, W) "bfmmla v" #B ".4s, v" #W ".8h, v1.8h\n\t"
+#define INGOT_BFMMLA_PAIRS_3(A, B, C, W) INGOT_BFMMLA_PAIRS_2(A, B, C, W) "bfmmla v" #C ".4s, v" #W ".8h, v2.8h\n\t"
+#define INGOT_LOAD_X_1 "ldr q0, [%[x0], %[k]]\n\t"
+#define INGOT_LOAD_X_2 INGOT_LOAD_X_1 "ldr q1, [%[x1], %[k]]\n\t"
+#define INGOT_LOAD_X_3 INGOT_LOAD_X_2 "ldr q2, [%[x2], %[k]]\n\t"
 // OP: ldp or stp, of the sums of each pair.
-#define INGOT_SUMS(OP, A, B, C, D, E, F, G, H, AT)                                                              \
+#define INGOT_MOVE_SUMS(OP, A, B, C, D, E, F, G, H, AT)                                                         \
   OP " q" #A ", q" #B ", [%[sums], #" #AT "]\n\t" OP " q" #C ", q" #D ", [%[sums], #" #AT "+32]\n\t" OP " q" #E \
      ", q" #F ", [%[sums], #" #AT "+64]\n\t" OP " q" #G ", q" #H ", [%[sums], #" #AT "+96]\n\t"
-#define INGOT_SUMS_1(OP) INGOT_SUMS(OP, 8, 9, 10, 11, 12, 13, 14, 15, 0)
-#define INGOT_SUMS_2(OP) INGOT_SUMS_1(OP) INGOT_SUMS(OP, 16, 17, 18, 19, 20, 21, 22, 23, 128)
-#define INGOT_SUMS_3(OP) INGOT_SUMS_2(OP) INGOT_SUMS(OP, 24, 25, 26, 27, 28, 29, 30, 31, 256)
+#define INGOT_MOVE_SUMS_1(OP) INGOT_MOVE_SUMS(OP, 8, 9, 10, 11, 12, 13, 14, 15, 0)
+#define INGOT_MOVE_SUMS_2(OP) INGOT_MOVE_SUMS_1(OP) INGOT_MOVE_SUMS(OP, 16, 17, 18, 19, 20, 21, 22, 23, 128)
+#define INGOT_MOVE_SUMS_3(OP) INGOT_MOVE_SUMS_2(OP) INGOT_MOVE_SUMS(OP, 24, 25, 26, 27, 28, 29, 30, 31, 256)
 // Two pairs of outputs in registers V and W, and their sums A … C and D … F.
-#define INGOT_OUTPUTS(I, AT, V, W, A, B, C, D, E, F) \
-  "ldp q" #V ", q" #W ", [%[w], #" #AT "]\n\t" INGOT_PAIRS_##I(A, B, C, V) INGOT_PAIRS_##I(D, E, F, W)
-#define INGOT_TILE(I)                                                                                               \
-  INGOT_SUMS_##I("ldp") ".p2align 5\n\t1:\n\t" INGOT_X_##I "add %[k], %[k], #16\n\t" INGOT_OUTPUTS(                 \
-      I, 0, 6, 7, 8, 16, 24, 9, 17, 25) "prfm pldl3keep, [%[w], #10240]\n\t" INGOT_OUTPUTS(I, 32, 4, 5, 10, 18, 26, \
-                                                                                           11, 19, 27)              \
-      INGOT_OUTPUTS(I, 64, 6, 7, 12, 20, 28, 13, 21, 29) "prfm pldl3keep, [%[w], #10304]\n\t" INGOT_OUTPUTS(        \
-          I, 96, 4, 5, 14, 22, 30, 15, 23,                                                                          \
-          31) "add %[w], %[w], #128\n\tcmp %[k], %[end]\n\tb.ne 1b\n\t" INGOT_SUMS_##I("stp")
+#define INGOT_FOUR_OUTPUTS(I, AT, V, W, A, B, C, D, E, F) \
+  "ldp q" #V ", q" #W ", [%[w], #" #AT "]\n\t" INGOT_BFMMLA_PAIRS_##I(A, B, C, V) INGOT_BFMMLA_PAIRS_##I(D, E, F, W)
+#define INGOT_TILE(I)                                                                                                  \
+  INGOT_MOVE_SUMS_##I("ldp") ".p2align 5\n\t1:\n\t" INGOT_LOAD_X_##I "add %[k], %[k], #16\n\t" INGOT_FOUR_OUTPUTS(     \
+      I, 0, 6, 7, 8, 16, 24, 9, 17, 25) "prfm pldl3keep, [%[w], #10240]\n\t" INGOT_FOUR_OUTPUTS(I, 32, 4, 5, 10, 18,   \
+                                                                                                26, 11, 19, 27)        \
+      INGOT_FOUR_OUTPUTS(I, 64, 6, 7, 12, 20, 28, 13, 21, 29) "prfm pldl3keep, [%[w], #10304]\n\t" INGOT_FOUR_OUTPUTS( \
+          I, 96, 4, 5, 14, 22, 30, 15, 23,                                                                             \
+          31) "add %[w], %[w], #128\n\tcmp %[k], %[end]\n\tb.ne 1b\n\t" INGOT_MOVE_SUMS_##I("stp")
 #define INGOT_BF16_ASM(PAIRS)                                                                                      \
   asm volatile(                                                                                                    \
       INGOT_TILE(PAIRS)                                                                                            \
@@ -117,17 +117,17 @@ inline void bfmmla_tile(const uint8_t* w, int64_t n, const uint16_t* const* x, f
 
 #undef INGOT_BF16_ASM
 #undef INGOT_TILE
-#undef INGOT_OUTPUTS
-#undef INGOT_SUMS_3
-#undef INGOT_SUMS_2
-#undef INGOT_SUMS_1
-#undef INGOT_SUMS
-#undef INGOT_X_3
-#undef INGOT_X_2
-#undef INGOT_X_1
-#undef INGOT_PAIRS_3
-#undef INGOT_PAIRS_2
-#undef INGOT_PAIRS_1
+#undef INGOT_FOUR_OUTPUTS
+#undef INGOT_MOVE_SUMS_3
+#undef INGOT_MOVE_SUMS_2
+#undef INGOT_MOVE_SUMS_1
+#undef INGOT_MOVE_SUMS
+#undef INGOT_LOAD_X_3
+#undef INGOT_LOAD_X_2
+#undef INGOT_LOAD_X_1
+#undef INGOT_BFMMLA_PAIRS_3
+#undef INGOT_BFMMLA_PAIRS_2
+#undef INGOT_BFMMLA_PAIRS_1
 
 // I pairs of rows of x, of the last perhaps only one row, and values [k, end) of K: from zero where k is 0, and where
 // they have scales.

@@ -50,69 +50,73 @@ inline void add_k(const uint8_t* w, uint16_t x, float32x4_t (&sum)[4]) {
 }
 
 // One to six rows of x by one panel, and one or two by two: assembly, because six rows take all 32 registers and g++ 12
-// copies sums where it may choose. Six rows reach 81 GFLOP/s from the first-level cache of the 83 of products alone
+// copies sums where it may choose. Six rows reach 81 GFLOP/s from the L1 cache of the 83 of products alone
 // (g++: 56), five 82 (68), three 71 (64). One row by two panels reads 35 GB/s from memory, by one, with four sums under
-// way, 25; lines that nobody asked for 10 KB ahead make it 29 and 22.
+// way, 25; lines that are not prefetched 10 KB ahead make it 29 and 22.
 //
 //   v8 … v31  sums, four of each row and panel      v0 … v5  8 values of each row      v6, v7  the weights of one k
 //   of two panels: v0, v1  rows      v4, v5 and v6, v7  the weights of each
-#define INGOT_BY(A, B, C, D, V, W, X, I)                                                            \
+#define INGOT_FMLAL_16_OUTPUTS(A, B, C, D, V, W, X, I)                                              \
   "fmlal v" #A ".4s, v" #V ".4h, v" #X ".h[" #I "]\n\tfmlal2 v" #B ".4s, v" #V ".4h, v" #X ".h[" #I \
   "]\n\t"                                                                                           \
   "fmlal v" #C ".4s, v" #W ".4h, v" #X ".h[" #I "]\n\tfmlal2 v" #D ".4s, v" #W ".4h, v" #X ".h[" #I "]\n\t"
-#define INGOT_ROW(A, B, C, D, X, I) INGOT_BY(A, B, C, D, 6, 7, X, I)
-#define INGOT_ROWS_1(I) INGOT_ROW(8, 9, 10, 11, 0, I)
-#define INGOT_ROWS_2(I) INGOT_ROWS_1(I) INGOT_ROW(12, 13, 14, 15, 1, I)
-#define INGOT_ROWS_3(I) INGOT_ROWS_2(I) INGOT_ROW(16, 17, 18, 19, 2, I)
-#define INGOT_ROWS_4(I) INGOT_ROWS_3(I) INGOT_ROW(20, 21, 22, 23, 3, I)
-#define INGOT_ROWS_5(I) INGOT_ROWS_4(I) INGOT_ROW(24, 25, 26, 27, 4, I)
-#define INGOT_ROWS_6(I) INGOT_ROWS_5(I) INGOT_ROW(28, 29, 30, 31, 5, I)
-#define INGOT_BOTH_1(I) INGOT_BY(8, 9, 10, 11, 4, 5, 0, I) INGOT_BY(12, 13, 14, 15, 6, 7, 0, I)
-#define INGOT_BOTH_2(I) INGOT_BOTH_1(I) INGOT_BY(16, 17, 18, 19, 4, 5, 1, I) INGOT_BY(20, 21, 22, 23, 6, 7, 1, I)
-#define INGOT_X_1 "ldr q0, [%[x0], %[k]]\n\t"
-#define INGOT_X_2 INGOT_X_1 "ldr q1, [%[x1], %[k]]\n\t"
-#define INGOT_X_3 INGOT_X_2 "ldr q2, [%[x2], %[k]]\n\t"
-#define INGOT_X_4 INGOT_X_3 "ldr q3, [%[x3], %[k]]\n\t"
-#define INGOT_X_5 INGOT_X_4 "ldr q4, [%[x4], %[k]]\n\t"
-#define INGOT_X_6 INGOT_X_5 "ldr q5, [%[x5], %[k]]\n\t"
+#define INGOT_FMLAL_ROW(A, B, C, D, X, I) INGOT_FMLAL_16_OUTPUTS(A, B, C, D, 6, 7, X, I)
+#define INGOT_FMLAL_ROWS_1(I) INGOT_FMLAL_ROW(8, 9, 10, 11, 0, I)
+#define INGOT_FMLAL_ROWS_2(I) INGOT_FMLAL_ROWS_1(I) INGOT_FMLAL_ROW(12, 13, 14, 15, 1, I)
+#define INGOT_FMLAL_ROWS_3(I) INGOT_FMLAL_ROWS_2(I) INGOT_FMLAL_ROW(16, 17, 18, 19, 2, I)
+#define INGOT_FMLAL_ROWS_4(I) INGOT_FMLAL_ROWS_3(I) INGOT_FMLAL_ROW(20, 21, 22, 23, 3, I)
+#define INGOT_FMLAL_ROWS_5(I) INGOT_FMLAL_ROWS_4(I) INGOT_FMLAL_ROW(24, 25, 26, 27, 4, I)
+#define INGOT_FMLAL_ROWS_6(I) INGOT_FMLAL_ROWS_5(I) INGOT_FMLAL_ROW(28, 29, 30, 31, 5, I)
+#define INGOT_FMLAL_BOTH_1(I) \
+  INGOT_FMLAL_16_OUTPUTS(8, 9, 10, 11, 4, 5, 0, I) INGOT_FMLAL_16_OUTPUTS(12, 13, 14, 15, 6, 7, 0, I)
+#define INGOT_FMLAL_BOTH_2(I) \
+  INGOT_FMLAL_BOTH_1(I)       \
+  INGOT_FMLAL_16_OUTPUTS(16, 17, 18, 19, 4, 5, 1, I) INGOT_FMLAL_16_OUTPUTS(20, 21, 22, 23, 6, 7, 1, I)
+#define INGOT_LOAD_X_1 "ldr q0, [%[x0], %[k]]\n\t"
+#define INGOT_LOAD_X_2 INGOT_LOAD_X_1 "ldr q1, [%[x1], %[k]]\n\t"
+#define INGOT_LOAD_X_3 INGOT_LOAD_X_2 "ldr q2, [%[x2], %[k]]\n\t"
+#define INGOT_LOAD_X_4 INGOT_LOAD_X_3 "ldr q3, [%[x3], %[k]]\n\t"
+#define INGOT_LOAD_X_5 INGOT_LOAD_X_4 "ldr q4, [%[x4], %[k]]\n\t"
+#define INGOT_LOAD_X_6 INGOT_LOAD_X_5 "ldr q5, [%[x5], %[k]]\n\t"
 // OP: ldp or stp, of the sums of each row; of two panels they lie side by side.
-#define INGOT_SUMS(OP, A, B, C, D) \
+#define INGOT_MOVE_SUMS(OP, A, B, C, D) \
   OP " q" #A ", q" #B ", [x9]\n\t" OP " q" #C ", q" #D ", [x9, #32]\n\tadd x9, x9, %[stride]\n\t"
-#define INGOT_SUMS_1(OP) "mov x9, %[out]\n\t" INGOT_SUMS(OP, 8, 9, 10, 11)
-#define INGOT_SUMS_2(OP) INGOT_SUMS_1(OP) INGOT_SUMS(OP, 12, 13, 14, 15)
-#define INGOT_SUMS_3(OP) INGOT_SUMS_2(OP) INGOT_SUMS(OP, 16, 17, 18, 19)
-#define INGOT_SUMS_4(OP) INGOT_SUMS_3(OP) INGOT_SUMS(OP, 20, 21, 22, 23)
-#define INGOT_SUMS_5(OP) INGOT_SUMS_4(OP) INGOT_SUMS(OP, 24, 25, 26, 27)
-#define INGOT_SUMS_6(OP) INGOT_SUMS_5(OP) INGOT_SUMS(OP, 28, 29, 30, 31)
-#define INGOT_SUMS_BOTH(OP, A, B, C, D, E, F, G, H)                                                               \
+#define INGOT_MOVE_SUMS_1(OP) "mov x9, %[out]\n\t" INGOT_MOVE_SUMS(OP, 8, 9, 10, 11)
+#define INGOT_MOVE_SUMS_2(OP) INGOT_MOVE_SUMS_1(OP) INGOT_MOVE_SUMS(OP, 12, 13, 14, 15)
+#define INGOT_MOVE_SUMS_3(OP) INGOT_MOVE_SUMS_2(OP) INGOT_MOVE_SUMS(OP, 16, 17, 18, 19)
+#define INGOT_MOVE_SUMS_4(OP) INGOT_MOVE_SUMS_3(OP) INGOT_MOVE_SUMS(OP, 20, 21, 22, 23)
+#define INGOT_MOVE_SUMS_5(OP) INGOT_MOVE_SUMS_4(OP) INGOT_MOVE_SUMS(OP, 24, 25, 26, 27)
+#define INGOT_MOVE_SUMS_6(OP) INGOT_MOVE_SUMS_5(OP) INGOT_MOVE_SUMS(OP, 28, 29, 30, 31)
+#define INGOT_MOVE_SUMS_BOTH(OP, A, B, C, D, E, F, G, H)                                                          \
   OP " q" #A ", q" #B ", [x9]\n\t" OP " q" #C ", q" #D ", [x9, #32]\n\t" OP " q" #E ", q" #F ", [x9, #64]\n\t" OP \
      " q" #G ", q" #H ", [x9, #96]\n\tadd x9, x9, %[stride]\n\t"
-#define INGOT_SUMS_BOTH_1(OP) "mov x9, %[out]\n\t" INGOT_SUMS_BOTH(OP, 8, 9, 10, 11, 12, 13, 14, 15)
-#define INGOT_SUMS_BOTH_2(OP) INGOT_SUMS_BOTH_1(OP) INGOT_SUMS_BOTH(OP, 16, 17, 18, 19, 20, 21, 22, 23)
+#define INGOT_MOVE_SUMS_BOTH_1(OP) "mov x9, %[out]\n\t" INGOT_MOVE_SUMS_BOTH(OP, 8, 9, 10, 11, 12, 13, 14, 15)
+#define INGOT_MOVE_SUMS_BOTH_2(OP) INGOT_MOVE_SUMS_BOTH_1(OP) INGOT_MOVE_SUMS_BOTH(OP, 16, 17, 18, 19, 20, 21, 22, 23)
 // Two k and the line that they are; the 160th from here is asked for.
-#define INGOT_STEPS(R, I, J)                                                                    \
-  "ldp q6, q7, [%[w], #32*" #I "]\n\t" INGOT_ROWS_##R(I) "prfm pldl3keep, [%[w], #10240+32*" #I \
-                                                         "]\n\t"                                \
-                                                         "ldp q6, q7, [%[w], #32*" #J "]\n\t" INGOT_ROWS_##R(J)
+#define INGOT_STEPS(R, I, J)                                                                          \
+  "ldp q6, q7, [%[w], #32*" #I "]\n\t" INGOT_FMLAL_ROWS_##R(I) "prfm pldl3keep, [%[w], #10240+32*" #I \
+                                                               "]\n\t"                                \
+                                                               "ldp q6, q7, [%[w], #32*" #J           \
+                                                               "]\n\t" INGOT_FMLAL_ROWS_##R(J)
 #define INGOT_TILE(R) \
-  asm volatile(INGOT_SUMS_##R("ldp") ".p2align 5\n\t1:\n\t" INGOT_X_##R "add %[k], %[k], #16\n\t" INGOT_STEPS(R, 0, 1)  \
+  asm volatile(INGOT_MOVE_SUMS_##R("ldp") ".p2align 5\n\t1:\n\t" INGOT_LOAD_X_##R "add %[k], %[k], #16\n\t" INGOT_STEPS(R, 0, 1)  \
                INGOT_STEPS(R, 2, 3) INGOT_STEPS(R, 4, 5) INGOT_STEPS(R, 6, 7) "add %[w], %[w], #256\n\t"               \
-               "cmp %[k], %[end]\n\tb.ne 1b\n\t" INGOT_SUMS_##R("stp")                                                \
+               "cmp %[k], %[end]\n\tb.ne 1b\n\t" INGOT_MOVE_SUMS_##R("stp")                                                \
                : [w] "+r"(w), [k] "+r"(k)                                                                              \
                : [x0] "r"(x[0]), [x1] "r"(x[kRows > 1 ? 1 : 0]), [x2] "r"(x[kRows > 2 ? 2 : 0]),                        \
                  [x3] "r"(x[kRows > 3 ? 3 : 0]), [x4] "r"(x[kRows > 4 ? 4 : 0]), [x5] "r"(x[kRows > 5 ? 5 : 0]),         \
                  [end] "r"(2 * n), [out] "r"(out), [stride] "r"(4 * stride)                                             \
                : "x9", "cc", "memory", INGOT_ALL_VECTORS)
 #define INGOT_LOAD_BOTH(I) "ldp q4, q5, [%[w], #32*" #I "]\n\tldp q6, q7, [%[v], #32*" #I "]\n\t"
-#define INGOT_STEPS_BOTH(R, I, J)                                                                              \
-  INGOT_LOAD_BOTH(I)                                                                                           \
-  "prfm pldl3keep, [%[w], #10240+32*" #I "]\n\tprfm pldl3keep, [%[v], #10240+32*" #I "]\n\t" INGOT_BOTH_##R(I) \
-      INGOT_LOAD_BOTH(J) INGOT_BOTH_##R(J)
+#define INGOT_STEPS_BOTH(R, I, J)                                                                                    \
+  INGOT_LOAD_BOTH(I)                                                                                                 \
+  "prfm pldl3keep, [%[w], #10240+32*" #I "]\n\tprfm pldl3keep, [%[v], #10240+32*" #I "]\n\t" INGOT_FMLAL_BOTH_##R(I) \
+      INGOT_LOAD_BOTH(J) INGOT_FMLAL_BOTH_##R(J)
 #define INGOT_TILE_BOTH(R) \
-  asm volatile(INGOT_SUMS_BOTH_##R("ldp") ".p2align 5\n\t1:\n\t" INGOT_X_##R "add %[k], %[k], #16\n\t"                \
+  asm volatile(INGOT_MOVE_SUMS_BOTH_##R("ldp") ".p2align 5\n\t1:\n\t" INGOT_LOAD_X_##R "add %[k], %[k], #16\n\t"                \
                INGOT_STEPS_BOTH(R, 0, 1) INGOT_STEPS_BOTH(R, 2, 3) INGOT_STEPS_BOTH(R, 4, 5)                           \
                INGOT_STEPS_BOTH(R, 6, 7) "add %[w], %[w], #256\n\tadd %[v], %[v], #256\n\tcmp %[k], %[end]\n\t"         \
-               "b.ne 1b\n\t" INGOT_SUMS_BOTH_##R("stp")                                                              \
+               "b.ne 1b\n\t" INGOT_MOVE_SUMS_BOTH_##R("stp")                                                              \
                : [w] "+r"(w), [v] "+r"(v), [k] "+r"(k)                                                                  \
                : [x0] "r"(x[0]), [x1] "r"(x[kRows > 1 ? 1 : 0]), [end] "r"(2 * n), [out] "r"(out),                     \
                  [stride] "r"(4 * stride)                                                                              \
@@ -144,32 +148,32 @@ inline void fmlal_both(const uint8_t* w, const uint8_t* v, int64_t n, const uint
 #undef INGOT_LOAD_BOTH
 #undef INGOT_TILE
 #undef INGOT_STEPS
-#undef INGOT_SUMS_BOTH_2
-#undef INGOT_SUMS_BOTH_1
-#undef INGOT_SUMS_BOTH
-#undef INGOT_SUMS_6
-#undef INGOT_SUMS_5
-#undef INGOT_SUMS_4
-#undef INGOT_SUMS_3
-#undef INGOT_SUMS_2
-#undef INGOT_SUMS_1
-#undef INGOT_SUMS
-#undef INGOT_X_6
-#undef INGOT_X_5
-#undef INGOT_X_4
-#undef INGOT_X_3
-#undef INGOT_X_2
-#undef INGOT_X_1
-#undef INGOT_BOTH_2
-#undef INGOT_BOTH_1
-#undef INGOT_ROWS_6
-#undef INGOT_ROWS_5
-#undef INGOT_ROWS_4
-#undef INGOT_ROWS_3
-#undef INGOT_ROWS_2
-#undef INGOT_ROWS_1
-#undef INGOT_ROW
-#undef INGOT_BY
+#undef INGOT_MOVE_SUMS_BOTH_2
+#undef INGOT_MOVE_SUMS_BOTH_1
+#undef INGOT_MOVE_SUMS_BOTH
+#undef INGOT_MOVE_SUMS_6
+#undef INGOT_MOVE_SUMS_5
+#undef INGOT_MOVE_SUMS_4
+#undef INGOT_MOVE_SUMS_3
+#undef INGOT_MOVE_SUMS_2
+#undef INGOT_MOVE_SUMS_1
+#undef INGOT_MOVE_SUMS
+#undef INGOT_LOAD_X_6
+#undef INGOT_LOAD_X_5
+#undef INGOT_LOAD_X_4
+#undef INGOT_LOAD_X_3
+#undef INGOT_LOAD_X_2
+#undef INGOT_LOAD_X_1
+#undef INGOT_FMLAL_BOTH_2
+#undef INGOT_FMLAL_BOTH_1
+#undef INGOT_FMLAL_ROWS_6
+#undef INGOT_FMLAL_ROWS_5
+#undef INGOT_FMLAL_ROWS_4
+#undef INGOT_FMLAL_ROWS_3
+#undef INGOT_FMLAL_ROWS_2
+#undef INGOT_FMLAL_ROWS_1
+#undef INGOT_FMLAL_ROW
+#undef INGOT_FMLAL_16_OUTPUTS
 
 // What is left of K behind the eights, then the scale.
 inline void finish_f16(const uint8_t* panel, int64_t k, int64_t end, const XRow* x, int rows, float* out,

@@ -3,6 +3,12 @@
 // It is assembly because it takes all 32 vector registers, and g++ 12 keeps sums in memory or copies zeros where it may
 // choose. What the Neoverse-V1 wants: sums that begin with `movi #0`, and other sums' products between two of the same
 // sum (four back-to-back smmla on one sum run at 2 a cycle, spread over 12 sums at 4).
+// The order of a block's instructions is searched for (tools/search_orders.py): the core begins four vector operations
+// in a cycle, a conversion counting for two, 24 cycles for a block of 32 by 6 rows and 8 outputs without mins, 27 with,
+// 36 for two groups of 16, and about one for the zeros. Written run by run, conversions last, a block takes 28.7, 33
+// and 40.6; as it is ordered 25.5, 29.5 and 37. What that does that the plain order does not: a result is not read by
+// the next instruction but some later (`fmul` and `fmla` in turn, each reading what was just made, run at 2.7 a cycle,
+// five apart at 3.2), and conversions begin among the last products.
 //
 //   v8 … v19   float sums, [pair of x][pair of outputs]
 //   v20 … v31  integer sums of a group, likewise
@@ -15,7 +21,7 @@
 #include <cstdint>
 
 #include "matmul/cpu/arm/all_vectors.h"
-#include "matmul/cpu/arm/panel_i8mm_orders.h"
+#include "matmul/cpu/arm/panel_i8mm_expanded_orders.h"
 #include "matmul/cpu/arm/panel_i8mm_pairs.h"
 
 namespace ingot::cpu::INGOT_ISA {
@@ -29,22 +35,22 @@ namespace {
   ".16b\n\t"                                                          \
   "smmla v" C ".4s, v2.16b, " X ".16b\n\tsmmla v" D ".4s, v3.16b, " X ".16b\n\t"
 // A run: weights at w + W, x at x + X.
-#define INGOT_RUN(W, X)                                                                \
+#define INGOT_RUN_PRODUCTS(W, X)                                                       \
   "ldp q0, q1, [%[w], #" W "]\n\tldp q4, q5, [%[x], #" X "]\n\tldp q2, q3, [%[w], #" W \
   "+32]\n\t"                                                                           \
   "ldr q6, [%[x], #" X "+32]\n\t" INGOT_SMMLA4("20", "21", "22", "23", "v4")           \
       INGOT_SMMLA4("24", "25", "26", "27", "v5") INGOT_SMMLA4("28", "29", "30", "31", "v6")
 // One integer sum times scale S and the scale of x in v4, to its float sum.
-#define INGOT_CONVERT(ACC, INT, S, T) \
+#define INGOT_SCALE_SUM(ACC, INT, S, T) \
   "scvtf v" INT ".4s, v" INT ".4s\n\tfmul " T ".4s, v4.4s, " S ".4s\n\tfmla v" ACC ".4s, v" INT ".4s, " T ".4s\n\t"
-#define INGOT_CONVERT4(XS, A, B, C, D, E, F, G, H)                                               \
-  "ldr q4, [%[xs], #" XS "]\n\t" INGOT_CONVERT(A, E, "v0", "v5") INGOT_CONVERT(B, F, "v1", "v6") \
-      INGOT_CONVERT(C, G, "v2", "v7") INGOT_CONVERT(D, H, "v3", "v5")
+#define INGOT_SCALE_4_SUMS(XS, A, B, C, D, E, F, G, H)                                               \
+  "ldr q4, [%[xs], #" XS "]\n\t" INGOT_SCALE_SUM(A, E, "v0", "v5") INGOT_SCALE_SUM(B, F, "v1", "v6") \
+      INGOT_SCALE_SUM(C, G, "v2", "v7") INGOT_SCALE_SUM(D, H, "v3", "v5")
 #define INGOT_SCALES "ldp q0, q1, [%[s]]\n\tldp q2, q3, [%[s], #32]\n\t"
-#define INGOT_ADD_GROUP                                                          \
-  INGOT_SCALES INGOT_CONVERT4("0", "8", "9", "10", "11", "20", "21", "22", "23") \
-      INGOT_CONVERT4("16", "12", "13", "14", "15", "24", "25", "26", "27")       \
-          INGOT_CONVERT4("32", "16", "17", "18", "19", "28", "29", "30", "31")
+#define INGOT_ADD_GROUP                                                              \
+  INGOT_SCALES INGOT_SCALE_4_SUMS("0", "8", "9", "10", "11", "20", "21", "22", "23") \
+      INGOT_SCALE_4_SUMS("16", "12", "13", "14", "15", "24", "25", "26", "27")       \
+          INGOT_SCALE_4_SUMS("32", "16", "17", "18", "19", "28", "29", "30", "31")
 #define INGOT_MIN4(XM, A, B, C, D)                               \
   "ldr q4, [" XM "]\n\tfmla v" A ".4s, v0.4s, v4.4s\n\tfmla v" B \
   ".4s, v1.4s, v4.4s\n\t"                                        \
@@ -104,22 +110,22 @@ struct ThreeArgs {
 template <bool kMin>
 inline void three_blocks(ThreeArgs a, bool on, float* const* to) {
   if constexpr (kMin) {
-    asm volatile(INGOT_BLOCKS(INGOT_ORDER_32_MIN, "256", "add %[xm], %[xm], %[step]\n\t") : INGOT_OPERANDS);
+    asm volatile(INGOT_BLOCKS(INGOT_ORDER_EXPANDED_32_MIN, "256", "add %[xm], %[xm], %[step]\n\t") : INGOT_OPERANDS);
   } else {
-    asm volatile(INGOT_BLOCKS(INGOT_ORDER_32, "128", "") : INGOT_OPERANDS);
+    asm volatile(INGOT_BLOCKS(INGOT_ORDER_EXPANDED_32, "128", "") : INGOT_OPERANDS);
   }
 }
 
 // Two groups of 16 in each block.
 inline void three_halves(ThreeArgs a, bool on, float* const* to) {
-  asm volatile(INGOT_BLOCKS(INGOT_ORDER_16, "256", "") : INGOT_OPERANDS);
+  asm volatile(INGOT_BLOCKS(INGOT_ORDER_EXPANDED_16, "256", "") : INGOT_OPERANDS);
 }
 
 // Two groups of 16 with mins in each block.
 inline void three_halves_min(ThreeArgs a, bool on, float* const* to) {
   asm volatile(INGOT_BEGIN_SUMS
-      "1:\n\t" INGOT_ZERO_INTS INGOT_RUN("0", "0") INGOT_RUN("128", "48") INGOT_ADD_GROUP INGOT_ADD_MINS("%[xm]")
-      "add %[s], %[s], #256\n\t" INGOT_ZERO_INTS INGOT_RUN("256", "96") INGOT_RUN("384", "144") INGOT_ADD_GROUP
+      "1:\n\t" INGOT_ZERO_INTS INGOT_RUN_PRODUCTS("0", "0") INGOT_RUN_PRODUCTS("128", "48") INGOT_ADD_GROUP INGOT_ADD_MINS("%[xm]")
+      "add %[s], %[s], #256\n\t" INGOT_ZERO_INTS INGOT_RUN_PRODUCTS("256", "96") INGOT_RUN_PRODUCTS("384", "144") INGOT_ADD_GROUP
       INGOT_ADD_MINS("%[xn]")
       "add %[w], %[w], #512\n\tadd %[x], %[x], %[step]\n\tadd %[s], %[s], #256\n\tadd %[xs], %[xs], %[step]\n\t"
       "add %[xm], %[xm], %[step]\n\tadd %[xn], %[xn], %[step]\n\tsubs %[n], %[n], #1\n\tb.ne 1b\n\t" INGOT_STORE_SUMS
@@ -129,24 +135,30 @@ inline void three_halves_min(ThreeArgs a, bool on, float* const* to) {
       : "x9", "x10", "cc", "memory", INGOT_ALL_VECTORS);
 }
 
+// Lines of the rows of x that come next.
+#define INGOT_PREFETCH_NEAR "prfm pldl1keep, [%[ahead]]\n\t"
+#define INGOT_PREFETCH_FAR "prfm pldl1keep, [%[ahead], %[gap]]\n\t"
+
 // Groups of 128, the last perhaps shorter: n blocks of 32 in all.
-#define INGOT_GROUPS(SUMS)                                                                                         \
-  asm volatile(INGOT_BEGIN_SUMS "4:\n\t" INGOT_ZERO_INTS                                                           \
-                                "mov x9, #4\n\tcmp %[n], #4\n\tcsel x9, %[n], x9, lt\n\t"                          \
-                                "sub %[n], %[n], x9\n\t.p2align 6\n\t1:\n\t" INGOT_RUN("0", "0")                   \
-                                    INGOT_RUN("128", "48") NEAR INGOT_RUN("256", "96") INGOT_RUN("384", "144") FAR \
-               "add %[ahead], %[ahead], #64\n\t"                                                                   \
-               "add %[w], %[w], #512\n\tadd %[x], %[x], #192\n\tsubs x9, x9, #1\n\tb.ne 1b\n\t" SUMS               \
-               "add %[s], %[s], #128\n\tadd %[xs], %[xs], #48\n\tcbnz %[n], 4b\n\t" INGOT_STORE_SUMS               \
+#define INGOT_GROUPS(SUMS)                                                                                  \
+  asm volatile(INGOT_BEGIN_SUMS "4:\n\t" INGOT_ZERO_INTS                                                    \
+                                "mov x9, #4\n\tcmp %[n], #4\n\tcsel x9, %[n], x9, lt\n\t"                   \
+                                "sub %[n], %[n], x9\n\t.p2align 6\n\t1:\n\t" INGOT_RUN_PRODUCTS("0", "0")   \
+                                    INGOT_RUN_PRODUCTS("128", "48") INGOT_PREFETCH_NEAR INGOT_RUN_PRODUCTS( \
+                                        "256", "96") INGOT_RUN_PRODUCTS("384", "144") INGOT_PREFETCH_FAR    \
+               "add %[ahead], %[ahead], #64\n\t"                                                            \
+               "add %[w], %[w], #512\n\tadd %[x], %[x], #192\n\tsubs x9, x9, #1\n\tb.ne 1b\n\t" SUMS        \
+               "add %[s], %[s], #128\n\tadd %[xs], %[xs], #48\n\tcbnz %[n], 4b\n\t" INGOT_STORE_SUMS        \
                : INGOT_OPERANDS)
 // By the scale of x alone.
-#define INGOT_BY_X(ACC, INT) "scvtf v" INT ".4s, v" INT ".4s\n\tfmla v" ACC ".4s, v" INT ".4s, v4.4s\n\t"
-#define INGOT_BY_X4(XS, A, B, C, D, E, F, G, H) \
-  "ldr q4, [%[xs], #" XS "]\n\t" INGOT_BY_X(A, E) INGOT_BY_X(B, F) INGOT_BY_X(C, G) INGOT_BY_X(D, H)
-#define INGOT_ADD_ROWS                                              \
-  INGOT_BY_X4("0", "8", "9", "10", "11", "20", "21", "22", "23")    \
-  INGOT_BY_X4("16", "12", "13", "14", "15", "24", "25", "26", "27") \
-  INGOT_BY_X4("32", "16", "17", "18", "19", "28", "29", "30", "31")
+#define INGOT_SCALE_BY_X(ACC, INT) "scvtf v" INT ".4s, v" INT ".4s\n\tfmla v" ACC ".4s, v" INT ".4s, v4.4s\n\t"
+#define INGOT_SCALE_4_BY_X(XS, A, B, C, D, E, F, G, H)                                                \
+  "ldr q4, [%[xs], #" XS "]\n\t" INGOT_SCALE_BY_X(A, E) INGOT_SCALE_BY_X(B, F) INGOT_SCALE_BY_X(C, G) \
+      INGOT_SCALE_BY_X(D, H)
+#define INGOT_ADD_ROWS                                                     \
+  INGOT_SCALE_4_BY_X("0", "8", "9", "10", "11", "20", "21", "22", "23")    \
+  INGOT_SCALE_4_BY_X("16", "12", "13", "14", "15", "24", "25", "26", "27") \
+  INGOT_SCALE_4_BY_X("32", "16", "17", "18", "19", "28", "29", "30", "31")
 
 template <bool kRow>
 inline void three_groups(ThreeArgs a, bool on, float* const* to) {
@@ -158,14 +170,16 @@ inline void three_groups(ThreeArgs a, bool on, float* const* to) {
 }
 
 #undef INGOT_GROUPS
-#undef INGOT_BY_X
-#undef INGOT_BY_X4
+#undef INGOT_PREFETCH_NEAR
+#undef INGOT_PREFETCH_FAR
+#undef INGOT_SCALE_BY_X
+#undef INGOT_SCALE_4_BY_X
 #undef INGOT_ADD_ROWS
 
 // One group of 128 or less: the integer sums alone, n blocks.
 inline void three_ints(const uint8_t* w, const int8_t* x, int64_t n, int32_t* ints) {
   asm volatile(INGOT_ZERO_INTS
-      "1:\n\t" INGOT_RUN("0", "0") INGOT_RUN("128", "48") INGOT_RUN("256", "96") INGOT_RUN("384", "144")
+      "1:\n\t" INGOT_RUN_PRODUCTS("0", "0") INGOT_RUN_PRODUCTS("128", "48") INGOT_RUN_PRODUCTS("256", "96") INGOT_RUN_PRODUCTS("384", "144")
       "add %[w], %[w], #512\n\tadd %[x], %[x], #192\n\tsubs %[n], %[n], #1\n\tb.ne 1b\n\t"
       "stp q20, q21, [%[to]]\n\tstp q22, q23, [%[to], #32]\n\tstp q24, q25, [%[to], #64]\n\tstp q26, q27, [%[to], #96]\n\t"
       "stp q28, q29, [%[to], #128]\n\tstp q30, q31, [%[to], #160]\n\t"
@@ -176,9 +190,9 @@ inline void three_ints(const uint8_t* w, const int8_t* x, int64_t n, int32_t* in
 
 #undef INGOT_ZERO_INTS
 #undef INGOT_SMMLA4
-#undef INGOT_RUN
-#undef INGOT_CONVERT
-#undef INGOT_CONVERT4
+#undef INGOT_RUN_PRODUCTS
+#undef INGOT_SCALE_SUM
+#undef INGOT_SCALE_4_SUMS
 #undef INGOT_SCALES
 #undef INGOT_ADD_GROUP
 #undef INGOT_MIN4
@@ -189,9 +203,9 @@ inline void three_ints(const uint8_t* w, const int8_t* x, int64_t n, int32_t* in
 #undef INGOT_STORE_SUMS
 #undef INGOT_BLOCKS
 #undef INGOT_OPERANDS
-#undef INGOT_ORDER_32
-#undef INGOT_ORDER_32_MIN
-#undef INGOT_ORDER_16
+#undef INGOT_ORDER_EXPANDED_32
+#undef INGOT_ORDER_EXPANDED_32_MIN
+#undef INGOT_ORDER_EXPANDED_16
 
 // Sums of groups of 128 with zero points.
 template <class L>

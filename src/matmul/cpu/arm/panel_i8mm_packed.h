@@ -12,20 +12,21 @@
 #include <cstdint>
 
 #include "matmul/cpu/arm/all_vectors.h"
-#include "matmul/cpu/arm/panel_i8mm_orders.h"
+#include "matmul/cpu/arm/panel_i8mm_packed_orders.h"
 #include "matmul/cpu/arm/panel_i8mm_pairs.h"
 #include "matmul/cpu/arm/panel_sdot.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {
 
-#define INGOT_EIGHT(OP)                                                                             \
+#define INGOT_MOVE_8_SUMS(OP)                                                                       \
   OP " q8, q9, [%[acc]]\n\t" OP " q10, q11, [%[acc], #32]\n\t" OP " q12, q13, [%[acc], #64]\n\t" OP \
      " q14, q15, [%[acc], #96]\n\t"
-#define INGOT_TWELVE(OP) INGOT_EIGHT(OP) OP " q16, q17, [%[acc], #128]\n\t" OP " q18, q19, [%[acc], #160]\n\t"
+#define INGOT_MOVE_12_SUMS(OP) \
+  INGOT_MOVE_8_SUMS(OP) OP " q16, q17, [%[acc], #128]\n\t" OP " q18, q19, [%[acc], #160]\n\t"
 // Blocks in this order: BYTES of weights and scales each; MORE goes on.
-#define INGOT_MASK(REG) "ldr q" REG ", [%[mask]]\n\t"
-#define INGOT_PACKED(SUMS, MASK, ORDER, BYTES, MORE)                                                                  \
+#define INGOT_LOAD_MASK(REG) "ldr q" REG ", [%[mask]]\n\t"
+#define INGOT_PACKED_BLOCKS(SUMS, MASK, ORDER, BYTES, MORE)                                                           \
   asm volatile(SUMS("ldp") MASK ".p2align 6\n\t1:\n\t" ORDER "add %[w], %[w], #" BYTES "\n\tadd %[s], %[s], #" BYTES  \
                                 "\n\tadd %[x], %[x], %[step]\n\t"                                                     \
                                 "add %[xs], %[xs], %[step]\n\tadd %[xm], %[xm], %[step]\n\t" MORE                     \
@@ -34,7 +35,7 @@ namespace {
                  [n] "+r"(a.n), [y] "+r"(a.y), [ys] "+r"(a.y_scales), [ym] "+r"(a.y_sums)                             \
                : [acc] "r"(acc), [mask] "r"(kNibbleMasks[L::kFlip == 0x88]), [step] "r"(a.step), [next] "r"(a.y_step) \
                : "cc", "memory", INGOT_ALL_VECTORS)
-#define INGOT_NEXT_Y "add %[y], %[y], %[next]\n\tadd %[ys], %[ys], %[next]\n\tadd %[ym], %[ym], %[next]\n\t"
+#define INGOT_ADVANCE_Y "add %[y], %[y], %[next]\n\tadd %[ys], %[ys], %[next]\n\tadd %[ym], %[ym], %[next]\n\t"
 
 // Whether these tiles take this layout, where sums begin at 0.
 template <class L>
@@ -71,60 +72,41 @@ struct PackedArgs {
 template <class L, int I>
 inline void add_packed(PackedArgs a, float* acc) {
   if constexpr (I == 2 && L::kBits == 8) {
-    INGOT_PACKED(INGOT_EIGHT, "", INGOT_ORDER_BYTES_TWO, "544", "");
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_8_SUMS, "", INGOT_ORDER_PACKED_Q8_TWO, "544", "");
   } else if constexpr (I == 3 && L::kBits == 8) {
-    INGOT_PACKED(INGOT_TWELVE, "", INGOT_ORDER_BYTES_THREE, "544", "");
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_12_SUMS, "", INGOT_ORDER_PACKED_Q8_THREE, "544", "");
   } else if constexpr (L::kBits == 8) {
-    INGOT_PACKED(INGOT_EIGHT, "", INGOT_ORDER_BYTES_FOUR, "544", INGOT_NEXT_Y);
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_8_SUMS, "", INGOT_ORDER_PACKED_Q8_FOUR, "544", INGOT_ADVANCE_Y);
   } else if constexpr (I == 2 && L::kMin) {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_TWO_MIN, "320", "");
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_8_SUMS, INGOT_LOAD_MASK("28"), INGOT_ORDER_PACKED_Q4_MIN_TWO, "320", "");
   } else if constexpr (I == 2) {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_TWO, "288", "");
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_8_SUMS, INGOT_LOAD_MASK("28"), INGOT_ORDER_PACKED_Q4_TWO, "288", "");
   } else if constexpr (I == 3 && L::kMin) {
-    INGOT_PACKED(INGOT_TWELVE, INGOT_MASK("7"), INGOT_ORDER_THREE_MIN, "320", "");
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_12_SUMS, INGOT_LOAD_MASK("7"), INGOT_ORDER_PACKED_Q4_MIN_THREE, "320", "");
   } else if constexpr (I == 3) {
-    INGOT_PACKED(INGOT_TWELVE, INGOT_MASK("7"), INGOT_ORDER_THREE, "288", "");
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_12_SUMS, INGOT_LOAD_MASK("7"), INGOT_ORDER_PACKED_Q4_THREE, "288", "");
   } else if constexpr (L::kMin) {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_FOUR_MIN, "320", INGOT_NEXT_Y);
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_8_SUMS, INGOT_LOAD_MASK("28"), INGOT_ORDER_PACKED_Q4_MIN_FOUR, "320",
+                        INGOT_ADVANCE_Y);
   } else {
-    INGOT_PACKED(INGOT_EIGHT, INGOT_MASK("28"), INGOT_ORDER_FOUR, "288", INGOT_NEXT_Y);
+    INGOT_PACKED_BLOCKS(INGOT_MOVE_8_SUMS, INGOT_LOAD_MASK("28"), INGOT_ORDER_PACKED_Q4_FOUR, "288", INGOT_ADVANCE_Y);
   }
 }
 
-#undef INGOT_EIGHT
-#undef INGOT_TWELVE
-#undef INGOT_MASK
-#undef INGOT_PACKED
-#undef INGOT_ORDER_BYTES_TWO
-#undef INGOT_ORDER_BYTES_THREE
-#undef INGOT_ORDER_BYTES_FOUR
-#undef INGOT_NEXT_Y
-#undef INGOT_ORDER_TWO
-#undef INGOT_ORDER_TWO_MIN
-#undef INGOT_ORDER_THREE
-#undef INGOT_ORDER_THREE_MIN
-#undef INGOT_ORDER_FOUR
-#undef INGOT_ORDER_FOUR_MIN
-#undef Z
-#undef P
-#undef C
-#undef C16
-#undef S
-#undef A
-#undef AND
-#undef USHR
-#undef SHL
-#undef F1
-#undef F2
-#undef T1
-#undef T2
-#undef LD
-#undef L1
-#undef L2
-#undef ASK
-#undef NEAR
-#undef FAR
-#undef FAR_2
+#undef INGOT_MOVE_8_SUMS
+#undef INGOT_MOVE_12_SUMS
+#undef INGOT_LOAD_MASK
+#undef INGOT_PACKED_BLOCKS
+#undef INGOT_ORDER_PACKED_Q8_TWO
+#undef INGOT_ORDER_PACKED_Q8_THREE
+#undef INGOT_ORDER_PACKED_Q8_FOUR
+#undef INGOT_ADVANCE_Y
+#undef INGOT_ORDER_PACKED_Q4_TWO
+#undef INGOT_ORDER_PACKED_Q4_MIN_TWO
+#undef INGOT_ORDER_PACKED_Q4_THREE
+#undef INGOT_ORDER_PACKED_Q4_MIN_THREE
+#undef INGOT_ORDER_PACKED_Q4_FOUR
+#undef INGOT_ORDER_PACKED_Q4_MIN_FOUR
 
 template <class L, int I>
 inline void packed_tile(const PackedSource<L>& w, int64_t blocks, const XTile& x, int at, int64_t rows, float* out,

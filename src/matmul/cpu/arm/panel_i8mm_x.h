@@ -21,7 +21,7 @@ inline int64_t rows_of_tile(int64_t rows) { return rows < kXRows ? rows : kXRows
 // the one, 8 of the other; behind them the fields of XBlock that kernels ask for, one after the other, the values of a
 // pair side by side, twice: as their 2 × 2 sums want them (a load that repeats them takes a vector pipe as well: 37.4
 // against 35.6 cycles for a block of Q4_1). All is read once in this order: with each field in an array of its own, a
-// block of Q4_0 took 28.7 cycles where x came from the second level, now 27. For groups of 128 the bytes of all blocks
+// block of Q4_0 took 28.7 cycles where x came from L2, now 27. For groups of 128 the bytes of all blocks
 // come first, then the scales, then the totals. A row that is missing is the one before it again.
 struct XTile {
   enum Field { kScale, kSum, kHalfSum, kTotal = 4, kHalfTotal };  // halves: two fields each
@@ -56,9 +56,9 @@ struct XTile {
   static constexpr int64_t kOfCoarse = kPanelCoarse / kPanelBlock;
 };
 
-int64_t tile_bytes(int64_t cols) { return cols / kPanelBlock * 8 * kXRows * (4 + kAllFields); }
+inline int64_t tile_bytes(int64_t cols) { return cols / kPanelBlock * 8 * kXRows * (4 + kAllFields); }
 
-// Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the first-level cache beside
+// Blocks of K at once. Those of one panel are 20 or 24 KB with their scales and stay in the L1 cache beside
 // two tiles of x: 27 cycles for a block of Q4_0 and six rows, with two panels of them 29.9, though all would fit 64 KB.
 constexpr int64_t kPieceBlocks = 32;
 
@@ -67,7 +67,7 @@ int64_t piece_blocks(int64_t cols, bool coarse) {
   return coarse ? kPieceBlocks : (blocks + pieces - 1) / pieces;
 }
 
-int64_t tile_piece_bytes(int64_t cols, int fields, bool coarse) {
+inline int64_t tile_piece_bytes(int64_t cols, int fields, bool coarse) {
   const int64_t blocks = piece_blocks(cols, coarse);
   return 8 * kXRows * (coarse ? 4 * blocks + (blocks + 3) / 4 * 2 : blocks * (4 + fields));
 }
@@ -118,7 +118,7 @@ inline void pack_pair(const XTile& tile, int64_t i, const XRow& a, const XRow& b
   }
 }
 
-void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) {
+inline void pack_tile(const XRow* x, int64_t rows, int64_t cols, bool coarse, std::byte* to) {
   const int64_t gap = coarse ? x->coarse_gap : x->tile_gap, blocks = cols / kPanelBlock;
   const int64_t piece = gap == 0 ? blocks : piece_blocks(cols, coarse);
   for (int64_t first = 0; first < blocks; first += piece, to += gap) {

@@ -61,7 +61,7 @@ namespace {
   "ldp q16, q17, [%[x]]\n\t" INGOT_BYTE_RUN("0", "32", "64", "96", "v16")                               \
       INGOT_BYTE_RUN("128", "160", "192", "224", "v17") "ldp q16, q17, [%[x], #32]\n\t" INGOT_BYTE_RUN( \
           "256", "288", "320", "352", "v16") INGOT_BYTE_RUN("384", "416", "448", "480", "v17")
-// A group of four blocks of nibbles, with lines asked for ahead.
+// A group of four blocks of nibbles, with prefetch.
 #define INGOT_FETCH_4(AT)                                                          \
   "prfm pldl3keep, [%[q], #10240 + " AT "]\n\tprfm pldl3keep, [%[q], #10304 + " AT \
   "]\n\t"                                                                          \
@@ -162,7 +162,7 @@ alignas(16) inline const uint8_t kNibbleMasks[2][16] = {
     {15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15},
     {240, 240, 240, 240, 240, 240, 240, 240, 240, 240, 240, 240, 240, 240, 240, 240}};
 
-// The lines that a block takes, asked for some 10 KB ahead into the third-level cache (16 KB for bytes): the hardware's
+// The lines that a block takes, prefetched some 10 KB ahead into the L3 cache (16 KB for bytes): the hardware's
 // own prefetch reaches 56 GB/s on two Neoverse-V1 cores, this 79.
 // No line may be left out: one that is not asked for costs as much as some blocks.
 template <class L, int64_t kBytes = L::kRunBytes + L::kHead>

@@ -19,31 +19,32 @@ namespace ingot::cpu::INGOT_ISA {
 namespace {
 
 #define INGOT_SDOT(S, W, X) "sdot v" S ".4s, v" W ".16b, v" X ".16b\n\t"
-#define INGOT_SIX(S, W, X) "and v10.16b, v" W ".16b, v16.16b\n\t" INGOT_SDOT(S, "10", X)
+#define INGOT_SDOT_SIX_BITS(S, W, X) "and v10.16b, v" W ".16b, v16.16b\n\t" INGOT_SDOT(S, "10", X)
 // The fourth run lies in the highest two bits of the three others.
-#define INGOT_FOURTH(A, B, C) \
+#define INGOT_OPEN_FOURTH_RUN(A, B, C) \
   "ushr v" C ".16b, v" C ".16b, #2\n\tsri v" C ".16b, v" B ".16b, #4\n\tsri v" C ".16b, v" A ".16b, #6\n\t"
-#define INGOT_SUMS(A, B, C, T0, T1, T2, T3, T4)                                                                     \
-  "ldp q4, q5, [%[q], #" A "]\n\tldp q6, q7, [%[q], #" B "]\n\tldp q8, q9, [%[q], #" C                              \
-  "]\n\t"                                                                                                           \
-  "movi v0.4s, #0\n\tmovi v1.4s, #0\n\tmovi v2.4s, #0\n\tmovi v3.4s, #0\n\t" INGOT_SIX("0", "4", "12")              \
-      INGOT_SIX("1", "5", "12") T0 INGOT_SIX("2", "8", "14") INGOT_SIX("3", "9", "14") T1 INGOT_SIX("0", "6", "13") \
-          INGOT_SIX("1", "7", "13") T2 INGOT_FOURTH("4", "6", "8") T3 INGOT_FOURTH("5", "7", "9")                   \
-              T4 INGOT_SDOT("2", "8", "15") INGOT_SDOT("3", "9", "15")
-#define INGOT_JOIN "addp v17.4s, v0.4s, v1.4s\n\taddp v18.4s, v2.4s, v3.4s\n\t"
+#define INGOT_FOUR_ROWS(A, B, C, T0, T1, T2, T3, T4)                                                                 \
+  "ldp q4, q5, [%[q], #" A "]\n\tldp q6, q7, [%[q], #" B "]\n\tldp q8, q9, [%[q], #" C                               \
+  "]\n\t"                                                                                                            \
+  "movi v0.4s, #0\n\tmovi v1.4s, #0\n\tmovi v2.4s, #0\n\tmovi v3.4s, #0\n\t" INGOT_SDOT_SIX_BITS("0", "4", "12")     \
+      INGOT_SDOT_SIX_BITS("1", "5", "12") T0 INGOT_SDOT_SIX_BITS("2", "8", "14") INGOT_SDOT_SIX_BITS("3", "9", "14") \
+          T1 INGOT_SDOT_SIX_BITS("0", "6", "13") INGOT_SDOT_SIX_BITS("1", "7", "13")                                 \
+              T2 INGOT_OPEN_FOURTH_RUN("4", "6", "8") T3 INGOT_OPEN_FOURTH_RUN("5", "7", "9")                        \
+                  T4 INGOT_SDOT("2", "8", "15") INGOT_SDOT("3", "9", "15")
+#define INGOT_JOIN_PAIRS "addp v17.4s, v0.4s, v1.4s\n\taddp v18.4s, v2.4s, v3.4s\n\t"
 // Of rows I: their d at AT, the scales of both groups in registers G and H, widened by WIDEN.
-#define INGOT_LOW_ROWS(G) "ushll v11.4s, v" G ".4h, #15\n\t"
-#define INGOT_HIGH_ROWS(G) "ushll2 v11.4s, v" G ".8h, #15\n\t"
+#define INGOT_WIDEN_LOW_ROWS(G) "ushll v11.4s, v" G ".4h, #15\n\t"
+#define INGOT_WIDEN_HIGH_ROWS(G) "ushll2 v11.4s, v" G ".8h, #15\n\t"
 #define INGOT_TAIL_0(AT, WIDEN, G) "ldp q26, q27, [%[super], #" AT "]\n\tsub v17.4s, v17.4s, v19.4s\n\t" WIDEN(G)
 #define INGOT_TAIL_1 "scvtf v17.4s, v17.4s\n\tfmla v27.4s, v26.4s, v11.4s\n\tsub v18.4s, v18.4s, v20.4s\n\t"
 #define INGOT_TAIL_2(AT, WIDEN, H) WIDEN(H) "fmul v27.4s, v27.4s, v21.s[0]\n\tscvtf v18.4s, v18.4s\n\t"
 #define INGOT_TAIL_3(AT, I) \
   "fmla %[a" I "].4s, v17.4s, v27.4s\n\tldr q27, [%[super], #16 + " AT "]\n\tfmla v27.4s, v26.4s, v11.4s\n\t"
 #define INGOT_TAIL_4(I) "fmul v27.4s, v27.4s, v21.s[0]\n\tfmla %[a" I "].4s, v18.4s, v27.4s\n\t"
-#define INGOT_WOVEN_SUMS(A, B, C, AT, I, WIDEN, G, H)                                                            \
-  INGOT_SUMS(A, B, C, INGOT_TAIL_0(AT, WIDEN, G), INGOT_TAIL_1, INGOT_TAIL_2(AT, WIDEN, H), INGOT_TAIL_3(AT, I), \
-             INGOT_TAIL_4(I))                                                                                    \
-  INGOT_JOIN
+#define INGOT_WOVEN_FOUR_ROWS(A, B, C, AT, I, WIDEN, G, H)                                                            \
+  INGOT_FOUR_ROWS(A, B, C, INGOT_TAIL_0(AT, WIDEN, G), INGOT_TAIL_1, INGOT_TAIL_2(AT, WIDEN, H), INGOT_TAIL_3(AT, I), \
+                  INGOT_TAIL_4(I))                                                                                    \
+  INGOT_JOIN_PAIRS
 
 // For each four rows d and −384 · d.
 struct alignas(64) SixFields {
@@ -71,11 +72,12 @@ inline void add_six(const uint8_t* q, const int8_t* x, const XBlock& block, cons
       "eor v22.16b, v22.16b, v10.16b\n\teor v24.16b, v24.16b, v10.16b\n\t"
       "zip2 v23.16b, v22.16b, v11.16b\n\tzip1 v22.16b, v22.16b, v11.16b\n\t"
       "zip2 v25.16b, v24.16b, v11.16b\n\tzip1 v24.16b, v24.16b, v11.16b\n\t"
-      "shl v19.4s, v19.4s, #5\n\tshl v20.4s, v20.4s, #5\n\t" INGOT_SUMS("0", "128", "256", "", "", "", "", "")
-          INGOT_JOIN INGOT_WOVEN_SUMS("32", "160", "288", "0", "0", INGOT_LOW_ROWS, "22", "24")
-              INGOT_WOVEN_SUMS("64", "192", "320", "32", "1", INGOT_HIGH_ROWS, "22", "24") INGOT_WOVEN_SUMS(
-                  "96", "224", "352", "64", "2", INGOT_LOW_ROWS, "23", "25") INGOT_TAIL_0("96", INGOT_HIGH_ROWS, "23")
-                  INGOT_TAIL_1 INGOT_TAIL_2("96", INGOT_HIGH_ROWS, "25") INGOT_TAIL_3("96", "3") INGOT_TAIL_4("3")
+      "shl v19.4s, v19.4s, #5\n\tshl v20.4s, v20.4s, #5\n\t" INGOT_FOUR_ROWS("0", "128", "256", "", "", "", "", "")
+          INGOT_JOIN_PAIRS INGOT_WOVEN_FOUR_ROWS("32", "160", "288", "0", "0", INGOT_WIDEN_LOW_ROWS, "22", "24")
+              INGOT_WOVEN_FOUR_ROWS("64", "192", "320", "32", "1", INGOT_WIDEN_HIGH_ROWS, "22", "24")
+                  INGOT_WOVEN_FOUR_ROWS("96", "224", "352", "64", "2", INGOT_WIDEN_LOW_ROWS, "23", "25") INGOT_TAIL_0(
+                      "96", INGOT_WIDEN_HIGH_ROWS, "23") INGOT_TAIL_1 INGOT_TAIL_2("96", INGOT_WIDEN_HIGH_ROWS, "25")
+                      INGOT_TAIL_3("96", "3") INGOT_TAIL_4("3")
       : [a0] "+w"(acc[0]), [a1] "+w"(acc[1]), [a2] "+w"(acc[2]), [a3] "+w"(acc[3])
       : [q] "r"(q), [x] "r"(x), [block] "r"(&block), [super] "r"(&super), [masks] "r"(kSixMasks),
         "m"(*reinterpret_cast<const uint8_t(*)[416]>(q - 32)), "m"(*reinterpret_cast<const int8_t(*)[64]>(x)),
@@ -104,18 +106,18 @@ inline void solo_six(const PackedSource<L>& w, int64_t blocks, const XRow& x, Fl
 }
 
 #undef INGOT_SDOT
-#undef INGOT_SIX
-#undef INGOT_FOURTH
-#undef INGOT_SUMS
-#undef INGOT_JOIN
-#undef INGOT_LOW_ROWS
-#undef INGOT_HIGH_ROWS
+#undef INGOT_SDOT_SIX_BITS
+#undef INGOT_OPEN_FOURTH_RUN
+#undef INGOT_FOUR_ROWS
+#undef INGOT_JOIN_PAIRS
+#undef INGOT_WIDEN_LOW_ROWS
+#undef INGOT_WIDEN_HIGH_ROWS
 #undef INGOT_TAIL_0
 #undef INGOT_TAIL_1
 #undef INGOT_TAIL_2
 #undef INGOT_TAIL_3
 #undef INGOT_TAIL_4
-#undef INGOT_WOVEN_SUMS
+#undef INGOT_WOVEN_FOUR_ROWS
 
 }  // namespace
 }  // namespace ingot::cpu::INGOT_ISA

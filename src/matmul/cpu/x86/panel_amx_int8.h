@@ -5,7 +5,7 @@
 // multiply in 16. So all depends on doing both at once and on having everything else in the caches:
 //  - A step is 16 rows of x, kept in four tiles, by one panel; steps follow each other through all panels and rows.
 //    While the products of one run, those of the step before are scaled. The float sums lie in `out` between steps.
-//  - K goes in pieces. The panels' piece is expanded once, into the second-level cache, for all rows.
+//  - K goes in pieces. The panels' piece is expanded once, into the L2 cache, for all rows.
 //  - Rows of x are packed in the order in which they are read, with their scales: one stream instead of 48.
 #pragma once
 
@@ -258,7 +258,7 @@ void amx_expand(const PackedWeight& weight, int64_t panel, int64_t first, int64_
   }
 }
 
-// Few rows go panel by panel, two at a time: then their piece is in the first-level cache.
+// Few rows go panel by panel, two at a time: then their piece is in the L1 cache.
 constexpr int64_t kPieceRows = 32;
 
 template <class L>

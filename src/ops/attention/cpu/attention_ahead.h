@@ -7,7 +7,7 @@
 namespace ingot::cpu {
 
 // 16 seqs at 160 keys of 3 heads of 64, 30 layers, two Neoverse-V1 cores: 2.8 ms; 4.1 with keys asked for into the
-// first-level cache 64 positions on; 3.2 with 128 into the second level, and 3.5 where each group is asked for at once.
+// L1 cache 64 positions on; 3.2 with 128 into L2, and 3.5 where each group is asked for at once.
 inline constexpr int kFewQueries = 12, kAhead = 128;
 
 // The groups of 16 keys, or of as many values, of some items of a plan in order.

@@ -39,7 +39,7 @@ struct Bf16Products {
   void (*store_value)(const float* value, int64_t dim, std::byte* group, int64_t lane);
 
   // Memory that is asked for while a group of keys is multiplied, as much as it: `far` on its way from memory, `near`
-  // into the first-level cache. far null: neither.
+  // into the L1 cache. far null: neither.
   struct Asked {
     const std::byte *far, *near;
   };

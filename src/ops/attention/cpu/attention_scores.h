@@ -76,7 +76,7 @@ inline void score_rows(int64_t nq, const float* const* q, const KeyVectors& keys
   }
 }
 
-// V vectors of keys stay in the first-level cache while all queries pass.
+// V vectors of keys stay in the L1 cache while all queries pass.
 template <class S, int V>
 void score_vectors(const float* const* q, int64_t nq, const KeyVectors& keys, int64_t dim, float* out, int64_t stride) {
   for (int64_t i = 0; i < nq; i += kRows)

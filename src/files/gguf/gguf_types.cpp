@@ -1,4 +1,4 @@
-#include "files/gguf_types.h"
+#include "files/gguf/gguf_types.h"
 
 #include <algorithm>
 #include <array>

@@ -12,8 +12,8 @@
 
 #include "base/mmap.h"
 #include "base/seeded_hash.h"
-#include "files/gguf_types.h"
-#include "files/gguf_value.h"
+#include "files/gguf/gguf_types.h"
+#include "files/gguf/gguf_value.h"
 
 namespace ingot {
 

@@ -1,4 +1,4 @@
-#include "engine/kv_pages.h"
+#include "engine/cache/kv_pages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/kv_pages.h"
-#include "engine/state_slots.h"
+#include "engine/cache/kv_pages.h"
+#include "engine/cache/state_slots.h"
 
 namespace ingot {
 

@@ -1,4 +1,4 @@
-#include "engine/prefix_cache.h"
+#include "engine/cache/prefix_cache.h"
 
 #include <gtest/gtest.h>
 

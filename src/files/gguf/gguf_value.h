@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/gguf_types.h"
+#include "files/gguf/gguf_types.h"
 
 namespace ingot {
 

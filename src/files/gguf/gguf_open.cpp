@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "files/directory.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 
 namespace ingot {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/seeded_hash.h"
-#include "files/gguf.h"
-#include "files/gguf_types.h"
+#include "files/gguf/gguf.h"
+#include "files/gguf/gguf_types.h"
 
 namespace ingot {
 

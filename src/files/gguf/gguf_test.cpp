@@ -1,4 +1,4 @@
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "files/files_test_support.h"
-#include "files/gguf_writer.h"
+#include "files/gguf/gguf_writer.h"
 
 namespace ingot {
 namespace {

@@ -1,4 +1,4 @@
-#include "files/gguf_value.h"
+#include "files/gguf/gguf_value.h"
 
 #include <fmt/format.h>
 

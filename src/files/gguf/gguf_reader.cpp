@@ -7,7 +7,7 @@
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 
 namespace ingot {
 

@@ -1,5 +1,5 @@
 // What a GGUF file holds, by name: tensors, and metadata as C++ types.
-#include "files/gguf.h"
+#include "files/gguf/gguf.h"
 
 #include <type_traits>
 #include <utility>
