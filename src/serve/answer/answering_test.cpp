@@ -119,11 +119,13 @@ TEST(Answering, ShapeOfAChatAnswer) {
 }
 
 TEST(Answering, FingerprintTellsTheWeightsFormat) {
-  ServedModel q4{.name = "m", .architecture = "llama", .format = "q4_0", .formats = {{"f32", 10}, {"q4_0", 900}}};
+  ServedModel q4;
+  q4.name = "m";
+  q4.architecture = "llama";
+  q4.formats = {{"f32", 10}, {"q4_0", 900}};
   const ServedModel same = q4;
   EXPECT_EQ(same.fingerprint(), q4.fingerprint());
   ServedModel q8 = q4;
-  q8.format = "q8_0";
   q8.formats = {{"f32", 10}, {"q8_0", 1700}};
   EXPECT_NE(q8.fingerprint(), q4.fingerprint());
   // Two mixes of the same formats.
