@@ -16,17 +16,16 @@ MAY_INCLUDE = {
     "files": (),
     "text": ("files",),
     "quant": (),
-    "comm": (),
     "emulator": (),
     "cpu": (),
     "cuda": ("emulator", "quant"),
     "matmul": ("cpu", "cuda", "quant"),
-    "ops": ("matmul", "cpu", "cuda", "quant", "comm"),
+    "ops": ("matmul", "cpu", "cuda", "quant"),
     "weights": ("files", "quant"),
     "graph": ("ops", "weights"),
     "models": ("graph", "weights"),
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
-    "engine": ("models", "graph", "comm"),
+    "engine": ("models", "graph"),
     "app": ("engine", "models", "text", "files"),
     "serve": ("app", "engine", "text", "files"),
 }
@@ -44,8 +43,7 @@ SHARED_HEADERS = {
     "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
     "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
     "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
-    "matmul/cpu/packed_store.h": ("graph",),  # a runner owns the packed weights of its graph,
-    "matmul/cuda/cuda_blas.h": ("graph",),  # and the library of products of its device
+    "matmul/cuda/cuda_blas.h": ("graph",),  # a runner owns the library of products of its device
     "cuda/kernel.cuh": ("graph",),  # random weights are made by a kernel
 }
 

@@ -32,7 +32,7 @@ EngineConfig engine_config(const Model& model, const OpenOptions& options, int c
 void give_back(OpenEngine& open) {
   open.engine->call([&](LocalEngine& local) {
     // A GPU has copies of all.
-    const Runner* runner = local.graph().runner();
+    const Runner* runner = local.device().runner();
     open.model->weights->release([&](const std::byte* data) { return runner == nullptr || runner->replaced(data); });
   });
   if (open.model->files) open.model->files->give_back_pages();

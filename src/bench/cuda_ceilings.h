@@ -12,7 +12,7 @@ struct Ceilings {
   double bf16_gflops = 0;  // of a large product by the library; 0 where there is none
 };
 
-// Takes some tens of milliseconds and 2 GiB of the device, or what is free. Waits for the stream.
+// Takes some tens of milliseconds and 8 GiB of the device, or what is free. Waits for the stream.
 Ceilings measure_ceilings(Blas* blas, StreamRef stream);
 
 }  // namespace ingot::cuda

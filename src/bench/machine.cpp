@@ -1,7 +1,6 @@
 #include "bench/machine.h"
 
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -126,12 +125,6 @@ Ceilings measure_ceilings(ThreadPool& pool) {
           .int8_gops = measure_products(pool, cpu::multiplier().int8),
           .f32_gflops = measure_products(pool, cpu::multiplier().f32),
           .bf16_gflops = measure_products(pool, cpu::multiplier().bf16)};
-}
-
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace ingot

@@ -35,7 +35,4 @@ struct Ceilings {
 };
 Ceilings measure_ceilings(ThreadPool& pool);
 
-// The largest resident size of this process so far, in bytes.
-int64_t peak_resident_bytes();
-
 }  // namespace ingot

@@ -37,6 +37,4 @@ InterruptGuard::~InterruptGuard() {
 
 bool interrupted() { return g_interrupted != 0; }
 
-void clear_interrupt() { g_interrupted = 0; }
-
 }  // namespace ingot

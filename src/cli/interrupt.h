@@ -17,9 +17,8 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
 
-// Whether a signal came since the guard was made (or since clear_interrupt).
+// Whether a signal came since the guard was made.
 bool interrupted();
-void clear_interrupt();
 inline void throw_if_interrupted() {
   if (interrupted()) throw Interrupted{};
 }

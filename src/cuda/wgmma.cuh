@@ -77,7 +77,6 @@ void take_registers() {}
 inline void barrier_some(int id, int threads) { emulated::meet_some(id, threads); }
 inline void barrier_some_arrive(int id, int threads) { emulated::arrive_some(id, threads); }
 inline void barrier_arrive_after_copies(CopyBarrier* barrier) { barrier_arrive(barrier); }
-inline bool barrier_ready(const CopyBarrier* barrier, uint32_t parity) { return barrier->parity != (parity & 1); }
 
 #else
 
@@ -137,23 +136,6 @@ __device__ inline void barrier_arrive_after_copies(CopyBarrier* barrier) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
 #endif
-}
-
-// Whether the phase of this parity is complete.
-__device__ inline bool barrier_ready(const CopyBarrier* barrier, uint32_t parity) {
-  uint32_t ready = 1;
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, done;\n"
-      "}"
-      : "=r"(ready)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
-#endif
-  return ready != 0;
 }
 
 #endif

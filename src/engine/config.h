@@ -6,19 +6,11 @@
 #include <limits>
 #include <optional>
 
+#include "graph/device_options.h"
 #include "graph/run.h"
 #include "ops/batch.h"
 
 namespace ingot {
-
-// Where the engine computes.
-struct EngineDevice {
-  int cuda = -1;                 // index of the CUDA device; -1: the CPU, and nothing else below says anything
-  bool graphs = true;            // steps are recorded once for each bucket
-  bool overlap = true;           // a kernel may begin while the one before it ends
-  bool ahead = true;             // the next step is launched while one runs
-  bool batch_invariant = false;  // nobody's answer depends on who else is served; on the CPU it always holds
-};
 
 // As EngineConfig::kv_bytes: whatever a GPU has free.
 inline constexpr int64_t kAllFreeBytes = std::numeric_limits<int64_t>::max();

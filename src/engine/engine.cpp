@@ -62,18 +62,18 @@ EngineConfig without_limit(EngineConfig config) {
 
 }  // namespace
 
-Engine::Engine(Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step)
+Engine::Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step)
     : model_(model), config_(config), on_step_(std::move(on_step)), local_(model, without_limit(config)) {
   stats_ = local_.core().stats();
-  stats_.kv_bytes = local_.graph().kv_bytes();
-  device_ = local_.graph().use();
+  stats_.kv_bytes = local_.device().kv_bytes();
+  device_ = local_.device().use();
   local_.core().while_running = [this] { deliver(); };
   thread_ = std::thread([this] { loop(); });
 }
 
 DeviceUse Engine::device() const {
   DeviceUse now = device_;
-  now.free_bytes = local_.graph().free_bytes();
+  now.free_bytes = local_.device().free_bytes();
   return now;
 }
 

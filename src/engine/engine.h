@@ -55,7 +55,7 @@ class Engine {
  public:
   // `model` must outlive the engine. `on_step` is called after each step by the engine's thread; it must not wait, and
   // what it throws is lost.
-  Engine(Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step = {});
+  Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step = {});
   // Cancels what is left.
   ~Engine();
   Engine(const Engine&) = delete;

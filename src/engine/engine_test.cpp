@@ -236,7 +236,7 @@ TEST(Engine, HiddenStatesAreThoseOfTheModel) {
     Engine engine(plain, config);
     const std::string last = "hidden." + std::to_string(plain.hp.layers);
     engine.call([&](LocalEngine& local) {
-      local.graph().on_body = [&](const Batch& batch, const StepOutputs& runner) {
+      local.device().on_body = [&](const Batch& batch, const StepOutputs& runner) {
         const Tensor& rows = runner.output(last);
         for (int r = 0; r < batch.n_rows; ++r) expected.emplace_back(rows.f32(r), rows.f32(r) + rows.cols);
       };

@@ -54,7 +54,7 @@ int least_pages(const EngineConfig& config, const StepLimits& limits, int pages)
   return asked && config.pages == 0 ? pages : std::min(pages, limits.pages_per_seq());
 }
 
-std::unique_ptr<DeviceModel> device_model(Model& model, const EngineConfig& config) {
+std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig& config) {
   const StepLimits limits = step_limits(model, config);
   const int pages = page_count(model, config);
   if (config.device.cuda < 0) {
@@ -95,16 +95,16 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const s
 
 }  // namespace
 
-LocalEngine::LocalEngine(Model& model, const EngineConfig& config)
+LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
     : model_(model),
       config_(config),
-      graph_(device_model(model, config)),
-      core_(*graph_, config, core_options(model, config, graph_->pages())) {
+      device_(device_model(model, config)),
+      core_(*device_, config, core_options(model, config, device_->pages())) {
   core_.damaged = [] { return mapping_damaged(); };
 }
 
 Runner& LocalEngine::runner() {
-  Runner* runner = graph_->runner();
+  Runner* runner = device_->runner();
   CHECK(runner != nullptr, "the engine does not run on the CPU");
   return *runner;
 }

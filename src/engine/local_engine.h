@@ -12,7 +12,7 @@ namespace ingot {
 
 class LocalEngine {
  public:
-  LocalEngine(Model& model, const EngineConfig& config);
+  LocalEngine(const Model& model, const EngineConfig& config);
 
   Submitted submit(Request request) { return core_.submit(std::move(request)); }
   bool cancel(SeqId id) { return core_.cancel(id); }
@@ -22,17 +22,17 @@ class LocalEngine {
 
   EngineCore& core() { return core_; }
   const EngineCore& core() const { return core_; }
-  DeviceModel& graph() { return *graph_; }
-  const DeviceModel& graph() const { return *graph_; }
+  DeviceModel& device() { return *device_; }
+  const DeviceModel& device() const { return *device_; }
   // REQUIRES: it runs on the CPU.
   Runner& runner();
   const Model& model() const { return model_; }
   const EngineConfig& config() const { return config_; }
 
  private:
-  Model& model_;
+  const Model& model_;
   const EngineConfig config_;
-  std::unique_ptr<DeviceModel> graph_;
+  std::unique_ptr<DeviceModel> device_;
   EngineCore core_;
 };
 

@@ -1,5 +1,5 @@
 // Replaces operator new in this folder's test program, so that a test can say how much a parser allocates; and the
-// other helpers of test_files.h.
+// other helpers of files_test_support.h.
 #include <cstdlib>
 #include <new>
 

@@ -4,18 +4,13 @@
 
 #include "base/check.h"
 #include "graph/traits.h"
-#include "ops/attention/cpu/attention_kernels.h"
+#include "ops/kv_cache.h"
 
 namespace ingot {
 namespace {
 
 int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
   return static_cast<int64_t>(group.kv_heads) * page_rows * dtype_row_bytes(group.dtype, dim);
-}
-
-// Whether this CPU multiplies a cache of bf16 as it lies in pairs.
-bool multiplies_pairs(int64_t k_dim, int64_t v_dim) {
-  return cpu::attention_kernels().bf16 != nullptr && cpu::Bf16Products::fits(k_dim, v_dim);
 }
 
 template <class F>
@@ -90,7 +85,7 @@ void KvStore::bind(Program& program) const {
     layer.v = place.v;
     layer.page_bytes = place.page_bytes;
     layer.page_rows = page_rows_;
-    layer.pairs = host_ && layer.dtype == DType::kBF16 && multiplies_pairs(layer.k_dim, layer.v_dim);
+    layer.pairs = host_ && layer.dtype == DType::kBF16 && cpu::multiplies_pairs(layer.k_dim, layer.v_dim);
   });
 }
 
@@ -112,7 +107,7 @@ DType kv_of_weights(const Graph& graph, DType otherwise) {
 
 DType kv_of_cpu(const Graph& graph, DType otherwise) {
   bool fits = true;
-  for (const KvGroupSpec& group : graph.kv_groups) fits &= multiplies_pairs(group.k_dim, group.v_dim);
+  for (const KvGroupSpec& group : graph.kv_groups) fits &= cpu::multiplies_pairs(group.k_dim, group.v_dim);
   return fits ? DType::kBF16 : otherwise;
 }
 

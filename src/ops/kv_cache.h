@@ -22,6 +22,11 @@ namespace ingot {
 inline constexpr int kKeyGroup = 16;   // slots; a page is a multiple
 inline constexpr int kValueGroup = 4;  // slots of values in pairs
 
+namespace cpu {
+// Whether this CPU multiplies a cache of bf16 as it lies in pairs (beside attention's kernels, which do it).
+bool multiplies_pairs(int64_t k_dim, int64_t v_dim);
+}  // namespace cpu
+
 struct KvGroupSpec {
   int kv_heads = 0;
   int k_dim = 0;

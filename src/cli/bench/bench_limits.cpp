@@ -29,7 +29,7 @@ BenchLimits measure_limits(Engine& engine) {
   limits.threads = engine.config().threads;
   limits.device = engine.device();
   engine.call([&](LocalEngine& local) {
-    const Program& program = local.graph().program();
+    const Program& program = local.device().program();
     if (!limits.device.name.empty()) {
       const DeviceCeilings measured = measure_device(engine.config().device.cuda);
       limits.read_gbs = measured.read_gbs;

@@ -106,7 +106,7 @@ CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("NAME", options->names, "Operators and formats, such as linear q4_0 (default: all)")->type_name("");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
-  add_engine_options(app, OptionsOf::kEngine, options->open);
+  for (const char* name : {"--threads", "--device", "--ref"}) add_engine_option(app, name, options->open);
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };

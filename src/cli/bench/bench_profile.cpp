@@ -81,7 +81,7 @@ for (const one of data.profiles) {
 
 Profile profile_steps(LocalEngine& engine, const ProfileStep& step, const std::function<bool()>& next) {
   using Clock = std::chrono::steady_clock;
-  DeviceModel& device = engine.graph();
+  DeviceModel& device = engine.device();
   device.profile(true);
   int steps = 0;
   const auto start = Clock::now();

@@ -23,7 +23,7 @@ class HiddenStates {
  public:
   HiddenStates(Engine& engine, int n) : states_(static_cast<size_t>(n)) {
     engine.call([this](LocalEngine& local) {
-      local.graph().on_body = [this](const Batch& batch, const StepOutputs& outputs) { keep(batch, outputs); };
+      local.device().on_body = [this](const Batch& batch, const StepOutputs& outputs) { keep(batch, outputs); };
     });
   }
 

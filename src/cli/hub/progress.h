@@ -22,7 +22,6 @@ class Progress {
 
   // `skipped` of the bytes done were there before and do not count for the speed.
   void update(uint64_t done, uint64_t skipped = 0);
-  void set_label(std::string label) { label_ = std::move(label); }
   void finish();
 
   // The line's text for a terminal of `columns`; what update() draws. `seconds` since the start.

@@ -18,7 +18,7 @@ struct LoadOptions {
   double rate = 0;  // requests a second on average, with the arrivals of a Poisson process
   std::string trace = {};
   TraceScale scale = {};
-  size_t requests = 0;  // 0: until `duration`, or what plan_load() says
+  size_t requests = 0;  // 0: until `duration`, or what LoadPlan says
   double duration = 0;  // seconds in which requests are sent; 0: no limit
   double rest = -1;     // a rejected client of a closed loop waits so long; below 0: as Retry-After says, or 1 s
 

@@ -45,7 +45,6 @@ class StateSlots {
     used_[i] = false;
     free_.push_back(slot);
   }
-  int n_free() const { return static_cast<int>(free_.size()); }
   int size() const { return static_cast<int>(used_.size()); }
 
  private:

@@ -19,7 +19,7 @@ std::vector<int> cores_of_a_step(const char* pin, int threads) {
   LocalEngine engine(model, {.threads = threads, .max_seqs = 1, .step_rows = 32, .page_rows = 16});
   unsetenv("INGOT_PIN");
   std::vector<int> cores;
-  engine.graph().on_body = [&, caller = std::this_thread::get_id()](const Batch&, const StepOutputs&) {
+  engine.device().on_body = [&, caller = std::this_thread::get_id()](const Batch&, const StepOutputs&) {
     EXPECT_NE(std::this_thread::get_id(), caller);
     cores = mask_cores();
   };

@@ -123,15 +123,15 @@ TEST(CudaAhead, NotWhereEachStepIsLookedAt) {
     return engine.core().stats().ahead - before;
   };
   EXPECT_EQ(steps_ahead(4), 4);
-  engine.graph().profile(true);
+  engine.device().profile(true);
   EXPECT_EQ(steps_ahead(3), 0);
-  engine.graph().profile(false);
+  engine.device().profile(false);
   EXPECT_EQ(steps_ahead(3), 3);
   int seen = 0;
-  engine.graph().on_body = [&](const Batch& batch, const StepOutputs&) { seen += batch.n_rows; };
+  engine.device().on_body = [&](const Batch& batch, const StepOutputs&) { seen += batch.n_rows; };
   EXPECT_EQ(steps_ahead(3), 0);
   EXPECT_EQ(seen, 3);
-  engine.graph().on_body = nullptr;
+  engine.device().on_body = nullptr;
   EXPECT_EQ(steps_ahead(3), 3);
 }
 

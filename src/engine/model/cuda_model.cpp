@@ -13,18 +13,6 @@
 namespace ingot {
 namespace {
 
-cuda::RunnerOptions runner_options(const CudaModelOptions& o) {
-  return {.device = o.device.cuda,
-          .limits = o.limits,
-          .threads = o.threads,
-          .pages = o.pages,
-          .least_pages = o.least_pages,
-          .kv = o.kv,
-          .graphs = o.device.graphs,
-          .overlap = o.device.overlap,
-          .batch_invariant = o.device.batch_invariant};
-}
-
 // Of the logit rows from `first` on, those of this run of the head that are sampled.
 std::span<const SampleRow> samples_of(const StepWork& work, size_t first) {
   if (first >= work.samples.size()) return {};
@@ -45,12 +33,12 @@ std::string cuda_refusal(int index) {
   }
 }
 
-std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const CudaModelOptions& options) {
+std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const DeviceRunOptions& options) {
   return std::make_unique<CudaModel>(model, options);
 }
 
-CudaModel::CudaModel(const Model& model, const CudaModelOptions& options)
-    : options_(options), runner_(model.graph, runner_options(options)) {
+CudaModel::CudaModel(const Model& model, const DeviceRunOptions& options)
+    : options_(options), runner_(model.graph, options) {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
   if (cuda::is_emulated()) return;
   const auto begin = std::chrono::steady_clock::now();

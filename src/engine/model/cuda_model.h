@@ -13,7 +13,7 @@ namespace ingot {
 
 class CudaModel final : public DeviceModel {
  public:
-  CudaModel(const Model& model, const CudaModelOptions& options);
+  CudaModel(const Model& model, const DeviceRunOptions& options);
 
   // Profiles and named outputs are of one step.
   bool runs_ahead() const override { return options_.device.ahead && !on_body && runner_.node_seconds().empty(); }
@@ -43,7 +43,7 @@ class CudaModel final : public DeviceModel {
   void report_logits(StepWork& work, size_t first);
   void use_device();
 
-  const CudaModelOptions options_;
+  const DeviceRunOptions options_;
   cuda::DeviceRunner runner_;
   std::thread::id thread_;  // that has named the device
   Running running_[2];

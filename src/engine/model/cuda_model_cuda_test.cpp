@@ -202,7 +202,7 @@ TEST(CudaModel, ReportsItsMemory) {
   NEEDS_DEVICE();
   Model model = random_model(Format::kBF16, DType::kBF16, false);
   LocalEngine engine(model, options_of({.cuda = 0}));
-  const DeviceUse use = engine.graph().use();
+  const DeviceUse use = engine.device().use();
   EXPECT_TRUE(use.name.starts_with("cuda:0 ")) << use.name;
   EXPECT_GT(use.weight_bytes, 2 * 64 * 256);
   EXPECT_GT(use.step_bytes, 0);
@@ -224,15 +224,15 @@ TEST(CudaModel, ProfilesEveryNode) {
   NEEDS_DEVICE();
   Model model = random_model(Format::kBF16, DType::kBF16, false);
   LocalEngine engine(model, options_of({.cuda = 0}));
-  engine.graph().profile(true);
+  engine.device().profile(true);
   Request request;
   request.prompt = some_tokens(5, 1);
   request.max_tokens = 2;
   engine.submit(std::move(request));
   while (!engine.idle()) engine.step();
-  ASSERT_EQ(engine.graph().node_seconds().size(), model.graph.nodes.size());
+  ASSERT_EQ(engine.device().node_seconds().size(), model.graph.nodes.size());
   if (!cuda::is_emulated()) {
-    for (const double seconds : engine.graph().node_seconds()) EXPECT_GT(seconds, 0);
+    for (const double seconds : engine.device().node_seconds()) EXPECT_GT(seconds, 0);
   }
 }
 
@@ -285,9 +285,9 @@ TEST(CudaModel, KvMemoryIsNeverCut) {
   }
   EXPECT_GT(early, 0);  // before weights are read
   EXPECT_GT(late, 0);   // by what is left after them
-  EXPECT_EQ(LocalEngine(model, options).graph().pages()[0], options.kv_bytes / kPage);
+  EXPECT_EQ(LocalEngine(model, options).device().pages()[0], options.kv_bytes / kPage);
   options.kv_bytes = kAllFreeBytes;
-  EXPECT_GT(LocalEngine(model, options).graph().pages()[0], 8);
+  EXPECT_GT(LocalEngine(model, options).device().pages()[0], 8);
 }
 
 // How much is missing and what would fit: for weights, and for the cache.

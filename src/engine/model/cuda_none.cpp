@@ -6,7 +6,7 @@ namespace ingot {
 
 std::string cuda_refusal(int) { return "this build has no CUDA (see INGOT_CUDA in the README)"; }
 
-std::unique_ptr<DeviceModel> make_cuda_model(const Model&, const CudaModelOptions& options) {
+std::unique_ptr<DeviceModel> make_cuda_model(const Model&, const DeviceRunOptions& options) {
   throw Error("[device] {}", cuda_refusal(options.device.cuda));
 }
 

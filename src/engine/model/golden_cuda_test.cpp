@@ -95,9 +95,7 @@ TEST_P(CudaFormat, LogitsEqualReference) {
   EXPECT_LE(nmse(all_logits(*test.engine, tokens).back(), last), GetParam() == "bf16" ? 5e-4 : 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaFormat,
-                         testing::Values("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k_m",
-                                         "q4_k_m", "q5_k_m", "q6_k", "iq4_nl", "iq4_xs"),
+INSTANTIATE_TEST_SUITE_P(All, CudaFormat, testing::ValuesIn(test_data_names("quant-vectors", ".gguf")),
                          [](const auto& file) { return file.param; });
 
 }  // namespace

@@ -102,15 +102,15 @@ TEST(Programs, PackedWeightsAreThereOnce) {
   EXPECT_GT(bytes, 0);
 
   LocalEngine two(model, options_of(2));
-  EXPECT_EQ(panels_read_by(two.graph().program()), panels);
+  EXPECT_EQ(panels_read_by(two.device().program()), panels);
   EXPECT_EQ(store->bytes(), bytes);
   one.reset();
-  EXPECT_EQ(panels_read_by(two.graph().program()), panels);
+  EXPECT_EQ(panels_read_by(two.device().program()), panels);
   // Another layout: such short rows stay in float.
   EngineConfig short_rows = options_of(1);
   short_rows.short_cols = kShortCols;
   const LocalEngine three(model, short_rows);
-  EXPECT_GT(std::ranges::count(panels_read_by(three.graph().program()), nullptr), 0);
+  EXPECT_GT(std::ranges::count(panels_read_by(three.device().program()), nullptr), 0);
   EXPECT_EQ(store->bytes(), bytes);
 }
 
@@ -131,11 +131,12 @@ TEST(Programs, EachSaysWhatItStillReads) {
   };
   Model model = model_of(Format::kQ8_0, true);
   LocalEngine packed(model, options_of(2)), plain(model, options_of(1, Kernels::kRef));
-  const std::byte* weight = first_weight(packed.graph().program());
-  EXPECT_EQ(first_weight(plain.graph().program()), weight);
+  const std::byte* weight = first_weight(packed.device().program());
+  EXPECT_EQ(first_weight(plain.device().program()), weight);
   EXPECT_TRUE(packed.runner().replaced(weight));
   EXPECT_FALSE(plain.runner().replaced(weight));
-  EXPECT_FALSE(packed.runner().replaced(table_of(packed.graph().program())));  // the head is packed, rows are looked up
+  EXPECT_FALSE(
+      packed.runner().replaced(table_of(packed.device().program())));  // the head is packed, rows are looked up
   EXPECT_FALSE(packed.runner().replaced(nullptr));
   EXPECT_EQ(logits_of(plain, some_tokens(20, 3)).size(), 20u);
 }
@@ -146,8 +147,8 @@ TEST(Programs, CachesOfTwoTypes) {
   EngineConfig f32 = options_of(1), q8 = options_of(2);
   q8.kv = DType::kQ8_0;
   LocalEngine wide(model, f32), narrow(model, q8);
-  EXPECT_LT(narrow.graph().kv_bytes(), wide.graph().kv_bytes());
-  EXPECT_EQ(narrow.graph().program().kv_groups[0].dtype, DType::kQ8_0);
+  EXPECT_LT(narrow.device().kv_bytes(), wide.device().kv_bytes());
+  EXPECT_EQ(narrow.device().program().kv_groups[0].dtype, DType::kQ8_0);
   EXPECT_EQ(model.graph.kv_groups[0].dtype, DType::kF32);
   const Logits a = logits_of(wide, some_tokens(40, 4)), b = logits_of(narrow, some_tokens(40, 4));
   EXPECT_NE(a, b);

@@ -36,13 +36,13 @@ DeviceFacts use_and_ask(int device) {
 
 }  // namespace
 
-DeviceRunner::DeviceRunner(const Graph& graph, const RunnerOptions& options)
+DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
     : options_(options),
-      facts_(use_and_ask(options.device)),
+      facts_(use_and_ask(options.device.cuda)),
       buckets_(options.limits),
       program_(compile(graph, {.limits = buckets_.padded(), .kv = options.kv, .bf16 = true})) {
   check_room();
-  weights_ = std::make_unique<DeviceWeights>(program_, options_.device, options_.threads);
+  weights_ = std::make_unique<DeviceWeights>(program_, options_.device.cuda, options_.threads);
   arena_ = DeviceMemory(program_.arena_bytes);
   bind_arena(program_, arena_.data());
   tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
@@ -98,7 +98,7 @@ void DeviceRunner::prepare_all() {
             .multiprocessors = facts_.multiprocessors,
             .arch = facts_.major * 10 + facts_.minor,
             .blas = blas_.get(),
-            .batch_invariant = options_.batch_invariant,
+            .batch_invariant = options_.device.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
             .room_for_packed = free - weights_->bytes() >= left};
   for (Node& node : program_.nodes) {
@@ -159,8 +159,8 @@ Ctx DeviceRunner::ctx(const Bucket& bucket) const {
   c.tickets = reinterpret_cast<uint32_t*>(tickets_.data());
   c.handed = reinterpret_cast<float*>(handed_.data());
   c.blas = blas_.get();
-  c.overlap = options_.overlap && node_seconds_.empty();
-  c.batch_invariant = options_.batch_invariant;
+  c.overlap = options_.device.overlap && node_seconds_.empty();
+  c.batch_invariant = options_.device.batch_invariant;
   return c;
 }
 
@@ -208,7 +208,7 @@ void DeviceRunner::copy_page(int group, int from, int to) {
 }
 
 bool DeviceRunner::recordable(const Key& key) const {
-  return options_.graphs && node_seconds_.empty() &&
+  return options_.device.graphs && node_seconds_.empty() &&
          (key.part == Part::kHead || key.bucket.rows <= Buckets::kMostRecordedRows);
 }
 
@@ -273,7 +273,7 @@ void DeviceRunner::count_times() {
 }
 
 void DeviceRunner::record_all() {
-  if (!options_.graphs) return;
+  if (!options_.device.graphs) return;
   Batch empty(buckets_.padded(), static_cast<int>(program_.kv_groups.size()));
   for (const Bucket& bucket : buckets_.recorded()) {
     bucket_ = bucket;

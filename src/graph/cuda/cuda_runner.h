@@ -11,6 +11,7 @@
 #include "graph/cuda/cuda_batch.h"
 #include "graph/cuda/cuda_buckets.h"
 #include "graph/cuda/cuda_weights.h"
+#include "graph/device_options.h"
 #include "graph/kv_store.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
@@ -21,24 +22,12 @@
 
 namespace ingot::cuda {
 
-struct RunnerOptions {
-  int device = 0;
-  StepLimits limits;
-  int threads = 1;
-  int pages = 0;  // of each KV group: as many as are wanted and fit, at least least_pages
-  int least_pages = 0;
-  std::optional<DType> kv = {};  // as Target's
-  bool graphs = true;
-  bool overlap = true;
-  bool batch_invariant = false;
-};
-
 // Single-threaded: the engine's thread alone calls it, but for construction. All that gives work returns before it is
 // done.
 class DeviceRunner final : public StepOutputs {
  public:
   // Throws Error where the device is not there or its memory does not suffice.
-  DeviceRunner(const Graph& graph, const RunnerOptions& options);
+  DeviceRunner(const Graph& graph, const DeviceRunOptions& options);
   ~DeviceRunner() override;
 
   // The body over all rows of the batch, then the head over its logit rows, where there are any, then a token for each
@@ -101,7 +90,7 @@ class DeviceRunner final : public StepOutputs {
   void give_nodes(Part part, const Bucket& bucket);
   void give_timed(size_t begin, size_t end, Ctx& ctx);
 
-  const RunnerOptions options_;
+  const DeviceRunOptions options_;
   const DeviceFacts facts_;  // its free memory before anything was placed
   const Buckets buckets_;
   Program program_;

@@ -22,8 +22,7 @@ KvLayer layer_of(DType dtype) {
   kv.k_dim = kv.v_dim = kHeadDim;
   kv.page_rows = kPageRows;
   kv.dtype = dtype;
-  kv.pairs =
-      dtype == DType::kBF16 && cpu::attention_kernels().bf16 != nullptr && cpu::Bf16Products::fits(kv.k_dim, kv.v_dim);
+  kv.pairs = dtype == DType::kBF16 && cpu::multiplies_pairs(kv.k_dim, kv.v_dim);
   return kv;
 }
 

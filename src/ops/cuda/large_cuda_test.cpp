@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "ops/cuda/large_test_support.h"
-#include "ops/sample/sample_cases.h"
+#include "ops/sample/sample_cases_test_support.h"
 
 namespace ingot {
 namespace {

@@ -2,7 +2,7 @@
 #include "ops/sample/sample_cuda.h"
 
 #include "ops/cuda/cuda_test_support.h"
-#include "ops/sample/sample_cases.h"
+#include "ops/sample/sample_cases_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,6 +1,6 @@
 // The CPU version of Sample against the reference: the same token in thousands of random cases.
 #include "ops/sample/sample.h"
-#include "ops/sample/sample_cases.h"
+#include "ops/sample/sample_cases_test_support.h"
 
 namespace ingot {
 namespace {

@@ -1,6 +1,6 @@
 #include "ops/sample/sample.h"
 
-#include "ops/sample/sample_support.h"
+#include "ops/sample/sample_test_support.h"
 
 namespace ingot {
 namespace {

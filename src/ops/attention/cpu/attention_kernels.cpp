@@ -31,4 +31,8 @@ const AttentionKernels& attention_kernels([[maybe_unused]] Isa isa) {
 
 const AttentionKernels& attention_kernels() { return attention_kernels(isa()); }
 
+bool multiplies_pairs(int64_t k_dim, int64_t v_dim) {
+  return attention_kernels().bf16 != nullptr && Bf16Products::fits(k_dim, v_dim);
+}
+
 }  // namespace ingot::cpu

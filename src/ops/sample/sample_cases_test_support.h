@@ -1,7 +1,7 @@
 // For the tests of Sample that compare versions of it: random rows with every parameter, and what must agree.
 #pragma once
 
-#include "ops/sample/sample_support.h"
+#include "ops/sample/sample_test_support.h"
 
 namespace ingot::test {
 
