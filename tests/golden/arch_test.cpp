@@ -44,7 +44,7 @@ TEST_P(Arch, HiddenStatesEqualReference) {
   const JsonArray& layers = *find_array(expected, "hidden");
   ASSERT_EQ(layers.size(), static_cast<size_t>(test.model->hp.layers) + 1);
   bool seen = false;
-  test.engine->graph().on_body = [&](const Batch& batch, const StepOutputs& runner) {
+  test.engine->device().on_body = [&](const Batch& batch, const StepOutputs& runner) {
     seen = true;
     const int64_t checked[] = {0, 1, batch.n_rows - 1};
     for (size_t l = 0; l < layers.size(); ++l) {

@@ -45,7 +45,7 @@ TEST_P(CudaArch, HiddenStatesEqualReference) {
   const std::vector<int32_t> tokens = int_list(expected, "token_ids");
   const JsonArray& layers = *find_array(expected, "hidden");
   bool seen = false;
-  test.engine->graph().on_body = [&](const Batch& batch, const StepOutputs& outputs) {
+  test.engine->device().on_body = [&](const Batch& batch, const StepOutputs& outputs) {
     seen = true;
     const int64_t checked[] = {0, 1, batch.n_rows - 1};
     for (size_t l = 0; l < layers.size(); ++l) {

@@ -96,7 +96,7 @@ TEST(Programs, PackedWeightsAreThereOnce) {
   auto one = std::make_unique<LocalEngine>(model, options_of(1));
   const std::shared_ptr<PackedStore> store = model.graph.packed->of(0);
   const int64_t bytes = store->bytes();
-  const std::vector<const PackedWeight*> panels = panels_read_by(one->graph().program());
+  const std::vector<const PackedWeight*> panels = panels_read_by(one->device().program());
   ASSERT_FALSE(panels.empty());
   EXPECT_EQ(std::ranges::count(panels, nullptr), 0);
   EXPECT_GT(bytes, 0);
