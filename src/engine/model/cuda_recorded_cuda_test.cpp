@@ -71,9 +71,11 @@ TEST(CudaBuckets, EveryStepIsRecordedBefore) {
 TEST(CudaRunner, RecordsAllBeforeTheFirstStep) {
   NEEDS_DEVICE();
   Model model = random_model(Format::kBF16, DType::kBF16, false);
-  cuda::DeviceRunner runner(
-      model.graph,
-      {.limits = {.rows = 30, .seqs = 4, .logits = 4, .context = 64, .page_rows = 16}, .pages = 16, .least_pages = 4});
+  cuda::DeviceRunner runner(model.graph,
+                            {.device = {.cuda = 0},
+                             .limits = {.rows = 30, .seqs = 4, .logits = 4, .context = 64, .page_rows = 16},
+                             .pages = 16,
+                             .least_pages = 4});
   runner.record_all();
   const int recorded = runner.recorded();
   Batch batch(runner.limits(), 1);
