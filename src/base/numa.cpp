@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <string_view>
+
+#include "base/folder.h"
 
 namespace ingot {
 namespace {
@@ -46,10 +47,10 @@ std::vector<int> mask_cores() {
 
 int numa_nodes(const std::string& root, const std::vector<int>& cores) {
   int nodes = 0;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator it(root, failed), end; !failed && it != end; it.increment(failed)) {
-    if (!it->path().filename().string().starts_with("node")) continue;
-    std::ifstream file(it->path() / "cpulist");
+  int ignored = 0;
+  for (const std::string& name : names_in(root, ignored)) {
+    if (!name.starts_with("node")) continue;
+    std::ifstream file(root + "/" + name + "/cpulist");
     std::string list;
     if (std::getline(file, list) && names_one_of(list, cores)) ++nodes;
   }

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/folder.h"
 
 namespace ingot {
 
@@ -22,13 +23,13 @@ bool exists(const std::string& path) {
 
 std::vector<std::string> list_files(const std::string& directory) {
   std::vector<std::string> paths;
-  std::error_code problem;
-  fs::directory_iterator entry(directory, problem);
-  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
+  int problem = 0;
+  for (const std::string& name : names_in(directory, problem)) {
     std::error_code ignored;
-    if (entry->is_regular_file(ignored)) paths.push_back(entry->path().string());
+    const fs::path path = fs::path(directory) / name;
+    if (fs::is_regular_file(path, ignored)) paths.push_back(path.string());
   }
-  if (problem) throw Error("[file] {}: {}", directory, problem.message());
+  if (problem != 0) throw Error("[file] {}: {}", directory, std::generic_category().message(problem));
   std::ranges::sort(paths);
   return paths;
 }

@@ -4,8 +4,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/folder.h"
 
 namespace ingot {
 namespace fs = std::filesystem;
@@ -25,10 +27,13 @@ JsonObject read_object(const fs::path& path) {
 // A directory without safetensors may hold one GGUF model: its first file is enough to open all parts.
 std::optional<std::string> only_gguf_in(const std::string& directory) {
   std::optional<std::string> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    if (entry.path().extension() != ".gguf") continue;
-    if (!found || entry.path().string() < *found) found = entry.path().string();
+  int problem = 0;
+  for (const std::string& name : names_in(directory, problem)) {
+    const fs::path path = fs::path(directory) / name;
+    if (path.extension() != ".gguf") continue;
+    if (!found || path.string() < *found) found = path.string();
   }
+  if (problem != 0) throw Error("[model] {}: {}", directory, std::generic_category().message(problem));
   return found;
 }
 

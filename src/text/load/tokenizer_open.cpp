@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/mmap.h"
 #include "files/gguf/gguf.h"
 #include "files/json.h"
@@ -45,11 +46,10 @@ std::unique_ptr<Tokenizer> load_directory(const std::string& directory) {
     if (is_file(beside(directory, name))) return Tokenizer::load(beside(directory, name));
   }
   std::vector<std::string> files;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
+  int ignored = 0;
+  for (const std::string& name : names_in(directory, ignored)) {
     const bool llama2c = name.starts_with("tok") && name.ends_with(".bin");
-    if (llama2c || name.ends_with(".tiktoken")) files.push_back(entry.path().string());
+    if (llama2c || name.ends_with(".tiktoken")) files.push_back((fs::path(directory) / name).string());
   }
   if (files.size() == 1) return Tokenizer::load(files[0]);
   if (is_file(beside(directory, "vocab.json")) && is_file(beside(directory, "merges.txt"))) return load_gpt2(directory);
