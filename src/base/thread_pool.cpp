@@ -65,6 +65,16 @@ void pin_to(int core) {
 
 constexpr uint64_t kLeft = 0xffffffffu;  // the part of a ticket that counts
 
+void join_all(std::vector<std::thread>& workers, std::mutex& mutex, std::atomic<bool>& stop,
+              std::condition_variable& wake) {
+  {
+    const std::lock_guard lock(mutex);
+    stop = true;
+  }
+  wake.notify_all();
+  for (std::thread& worker : workers) worker.join();
+}
+
 }  // namespace
 
 int available_cores() {
@@ -90,12 +100,17 @@ ThreadPool::ThreadPool(int threads, Pinning pinning)
                            .available_cores = available_cores(),
                            .nodes = numa_nodes(cores)};
   if (pins(by_environment(pinning), facts)) cores_ = std::move(cores);
-  for (int i = 1; i < threads; ++i) {
-    const int core = pinned() ? cores_[static_cast<size_t>(i)] : -1;
-    workers_.emplace_back([this, i, core] {
-      if (core >= 0) pin_to(core);
-      work(i);
-    });
+  try {
+    for (int i = 1; i < threads; ++i) {
+      const int core = pinned() ? cores_[static_cast<size_t>(i)] : -1;
+      workers_.emplace_back([this, i, core] {
+        if (core >= 0) pin_to(core);
+        work(i);
+      });
+    }
+  } catch (...) {
+    join_all(workers_, mutex_, stop_, wake_);  // those that began: a thread that nobody joins ends the program
+    throw;
   }
 }
 
@@ -103,14 +118,7 @@ void ThreadPool::pin_caller() const {
   if (pinned()) pin_to(cores_[0]);
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
-}
+ThreadPool::~ThreadPool() { join_all(workers_, mutex_, stop_, wake_); }
 
 void ThreadPool::run_loops(const Loop* loops, int count) {
   const bool alone = workers_.empty() || std::all_of(loops, loops + count, [](const Loop& l) { return l.n <= 1; });

@@ -6,7 +6,12 @@
 namespace ingot {
 
 Workers::Workers(int threads, size_t max_jobs) : max_jobs_(max_jobs) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (...) {
+    stop();  // those that began: a thread that nobody joins ends the program
+    throw;
+  }
 }
 
 Workers::~Workers() { stop(); }
