@@ -57,7 +57,6 @@ LIBRARIES = {
     "boost/": ("files/json", "serve/http"),
     "openssl/": ("serve/http",),
     "gtest/": ("test",),
-    "gmock/": ("test",),
 }
 
 TEST = re.compile(r"_test(_\w+)?\.(h|cpp)$|/test_\w+\.(h|cpp)$")  # tests and what only they use
