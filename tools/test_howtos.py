@@ -49,7 +49,7 @@ class HowTo(unittest.TestCase):
         (self.root / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\nproject(lists NONE)\n"
             f'include("{ROOT}/cmake/registry.cmake")\n')
-        self.call(["cmake", "-S", self.root, "-B", self.root / "build"])
+        self.call(["cmake", "-G", "Ninja", "-S", self.root, "-B", self.root / "build"])
         return files
 
     def call(self, command, **options):
