@@ -38,16 +38,6 @@ struct TinyModel {
 
 OpenOptions on_cpu() { return {.device = "cpu", .model = {.context = 64}, .engine = {.threads = 1}}; }
 
-template <class F>
-std::string error_of(F&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Session, IsAllThatTextNeeds) {
   const TinyModel tiny;
   std::atomic<int> steps = 0;

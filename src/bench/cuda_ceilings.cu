@@ -109,13 +109,13 @@ double measure_products(Blas& blas, StreamRef stream) {
 
 }  // namespace
 
-Ceilings measure_ceilings(Blas* blas, StreamRef stream) {
+DeviceCeilings measure_ceilings(Blas* blas, StreamRef stream) {
   const DeviceFacts facts = device_facts();
   // Far beyond the L2 of 50 MiB, and long enough that a launch counts for nothing: 1 GiB shows 2 % less. The emulator
   // has other things to do.
   const int64_t most = is_emulated() ? int64_t{64} << 10 : int64_t{4} << 30;
   const int64_t bytes = std::min(most, facts.free_bytes / 4) / kPiece * kPiece;
-  Ceilings result;
+  DeviceCeilings result;
   if (bytes == 0) return result;
   const DeviceMemory from(bytes), to(bytes);
   fill_bytes(from.data(), 1, bytes, stream);

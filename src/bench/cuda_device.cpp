@@ -19,10 +19,7 @@ struct Device {
     if (!cuda::is_emulated()) blas = cuda::Blas::load(&why);
     stream = std::make_unique<cuda::Stream>();
   }
-  DeviceCeilings ceilings() const {
-    const cuda::Ceilings c = cuda::measure_ceilings(blas.get(), stream->ref());
-    return {.read_gbs = c.read_gbs, .copy_gbs = c.copy_gbs, .bf16_gflops = c.bf16_gflops};
-  }
+  DeviceCeilings ceilings() const { return cuda::measure_ceilings(blas.get(), stream->ref()); }
 
   std::unique_ptr<cuda::Blas> blas;
   std::unique_ptr<cuda::Stream> stream;
@@ -40,9 +37,7 @@ DeviceCeilings measure_device(int index) {
 void bench_device_ops(int index, const std::vector<std::string>& names, const DeviceOpsListener& listener) {
   const Device device(index);
   listener.begin(fmt::format("cuda:{} {}", index, cuda::device_facts().name), device.ceilings());
-  cuda::time_ops(names, device.blas.get(), [&](const cuda::OpTime& t) {
-    listener.each({.op = t.op, .shape = t.shape, .bytes = t.bytes, .flops = t.flops, .seconds = t.seconds});
-  });
+  cuda::time_ops(names, device.blas.get(), listener.each);
   if (device.blas) device.blas->save();
 }
 

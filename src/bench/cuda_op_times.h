@@ -7,18 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/device.h"
 #include "matmul/cuda/cuda_blas.h"
 
 namespace ingot::cuda {
 
-struct OpTime {
-  std::string op;     // "linear", "attention" …: what a name selects
-  std::string shape;  // "bf16 4096x4096, 16 rows"
-  double bytes = 0;   // that a run must read and write
-  double flops = 0;
-  double seconds = 0;  // 0 on the emulated device
-};
-
+using OpTime = DeviceOpTime;
 using TellTime = std::function<void(const OpTime&)>;  // may throw to stop
 
 // Tells each time when it is there. Names select operators, all where there are none. Throws

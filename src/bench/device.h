@@ -19,10 +19,11 @@ DeviceCeilings measure_device(int index);
 
 // An operator alone, on a device.
 struct DeviceOpTime {
-  std::string op, shape;
-  double bytes = 0;  // that it must read and write
+  std::string op;     // "linear", "attention" …: what a name selects
+  std::string shape;  // "bf16 4096x4096, 16 rows"
+  double bytes = 0;   // that a run must read and write
   double flops = 0;
-  double seconds = 0;
+  double seconds = 0;  // 0 on the emulated device
 };
 struct DeviceOpsListener {
   std::function<void(const std::string& device, const DeviceCeilings&)> begin;

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "files/files_test_support.h"
+
 namespace ingot {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 JsonObject result(int batch, double prefill, double decode) {
   return {{"batch", batch}, {"prefill_tps", prefill}, {"decode_tps", decode}};

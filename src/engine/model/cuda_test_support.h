@@ -16,29 +16,9 @@ namespace ingot {
   if (const std::string why = cuda_refusal(0); !why.empty()) GTEST_SKIP() << why
 
 // A small Llama with random weights of one format, the same wherever it is made.
-inline Hparams small_llama() {
-  Hparams hp;
-  hp.arch = "llama";
-  hp.layers = 2;
-  hp.hidden = 64;
-  hp.heads = 4;
-  hp.kv_heads = 2;
-  hp.head_dim = 16;
-  hp.ffn = 128;
-  hp.vocab = 256;
-  hp.context = 256;
-  hp.attention_scale = 0.25f;
-  hp.rope.theta = 1e4;
-  hp.rope.head_dim = 16;
-  hp.rope.max_context = 256;
-  hp.rope_local = hp.rope;
-  hp.sliding.assign(2, false);
-  hp.uses_rope.assign(2, true);
-  return hp;
-}
-
 inline Model random_model(Format format, DType kv, bool on_device) {
-  return Model::random(small_llama(), [format](const std::string&) { return format; },
+  return Model::random(small_llama({.hidden = 64, .head_dim = 16, .context = 256}),
+                       [format](const std::string&) { return format; },
                        {.context = 128, .kv = kv, .random_on_device = on_device});
 }
 

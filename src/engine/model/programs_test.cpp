@@ -10,30 +10,9 @@
 namespace ingot {
 namespace {
 
-// Long enough for a format of blocks of 256 columns.
-Hparams small_llama() {
-  Hparams hp;
-  hp.arch = "llama";
-  hp.layers = 2;
-  hp.hidden = 256;
-  hp.heads = 4;
-  hp.kv_heads = 2;
-  hp.head_dim = 64;
-  hp.ffn = 512;
-  hp.vocab = 256;
-  hp.context = 128;
-  hp.attention_scale = 0.125f;
-  hp.rope.theta = 1e4;
-  hp.rope.head_dim = 64;
-  hp.rope.max_context = 128;
-  hp.rope_local = hp.rope;
-  hp.sliding.assign(2, false);
-  hp.uses_rope.assign(2, true);
-  return hp;
-}
-
 Model model_of(Format format, bool tied = false) {
-  Hparams hp = small_llama();
+  // Long enough for a format of blocks of 256 columns.
+  Hparams hp = small_llama({.hidden = 256, .head_dim = 64, .context = 128});
   hp.tied = tied;
   return Model::random(hp, [format](const std::string&) { return format; }, {});
 }

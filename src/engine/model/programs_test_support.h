@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,31 @@
 #include "engine/local_engine.h"
 
 namespace ingot {
+
+struct SmallSizes {
+  int hidden, head_dim, context;
+};
+// Two layers of four heads, a vocabulary of 256.
+inline Hparams small_llama(const SmallSizes& sizes) {
+  Hparams hp;
+  hp.arch = "llama";
+  hp.layers = 2;
+  hp.hidden = sizes.hidden;
+  hp.heads = 4;
+  hp.kv_heads = 2;
+  hp.head_dim = sizes.head_dim;
+  hp.ffn = 2 * sizes.hidden;
+  hp.vocab = 256;
+  hp.context = sizes.context;
+  hp.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
+  hp.rope.theta = 1e4;
+  hp.rope.head_dim = sizes.head_dim;
+  hp.rope.max_context = sizes.context;
+  hp.rope_local = hp.rope;
+  hp.sliding.assign(2, false);
+  hp.uses_rope.assign(2, true);
+  return hp;
+}
 
 using Logits = std::vector<std::vector<float>>;  // of each position
 
