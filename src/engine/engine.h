@@ -48,7 +48,9 @@ struct Submission {
   SeqId id = -1;
   std::shared_ptr<Stream> stream;
   std::string refused;  // why the request can never be served
-  bool busy = false;    // not now: the queue is full, or the engine drains
+  bool busy = false;    // not now: as Submitted::busy, or the engine drains
+  bool late = false;    // as Submitted::late
+  double retry_seconds = 0;
 };
 
 class Engine {
