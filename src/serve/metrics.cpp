@@ -22,7 +22,8 @@ constexpr double kSeqBounds[] = {1, 2, 4, 8, 12, 16, 24, 32, 64, 128, 256};
 constexpr const char* kRejectedNames[] = {"bad_request", "no_key",     "forbidden", "no_route",
                                           "key_limit",   "queue_full", "draining",  "internal_error"};
 static_assert(std::size(kRejectedNames) == static_cast<size_t>(Rejected::kCount));
-constexpr const char* kFinishNames[] = {"none", "stop", "length", "cancelled", "error", "damaged", "deadline"};
+constexpr const char* kFinishNames[] = {"none",  "stop",    "length",   "cancelled",
+                                        "error", "damaged", "deadline", "timeout"};
 
 using Out = fmt::memory_buffer;
 

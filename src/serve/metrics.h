@@ -101,7 +101,7 @@ class Metrics {
 
  private:
   static constexpr size_t kClasses = 5;  // 1xx … 5xx
-  static constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kDeadline) + 1;
+  static constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kTimeout) + 1;
 
   const std::vector<std::string_view> routes_;
   std::vector<std::array<Counter, kClasses>> answers_;  // [routes + 1]
