@@ -37,6 +37,16 @@ JsonObject model_json(const ServedModel& model) {
           {"fingerprint", model.fingerprint()}};
 }
 
+// 0: no limit.
+JsonObject rights_json(const TenantRights& rights) {
+  return {{"weight", rights.weight},
+          {"tokens_per_minute", rights.tokens_per_minute},
+          {"requests_per_minute", rights.requests_per_minute},
+          {"concurrency", rights.concurrency},
+          {"context", rights.context},
+          {"priority", rights.priority}};
+}
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -81,27 +91,49 @@ void handle_ready(Server& server, HttpRequest, std::shared_ptr<Responder> respon
   send_json(*responder, JsonObject{{"status", health.status}}, health.ready ? 200 : 503);
 }
 
-void handle_metrics(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
-  responder->send(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = server.metrics().text(server.now())});
+void handle_metrics(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  Metrics::Now now = server.now();
+  if (caller_of(request.head)->rights().admin) now.tenants = server.context().keys.book().tenants();
+  responder->send({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = server.metrics().text(now)});
 }
 
-void handle_models(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
-  const JsonArray models{model_json(server.context().model)};
+void handle_usage(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const UsageBook& book = server.context().keys.book();
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  JsonObject json{{"object", "usage"},
+                  {"since", static_cast<int64_t>(process_facts().start_seconds)},
+                  {"total", usage_json(book.total())}};
+  JsonArray tenants;
+  for (const TenantUsage& tenant : book.tenants()) {
+    JsonObject one = usage_json(tenant.numbers);
+    one["name"] = tenant.name;
+    one["active"] = tenant.active;
+    if (tenant.name == caller->tenant()) json["own"] = one;
+    tenants.push_back(std::move(one));
+  }
+  if (caller->rights().admin) json["tenants"] = std::move(tenants);
+  send_json(*responder, json);
+}
+
+void handle_models(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  JsonArray models;
+  if (may_use(caller_of(request.head)->rights(), server.context().model)) {
+    models.push_back(model_json(server.context().model));
+  }
   send_json(*responder, JsonObject{{"object", "list"}, {"data", models}});
 }
 
 void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   const std::string asked = unescaped(request.head.path.substr(std::string_view("/v1/models/").size()));
   const ServedModel& model = server.context().model;
-  if (!model.answers_to(asked)) {
+  if (!model.answers_to(asked) || !may_use(caller_of(request.head)->rights(), model)) {
     throw ApiError{
         .status = 404, .message = "this model is not served here", .param = "model", .code = "model_not_found"};
   }
   send_json(*responder, model_json(model));
 }
 
-void handle_limits(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   const HttpLimits& http = server.options().http.limits;
   JsonObject limits = field_limits();
   limits["http"] = JsonObject{{"header_bytes", http.header_bytes},   {"headers", http.headers},
@@ -112,7 +144,9 @@ void handle_limits(Server& server, HttpRequest, std::shared_ptr<Responder> respo
   const ServedModel& model = server.context().model;
   limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
-                                  {"running", server.context().engine().config().max_seqs}};
+                                  {"running", server.context().engine().config().max_seqs},
+                                  {"seconds", server.options().request_seconds}};
+  limits["key"] = rights_json(caller_of(request.head)->rights());
   send_json(*responder, limits);
 }
 
@@ -163,6 +197,9 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const std::vector<Token> tokens = model.tokenizer->encode(
       *text,
       {.add_special = special.value_or(false), .parse_special = fields.boolean("parse_special").value_or(false)});
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  caller->take_tokenized(static_cast<int64_t>(tokens.size()));
+  caller->complete();
   const JsonArray ids(tokens.begin(), tokens.end());
   send_json(*responder, JsonObject{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.context}});
 }
@@ -184,6 +221,9 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
     tokens.push_back(static_cast<Token>(*token));
   }
   const std::string text = tokenizer.decode(tokens, true);
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  caller->take_tokenized(static_cast<int64_t>(tokens.size()));
+  caller->complete();
   send_json(*responder, JsonObject{{"content", text}, {"prompt", text}});
 }
 

@@ -31,6 +31,9 @@ struct Route {
   Access access = Access::kKey;
   RunsOn runs = RunsOn::kWorker;
   bool generates = false;  // uses the engine: refused while the server drains or its queue is full
+
+  // Costs the machine work for its caller, and so counts against the limits of a key: all that take a body.
+  bool computes() const { return method == "POST"; }
 };
 
 // All routes; the page's files included.
