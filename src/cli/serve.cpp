@@ -116,6 +116,16 @@ void add_rare_options(CLI::App& app, Options& options) {
   seconds("--watchdog", options.server.watchdog_seconds);
   seconds("--queue-timeout", options.server.queue_seconds);
   app.add_option("--max-connections", limits.connections)->check(integer_in(1, 1 << 20))->group("");
+  app.add_option("--max-connections-per-address", limits.address_connections)->check(integer_in(0, 1 << 20))->group("");
+  const auto bytes = [&app](const char* name, size_t& value) {
+    app.add_option(name, value)
+        ->transform(CLI::AsSizeValue(false).description(""))
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+        ->group("");
+  };
+  bytes("--min-rate", limits.min_rate);
+  bytes("--max-bodies", limits.bodies_bytes);
+  bytes("--max-unsent", limits.answers_bytes);
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 30).description(""))
@@ -147,6 +157,7 @@ constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
+    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate,\n"
     "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --queue-timeout, --max-log, --watchdog, "
     "--gap-ms,\n"
     "--step-rows.";

@@ -93,6 +93,7 @@ class Metrics {
     bool stalled = false;  // the watchdog's verdict
     int64_t log_dropped = 0;
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
+    double worker_seconds = 0;  // of the longest job that runs
     int64_t requests_in_flight = 0;
     DeviceUse device;
   };

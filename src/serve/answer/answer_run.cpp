@@ -39,7 +39,7 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       writer_(std::move(writer)),
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
-      strand_(context.workers) {}
+      strand_(generation_.stream ? context.streams : context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
