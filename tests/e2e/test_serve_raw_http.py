@@ -17,6 +17,7 @@ ALONE = "waits for deadlines"  # not beside other modules: tools/run_tests.py
 LONG = bool(os.environ.get("INGOT_LONG"))
 MIB = 1 << 20
 PATIENCE = 60  # seconds: only a broken server needs them
+REFUSED = 20  # seconds for any refusal: a machine of its own needs milliseconds, and half a second for 64 MiB of header
 
 
 def body_of(request):
@@ -88,6 +89,7 @@ class RawHttpTest(serving.ToyCase):
 
     def setUp(self):
         super().setUp()
+        self.began = time.monotonic()
         self.golden = self.complete(max_tokens=8, temperature=0)["choices"][0]["text"]
         self.memory = self.server.memory()
 
@@ -95,6 +97,7 @@ class RawHttpTest(serving.ToyCase):
         """Whatever came, the same process gives the same answer, and has not grown."""
         self.assert_alive()
         self.assertEqual(self.complete(max_tokens=8, temperature=0)["choices"][0]["text"], self.golden)
+        self.assertLess(time.monotonic() - self.began, 3 * REFUSED)  # whatever it was, it was answered soon
 
     def test_refusals_have_the_shape_of_their_api_and_an_id(self):
         """Also what is refused before the request was whole: Anthropic's clients read another shape."""
@@ -128,8 +131,10 @@ class RawHttpTest(serving.ToyCase):
 
     def status_of(self, data):
         """The status of one answer, after which the connection ends. Its body is an error that tells no secrets."""
+        began = time.monotonic()
         with Raw(self.server) as raw:
             head, _, body = raw.send(data).rest().partition(b"\r\n\r\n")
+        self.assertLess(time.monotonic() - began, REFUSED, data[:200])
         self.assertTrue(head.startswith(b"HTTP/1.1 "), (data[:200], head[:200]))
         self.assertIn("message", json.loads(body)["error"], body[:500])
         self.assertNotRegex(body.decode(), r"0x[0-9a-f]{6,}|/src/|\.cpp|/work|/home|/tmp")
