@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -83,12 +84,16 @@ auto first_of(std::initializer_list<const char*> names, const Get& get) -> declt
 
 void handle_health(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
   const Server::Health health = server.health();
-  send_json(*responder, JsonObject{{"status", health.live ? "ok" : health.status}}, health.live ? 200 : 503);
+  JsonObject body{{"status", health.live ? "ok" : health.status}};
+  if (!health.live) body["reason"] = health.reason;
+  send_json(*responder, body, health.live ? 200 : 503);
 }
 
 void handle_ready(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
   const Server::Health health = server.health();
-  send_json(*responder, JsonObject{{"status", health.status}}, health.ready ? 200 : 503);
+  JsonObject body{{"status", health.status}};
+  if (!health.reason.empty()) body["reason"] = health.reason;
+  send_json(*responder, body, health.ready ? 200 : 503);
 }
 
 void handle_metrics(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -136,11 +141,20 @@ void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder
 void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   const HttpLimits& http = server.options().http.limits;
   JsonObject limits = field_limits();
-  limits["http"] = JsonObject{{"header_bytes", http.header_bytes},   {"headers", http.headers},
-                              {"target_bytes", http.target_bytes},   {"body_bytes", http.body_bytes},
-                              {"connections", http.connections},     {"header_seconds", http.header_seconds},
-                              {"body_seconds", http.body_seconds},   {"idle_seconds", http.idle_seconds},
-                              {"write_seconds", http.write_seconds}, {"unsent_bytes", http.unsent_bytes}};
+  limits["http"] = JsonObject{{"header_bytes", http.header_bytes},
+                              {"headers", http.headers},
+                              {"target_bytes", http.target_bytes},
+                              {"body_bytes", http.body_bytes},
+                              {"bodies_bytes", http.bodies_bytes},
+                              {"connections", http.connections},
+                              {"address_connections", http.address_connections},
+                              {"header_seconds", http.header_seconds},
+                              {"body_seconds", http.body_seconds},
+                              {"idle_seconds", http.idle_seconds},
+                              {"write_seconds", http.write_seconds},
+                              {"min_rate", http.min_rate},
+                              {"unsent_bytes", http.unsent_bytes},
+                              {"answers_bytes", http.answers_bytes}};
   const ServedModel& model = server.context().model;
   limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
@@ -200,8 +214,13 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const std::shared_ptr<Caller> caller = caller_of(request.head);
   caller->take_tokenized(static_cast<int64_t>(tokens.size()));
   caller->complete();
-  const JsonArray ids(tokens.begin(), tokens.end());
-  send_json(*responder, JsonObject{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.context}});
+  // Written at once: as a list of values millions of ids would take twenty times the memory of the text.
+  std::string json = "{\"tokens\":[";
+  json.reserve(tokens.size() * 7 + 64);  // an id of six digits: what is not used is not touched
+  for (const Token token : tokens) fmt::format_to(std::back_inserter(json), "{},", token);
+  if (!tokens.empty()) json.pop_back();
+  fmt::format_to(std::back_inserter(json), "],\"count\":{},\"max_model_len\":{}}}", tokens.size(), model.context);
+  responder->send({.status = 200, .body = std::move(json)});
 }
 
 void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {

@@ -40,7 +40,7 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
       caller_(caller_of(head_)),
-      strand_(context.workers) {}
+      strand_(generation_.stream ? context.streams : context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
