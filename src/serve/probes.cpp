@@ -8,6 +8,7 @@
 
 #include "files/json.h"
 #include "serve/api/fields.h"
+#include "serve/api/generation.h"
 #include "serve/api/limits.h"
 #include "serve/api/openapi.h"
 #include "serve/process_facts.h"
@@ -163,8 +164,9 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const std::vector<Token> tokens = model.tokenizer->encode(
       *text,
       {.add_special = special.value_or(false), .parse_special = fields.boolean("parse_special").value_or(false)});
-  const JsonArray ids(tokens.begin(), tokens.end());
-  send_json(*responder, JsonObject{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.context}});
+  // As text from the start: a body of 4 MiB may have as many tokens, and a JSON value takes 16 bytes.
+  responder->send({.body = fmt::format("{{\"tokens\":[{}],\"count\":{},\"max_model_len\":{}}}", fmt::join(tokens, ","),
+                                       tokens.size(), model.context)});
 }
 
 void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -173,7 +175,11 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
   const char* const name = fields.array("tokens") != nullptr ? "tokens" : "ids";
   const JsonArray* ids = fields.array(name);
   if (ids == nullptr) throw bad_field("tokens", "tokens is required: a list of ids");
-  const Tokenizer& tokenizer = *server.context().model.tokenizer;
+  const ServedModel& model = server.context().model;
+  if (ids->size() > static_cast<size_t>(model.context)) {
+    throw context_exceeded(model, std::to_string(ids->size()), name);
+  }
+  const Tokenizer& tokenizer = *model.tokenizer;
   std::vector<Token> tokens;
   for (size_t i = 0; i < ids->size(); ++i) {
     const std::optional<int64_t> token = exact_integer((*ids)[i]);
@@ -183,8 +189,9 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
     }
     tokens.push_back(static_cast<Token>(*token));
   }
-  const std::string text = tokenizer.decode(tokens, true);
-  send_json(*responder, JsonObject{{"content", text}, {"prompt", text}});
+  std::string text;
+  append_json(text, tokenizer.decode(tokens, true));
+  responder->send({.body = fmt::format("{{\"content\":{},\"prompt\":{}}}", text, text)});
 }
 
 }  // namespace ingot
