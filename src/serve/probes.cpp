@@ -9,6 +9,7 @@
 
 #include "files/json.h"
 #include "serve/api/fields.h"
+#include "serve/api/generation.h"
 #include "serve/api/limits.h"
 #include "serve/api/openapi.h"
 #include "serve/process_facts.h"
@@ -214,13 +215,9 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const std::shared_ptr<Caller> caller = caller_of(request.head);
   caller->take_tokenized(static_cast<int64_t>(tokens.size()));
   caller->complete();
-  // Written at once: as a list of values millions of ids would take twenty times the memory of the text.
-  std::string json = "{\"tokens\":[";
-  json.reserve(tokens.size() * 7 + 64);  // an id of six digits: what is not used is not touched
-  for (const Token token : tokens) fmt::format_to(std::back_inserter(json), "{},", token);
-  if (!tokens.empty()) json.pop_back();
-  fmt::format_to(std::back_inserter(json), "],\"count\":{},\"max_model_len\":{}}}", tokens.size(), model.context);
-  responder->send({.status = 200, .body = std::move(json)});
+  // As text from the start: a body of 4 MiB may have as many tokens, and a JSON value takes 16 bytes.
+  responder->send({.body = fmt::format("{{\"tokens\":[{}],\"count\":{},\"max_model_len\":{}}}", fmt::join(tokens, ","),
+                                       tokens.size(), model.context)});
 }
 
 void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -229,7 +226,11 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
   const char* const name = fields.array("tokens") != nullptr ? "tokens" : "ids";
   const JsonArray* ids = fields.array(name);
   if (ids == nullptr) throw bad_field("tokens", "tokens is required: a list of ids");
-  const Tokenizer& tokenizer = *server.context().model.tokenizer;
+  const ServedModel& model = server.context().model;
+  if (ids->size() > static_cast<size_t>(model.context)) {
+    throw context_exceeded(model, std::to_string(ids->size()), name);
+  }
+  const Tokenizer& tokenizer = *model.tokenizer;
   std::vector<Token> tokens;
   for (size_t i = 0; i < ids->size(); ++i) {
     const std::optional<int64_t> token = exact_integer((*ids)[i]);
@@ -239,11 +240,12 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
     }
     tokens.push_back(static_cast<Token>(*token));
   }
-  const std::string text = tokenizer.decode(tokens, true);
   const std::shared_ptr<Caller> caller = caller_of(request.head);
   caller->take_tokenized(static_cast<int64_t>(tokens.size()));
   caller->complete();
-  send_json(*responder, JsonObject{{"content", text}, {"prompt", text}});
+  std::string text;
+  append_json(text, tokenizer.decode(tokens, true));
+  responder->send({.body = fmt::format("{{\"content\":{},\"prompt\":{}}}", text, text)});
 }
 
 }  // namespace ingot
