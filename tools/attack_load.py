@@ -26,6 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
+import attack_clients  # noqa: E402
 import attacks  # noqa: E402
 import models  # noqa: E402
 import serving  # noqa: E402
@@ -51,6 +52,7 @@ ATTACKS = (
     ("tokenize", 8, True, {}),
 )
 WARM_UP = 3  # seconds before anything is counted
+REQUEST_SECONDS = 60  # an honest request that takes longer is lost
 
 
 def metrics(server, key=HONEST):
@@ -64,7 +66,7 @@ class Listener:
     while the server is measured without them."""
 
     def __init__(self):
-        attacks.raise_file_limit()
+        attack_clients.raise_file_limit()
         self.loop, started = asyncio.new_event_loop(), threading.Event()
 
         async def serve():
@@ -110,7 +112,8 @@ def start_server(options, folder, keys):
 
 def start_honest(server, options, seconds):
     command = [str(support.BINARY), "bench", "serve", server.url, "--json", "--concurrency", str(options.users),
-               "--duration", str(seconds), "--prompt-tokens", "60", "--gen-tokens", "64", "--ignore-eos", "--warm-up", "0"]
+               "--duration", str(seconds), "--prompt-tokens", "60", "--gen-tokens", "64", "--ignore-eos", "--warm-up", "0",
+               "--timeout", str(REQUEST_SECONDS)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, "INGOT_API_KEY": HONEST})
 
@@ -120,6 +123,10 @@ def honest_report(process):
     if process.returncode not in (0, 1) or not out:
         raise SystemExit(f"attack_load: the honest users could not run: {err.strip()}")
     return json.loads(out)
+
+
+def say(text):
+    print(f"attack_load: {text}", file=sys.stderr, flush=True)
 
 
 def run_phase(options, seconds, attacked):
@@ -140,6 +147,7 @@ def run_phase(options, seconds, attacked):
                    for name, count, keyed, fields in chosen]
         for party in parties:
             party.wait()
+        say(f"{'under attack' if attacked else 'calm'}: all in place, {seconds:.0f} s begin")
         time.sleep(WARM_UP)
         watch = stack.enter_context(attacks.Watch(server))
         before, begun = metrics(server), time.monotonic()
