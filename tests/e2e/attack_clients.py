@@ -12,6 +12,7 @@ import collections
 import contextlib
 import itertools
 import json
+import logging
 import os
 import resource
 import socket
@@ -49,7 +50,7 @@ class Attack:
     """`count` clients, each a coroutine that goes on until it is cancelled."""
 
     COUNT = 32
-    PAUSE = 0.2  # seconds before a client comes back
+    PAUSE = 1.0  # seconds before a client comes back
 
     def __init__(self, args):
         self.host, self.port, self.key, self.address = args.host, args.port, args.key, args.address
@@ -169,6 +170,7 @@ class ChunkedByte(Attack):
             writer.write(head("POST", self.field("path", "/tokenize"), self.key, more=("Transfer-Encoding: chunked",)))
             for _ in range(BODY // 65536 - 1):
                 writer.write(b"10000\r\n" + bytes(65536) + b"\r\n")
+                await writer.drain()
             writer.write(b"f000\r\n" + bytes(0xF000))
             await writer.drain()
             self.place(index)
@@ -316,6 +318,7 @@ class Choices(EchoReader):
     """The largest answers that can be asked for, read as they come."""
 
     COUNT = 2
+    PAUSE = 0.1
 
     async def client(self, index):
         path, body = self.body()
@@ -326,6 +329,7 @@ class Hash(Attack):
     """Bodies with keys that collide for std::hash (2^bits of them)."""
 
     COUNT = 2
+    PAUSE = 0.1
 
     async def prepare(self):
         self.data = b'{"prompt":"a","metadata":' + object_text(known_hash_keys(self.field("bits", 13))) + b"}"
@@ -346,6 +350,7 @@ class SaltedHash(Attack):
     """Bodies of objects whose keys collide, in turns."""
 
     COUNT = 2
+    PAUSE = 0.1
 
     async def prepare(self):
         self.bodies = itertools.cycle(list(salted_bodies(range(0, 256, 32))))
@@ -370,6 +375,7 @@ class Tokenize(Attack):
     """Long texts, cut again and again."""
 
     COUNT = 8
+    PAUSE = 0.1
 
     async def prepare(self):
         words = b"once upon a time there was a token "
@@ -407,6 +413,7 @@ def main():
     parser.add_argument("--field", action="append", default=[], help="name=json: of this attack")
     args = parser.parse_args()
     raise_file_limit()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # connections that are cut are what is expected
 
     async def run():
         await ATTACKS[args.name](args).run()
