@@ -172,18 +172,22 @@ def run_phase(options, seconds, attacked):
 
 
 def judge_attack(options, calm, attacked):
-    """[(what, value, mark, whether it holds)…]"""
+    """[(what, value, mark, whether it holds)…]; times and shares within the tolerance."""
+    slack = options.tolerance
     fair = min(0.5, calm["share"])
+    least = 0.8 * fair / slack
     gap, calm_gap = attacked["report"]["gap_ms"]["p99"], calm["report"]["gap_ms"]["p99"]
     requests = attacked["report"]["requests"]
     lost = requests["lost"] + requests["failed"]
     budget = calm["peak_memory"] + options.budget * MIB
     return [
-        ("honest tenant's part of all rows", f"{100 * attacked['share']:.1f} %", f"≥ {80 * fair:.1f} % (fair: {100 * fair:.1f})",
-         attacked["share"] >= 0.8 * fair),
-        ("its p99 gap", f"{gap:.0f} ms", f"≤ {2 * calm_gap:.0f} ms (2 × {calm_gap:.0f})", gap <= 2 * calm_gap),
-        ("slowest /health", f"{1e3 * attacked['longest_health']:.0f} ms, {attacked['health']}", "≤ 1000 ms, all 200",
-         attacked["longest_health"] <= 1 and set(attacked["health"]) == {"200"}),
+        ("honest tenant's part of all rows", f"{100 * attacked['share']:.1f} %",
+         f"≥ {100 * least:.1f} % (fair: {100 * fair:.1f})", attacked["share"] >= least),
+        ("its p99 gap", f"{gap:.0f} ms", f"≤ {2 * slack * calm_gap:.0f} ms (calm: {calm_gap:.0f})",
+         0 < gap <= 2 * slack * calm_gap),
+        ("slowest /health", f"{1e3 * attacked['longest_health']:.0f} ms, {attacked['health']}",
+         f"≤ {1e3 * slack:.0f} ms, all 200",
+         attacked["longest_health"] <= slack and set(attacked["health"]) == {"200"}),
         ("peak of resident memory", f"{attacked['peak_memory'] / MIB:.0f} MiB",
          f"≤ {budget / MIB:.0f} MiB ({calm['peak_memory'] / MIB:.0f} calm + {options.budget})",
          attacked["peak_memory"] <= budget),
@@ -301,6 +305,8 @@ def parse_arguments():
     parser.add_argument("--users", type=int, default=4, help="of the honest tenant (4)")
     parser.add_argument("--cores", type=int, default=2, help="that everything runs on (2)")
     parser.add_argument("--budget", type=int, default=320, help="MiB of resident memory beyond the calm run's (320)")
+    parser.add_argument("--tolerance", type=float, default=1,
+                        help="times and shares may miss their mark by this factor (1): for machines with other work")
     parser.add_argument("--only", action="append", help="an attack's name, again for more (default: all)")
     parser.add_argument("--serve", action="append", default=[], help="a further word for `ingot serve`")
     parser.add_argument("--fairness", action="store_true", help="shares by weight instead")
