@@ -113,7 +113,7 @@ __device__ inline void find_heads(const StreamArgs& args, int64_t j, StreamItem&
   std::byte* place = is_k ? to.kv.k_row(slot, head) : to.kv.v_row(slot, head);
   const auto at = [&](int64_t i) {
     const int index = kv_index(to.kv.dtype, dim, slot, static_cast<int>(i) - head * dim);
-    return place + int64_t{index} * (to.kv.dtype == DType::kF32 ? 4 : 2);
+    return place + int64_t{index} * kv_element_bytes(to.kv.dtype);
   };
   item.first = at(pair.first);
   item.second = at(pair.second);
@@ -142,8 +142,8 @@ __device__ StreamItem find_item(const StreamArgs& args, int64_t tile, int i, int
 }
 
 __device__ inline void store_item(const StreamItem& item, std::byte* to, float value) {
-  if (!item.cached || item.dtype == DType::kF32) return store_value(to, 0, item.dtype, value);
-  *reinterpret_cast<uint16_t*>(to) = kv_bits(item.dtype, value);
+  if (!item.cached) return store_value(to, 0, item.dtype, value);
+  kv_store(to, item.dtype, value);
 }
 
 // Where norms are made on the way, the values of 16 neighbouring lanes are 16 outputs of a row: what the product after

@@ -199,7 +199,7 @@ struct OctetPairs {
     const bool is_k = pair.part == 1;
     const KvPlace& kv = to.kv;
     const int dim = is_k ? kv.k_dim : kv.v_dim, head = from / dim, i = from - head * dim;
-    const int row_bytes = is_k ? kv.k_bytes : kv.v_bytes, bytes = kv.dtype == DType::kF32 ? 4 : 2;
+    const int row_bytes = is_k ? kv.k_bytes : kv.v_bytes, bytes = kv_element_bytes(kv.dtype);
     std::byte* page = is_k ? kv.k_rows(0, head) : kv.v_rows(0, head);
     both.dtype = kv.dtype;
     both.cached = true;
