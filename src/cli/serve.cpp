@@ -1,5 +1,6 @@
 // ingot serve [MODEL]: the OpenAI server and the web page.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -36,6 +37,10 @@ void ignore_failed_writes() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// Bodies and answers go back to the system when they end. By itself the allocator would take blocks as large as those
+// that were freed before from its arenas, and keep them there: 100 MiB after twenty answers of 12 MiB.
+void return_large_blocks() { ::mallopt(M_MMAP_THRESHOLD, 512 << 10); }
+
 void enter(Server& server, const Options& options, bool device) {
   if (options.no_sandbox) return;
   const std::string why = enter_sandbox({.unlink = !options.server.http.unix_socket.empty(), .device = device});
@@ -53,6 +58,7 @@ int run(Options options) {
   options.server.version = INGOT_VERSION;
 
   ignore_failed_writes();
+  return_large_blocks();
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
   open.on_step = [&server](const StepFacts& step) { server.on_step(step); };
@@ -117,6 +123,16 @@ void add_rare_options(CLI::App& app, Options& options) {
   seconds("--queue-timeout", options.server.queue_seconds);
   seconds("--request-timeout", options.server.request_seconds);
   app.add_option("--max-connections", limits.connections)->check(integer_in(1, 1 << 20))->group("");
+  app.add_option("--max-connections-per-address", limits.address_connections)->check(integer_in(0, 1 << 20))->group("");
+  const auto bytes = [&app](const char* name, size_t& value) {
+    app.add_option(name, value)
+        ->transform(CLI::AsSizeValue(false).description(""))
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+        ->group("");
+  };
+  bytes("--min-rate", limits.min_rate);
+  bytes("--max-bodies", limits.bodies_bytes);
+  bytes("--max-unsent", limits.answers_bytes);
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 30).description(""))
@@ -157,8 +173,9 @@ constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
-    "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --queue-timeout, --request-timeout,\n"
-    "--max-log, --usage-log-bytes, --watchdog, --gap-ms, --step-rows.";
+    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-timeout, --body-timeout,\n"
+    "--idle-timeout, --write-timeout, --queue-timeout, --request-timeout, --max-log, --usage-log-bytes, --watchdog,\n"
+    "--gap-ms, --step-rows.";
 
 }  // namespace
 

@@ -127,7 +127,7 @@ class Engine {
   int live_ = 0;             // requests that have not ended
   int queued_ = 0;           // of them, those that the engine's thread has not seen yet
   int64_t progress_ns_ = 0;  // when the last step ended, or the first request came since
-  int64_t busy_ = 0, refused_ = 0;
+  int64_t busy_ = 0, late_ = 0, refused_ = 0;
   bool draining_ = false;
   bool stop_ = false;
   SeqId next_id_ = SeqId{1} << 40;  // apart from the core's own, which calls may use

@@ -92,12 +92,16 @@ void http_text(Out& out, const HttpCounters& c) {
   one(out, "ingot_http_connections", "gauge", "Connections open now.", c.open);
   one(out, "ingot_http_connections_total", "counter", "Connections accepted.", c.accepted);
   one(out, "ingot_http_connections_refused_total", "counter", "Connections beyond the limit.", c.refused);
+  one(out, "ingot_http_connections_gave_way_total", "counter", "Idle or slow connections closed for new ones.",
+      c.gave_way);
   one(out, "ingot_http_requests_total", "counter", "Requests read.", c.requests);
   one(out, "ingot_http_bad_requests_total", "counter", "Requests that were no valid HTTP or too large.",
       c.bad_requests);
   one(out, "ingot_http_timeouts_total", "counter", "Requests that came too slowly.", c.timeouts);
   one(out, "ingot_http_stalled_readers_total", "counter", "Connections cut because the client did not read.",
       c.stalled);
+  one(out, "ingot_http_body_bytes", "gauge", "Bytes of bodies that are being read.", c.body_bytes);
+  one(out, "ingot_http_unsent_bytes", "gauge", "Bytes of answers that wait for their readers.", c.answer_bytes);
   one(out, "ingot_http_received_bytes_total", "counter", "Bytes read from clients.", c.bytes_in);
   one(out, "ingot_http_sent_bytes_total", "counter", "Bytes written to clients.", c.bytes_out);
 }
@@ -203,6 +207,7 @@ std::string Metrics::text(const Now& now) const {
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});
   one(out, "ingot_worker_jobs", "gauge", "Jobs that wait for a worker.", now.worker_jobs);
+  one(out, "ingot_worker_busy_seconds", "gauge", "How long the longest job that runs has run.", now.worker_seconds);
   one(out, "ingot_worker_failures_total", "counter", "Jobs that threw.", now.failed_jobs);
   one(out, "ingot_log_dropped_lines_total", "counter", "Lines of the log that could not be written.", now.log_dropped);
   one(out, "ingot_usage_lost_lines_total", "counter", "Lines of the usage log that could not be written.",

@@ -100,6 +100,7 @@ class Metrics {
     int64_t usage_lost = 0;            // lines of the usage log
     std::vector<TenantUsage> tenants;  // for who may see them: empty for others
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
+    double worker_seconds = 0;  // of the longest job that runs
     int64_t requests_in_flight = 0;
     DeviceUse device;
   };

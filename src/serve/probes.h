@@ -9,8 +9,8 @@ namespace ingot {
 
 class Server;
 
-// 200 while the process can do its work, 503 where a restart would help: the engine makes no step, or a file of the
-// model was cut short. {"status": "ok"}
+// 200 while the process can do its work, 503 where a restart would help: the engine makes no step, a worker does not
+// come to an end, or a file of the model was cut short. {"status": "ok"}, or {"status", "reason"}
 void handle_health(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 // 200 while new requests are taken.
 void handle_ready(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);

@@ -12,6 +12,8 @@ namespace ingot {
 
 namespace {
 
+constexpr size_t kAnyBody = SIZE_MAX;  // up to the server's limit
+
 template <auto kHandler>
 void api(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   kHandler(server.context(), std::move(request), std::move(responder));
@@ -43,6 +45,10 @@ std::vector<Route> make_routes() {
   };
   for (const UiFile& file : ui_files()) {
     table.push_back({"GET", fmt::format("/{}", file.name), handle_page_file, kOpen, kIo});
+  }
+  for (Route& route : table) {
+    if (route.method == "POST") route.body_bytes = kAnyBody;
+    route.probe = route.path == "/health" || route.path == "/ready" || route.path == "/metrics";
   }
   return table;
 }

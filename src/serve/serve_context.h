@@ -26,6 +26,7 @@ namespace ingot {
 struct ServeContext {
   const ServedModel& model;
   Workers& workers;
+  Workers& streams;  // of streams' events alone, so that no long text keeps one waiting
   Metrics& metrics;
   Keys& keys;
   Log& log;

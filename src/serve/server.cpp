@@ -72,8 +72,9 @@ Server::Server(const ServerOptions& options)
       usage_log_(options.usage_log),
       keys_(with_routes(options.keys)),
       metrics_(route_labels()),
+      workers_(2, 1024, options.http.limits.bodies_bytes),
       http_((check_exposure(options, keys_), options.http),
-            {.check = [this](const HttpHead& head) { return check(head); },
+            {.admit = [this](const HttpHead& head) { return admit(head); },
              .handle = [this](HttpRequest request,
                               std::shared_ptr<Responder> to) { handle(std::move(request), std::move(to)); },
              .refusal = [this](const HttpRefusal& refused) { return refusal(refused); }}) {}
@@ -83,6 +84,7 @@ Server::~Server() = default;
 void Server::set_model(const ServedModel& model) {
   context_.reset(new ServeContext{.model = model,
                                   .workers = workers_,
+                                  .streams = streams_,
                                   .metrics = metrics_,
                                   .keys = keys_,
                                   .log = log_,
@@ -92,7 +94,8 @@ void Server::set_model(const ServedModel& model) {
 void Server::run() {
   if (!options_.keys.file.empty()) watch_keys();
   http_.run();
-  workers_.stop();  // the model may go from here on
+  workers_.stop();
+  streams_.stop();  // the model may go from here on
 }
 
 void Server::on_step(const StepFacts& step) {
@@ -165,6 +168,17 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
     return refuse(head, queue_full_error());
   }
   return std::nullopt;
+}
+
+HttpAdmission Server::admit(const HttpHead& head) {
+  HttpAdmission admission{.answer = check(head)};
+  const Route* route = find_route(head.method, head.path).route;
+  if (route == nullptr) return admission;
+  admission.body_bytes = route->body_bytes;
+  admission.probe = route->probe;
+  // Who has no key where keys are needed has no body that is kept: `check` has answered.
+  if (keys_.required() && !admission.answer) admission.payer = keys_.name_of(head).value_or("");
+  return admission;
 }
 
 HttpResponse Server::refuse(const HttpHead& head, const ApiError& error) {
@@ -273,13 +287,9 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
     }
   };
   if (route.runs == RunsOn::kIo) return body(request);
-  // Bodies that wait for a worker count like those that are being read.
-  const auto size = static_cast<int64_t>(request.body.size());
-  const std::shared_ptr<void> counted(nullptr, [this, size](void*) { queued_bytes_ -= size; });
-  const bool fits = (queued_bytes_ += size) <= static_cast<int64_t>(options_.http.limits.bodies_bytes);
-  const bool taken = fits && workers_.post([body = std::move(body), request = std::move(request), counted]() mutable {
-    body(request);
-  });
+  JobCost cost{.payer = request.head.tenant, .bytes = request.body.size()};
+  const bool taken = workers_.post([body = std::move(body), request = std::move(request)]() mutable { body(request); },
+                                   std::move(cost));
   if (taken) return;
   metrics_.rejected(Rejected::kQueueFull);
   tracked->send(error_response(server_busy("too many requests are waiting; try again"), style));
@@ -309,9 +319,26 @@ bool Server::stalled() const {
   return context_->engine().stalled_seconds() > std::max(options_.watchdog_seconds, shown);
 }
 
+// No request takes a worker for so long: a job that does has no end, and every further one takes another worker.
+double Server::worker_stalled_seconds() const {
+  constexpr double kWatchdogs = 8;
+  const double busy = std::max(workers_.busy_seconds(), streams_.busy_seconds());
+  return busy > kWatchdogs * options_.watchdog_seconds ? busy : 0;
+}
+
 Server::Health Server::health() const {
-  if (mapping_damaged()) return {.live = false, .ready = false, .status = "damaged"};
-  if (stalled()) return {.live = false, .ready = false, .status = "stalled"};
+  if (mapping_damaged()) {
+    return {.live = false, .ready = false, .status = "damaged", .reason = "a file of the model was cut short"};
+  }
+  if (stalled()) {
+    return {.live = false, .ready = false, .status = "stalled", .reason = "the engine makes no step"};
+  }
+  if (const double seconds = worker_stalled_seconds(); seconds > 0) {
+    return {.live = false,
+            .ready = false,
+            .status = "stalled",
+            .reason = fmt::format("a worker has been at one request for {:.0f} s", seconds)};
+  }
   if (context_->draining) return {.live = true, .ready = false, .status = "draining"};
   return {};
 }
@@ -329,8 +356,9 @@ Metrics::Now Server::now() const {
           .usage_lost = usage_log_.lost(),
           .tenants = {},
           .kv_bytes = engine.stats().kv_bytes,
-          .worker_jobs = static_cast<int64_t>(workers_.waiting()),
-          .failed_jobs = workers_.failed_jobs(),
+          .worker_jobs = static_cast<int64_t>(workers_.waiting() + streams_.waiting()),
+          .failed_jobs = workers_.failed_jobs() + streams_.failed_jobs(),
+          .worker_seconds = std::max(workers_.busy_seconds(), streams_.busy_seconds()),
           .requests_in_flight = in_flight_.generating(),
           .device = engine.device()};
 }

@@ -25,7 +25,7 @@ struct ServerOptions {
   int max_in_flight = 272;                      // requests that generate, running and waiting: beyond, 503
   double queue_seconds = 0;                     // a request that has not begun after so long gets 503; 0: it waits
   double request_seconds = 0;                   // what takes longer ends with 504; 0: no limit
-  double watchdog_seconds = 8;                  // without a step while requests run: /health says 503
+  double watchdog_seconds = 8;                  // without a step while requests run: /health says 503 (workers: 8 x)
   double key_check_seconds = 2;                 // how often the key file is looked at
   std::string version = {};
 };
@@ -60,14 +60,16 @@ class Server {
   // Any thread but the io thread: answers still in flight end with an error, connections close, run() returns.
   void stop();
 
-  // The callbacks of HTTP, and what the table's handlers need. The io thread calls the first three.
-  std::optional<HttpResponse> check(const HttpHead& head);
+  // The callbacks of HTTP, and what the table's handlers need. The io thread calls the first four.
+  HttpAdmission admit(const HttpHead& head);
+  std::optional<HttpResponse> check(const HttpHead& head);  // of admit(): what is refused
   void handle(HttpRequest request, std::shared_ptr<Responder> responder);
   HttpResponse refusal(const HttpRefusal& refused);
 
   struct Health {
     bool live = true, ready = true;
     const char* status = "ok";  // "stalled", "damaged", "draining"
+    std::string reason = {};    // where it is not live
   };
   Health health() const;
   ServeContext& context() { return *context_; }
@@ -88,6 +90,8 @@ class Server {
   void watch_keys();
   void watch_deadlines();
   bool stalled() const;
+  // For how long a worker has been at one job, where that is too long; 0: none has.
+  double worker_stalled_seconds() const;
   // Whoever is refused costs nothing else: only so many of them a second get a line. The io thread's own.
   bool may_log_refusal();
 
@@ -96,7 +100,8 @@ class Server {
   UsageLog usage_log_;
   Keys keys_;
   Metrics metrics_;
-  Workers workers_;
+  Workers workers_;  // parse, tokenize, write whole answers
+  Workers streams_;  // write the events of streams: nothing that takes long
   InFlight in_flight_;
   std::unique_ptr<ServeContext> context_;
   std::mutex gap_mutex_;
@@ -106,7 +111,6 @@ class Server {
   };
   std::atomic<bool> watches_deadlines_{false};
   std::atomic<double> longest_step_{0};
-  std::atomic<int64_t> queued_bytes_{0};  // bodies that the workers have or will have
   int64_t refusals_second_ = 0;
   int refusals_ = 0;
   GapMark gap_old_, gap_new_;  // guarded by gap_mutex_

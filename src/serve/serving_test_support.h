@@ -264,10 +264,10 @@ class ToyServer {
     options.keep_last = true;
     return options;
   }
-  Workers workers_;
+  Workers workers_, streams_;
 
  public:
-  ServeContext context{model, workers_, metrics, keys, log};
+  ServeContext context{model, workers_, streams_, metrics, keys, log};
 
  private:
   Model weights_;

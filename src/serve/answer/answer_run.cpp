@@ -40,7 +40,7 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
       caller_(caller_of(head_)),
-      strand_(context.workers) {}
+      strand_(generation_.stream ? context.streams : context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
@@ -92,9 +92,10 @@ void AnswerRun::make_choices() {
   const bool search = generation_.form.reasoning || generation_.form.tools != ToolForm::kNone;
   choices_.reserve(static_cast<size_t>(generation_.total_choices()));
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
-    const std::string echo = generation_.echo ? generation_.prompt_texts[p] : std::string();
+    const std::string* echo = generation_.echo ? &generation_.prompt_texts[p] : nullptr;
+    const size_t before = echo ? count_characters(*echo) : 0;
     for (int c = 0; c < generation_.choices; ++c) {
-      choices_.push_back({.text = ChoiceText(*context_.model.tokenizer, generation_, count_characters(echo)),
+      choices_.push_back({.text = ChoiceText(*context_.model.tokenizer, generation_, before),
                           .parser = {},
                           .echo = echo,
                           .prompt = {},
@@ -242,10 +243,14 @@ void AnswerRun::take_end(int index, FinishReason reason) {
 // The prompt, where it is asked for, before the first of the choice's own text.
 void AnswerRun::send_echo(int index) {
   Choice& choice = choices_[static_cast<size_t>(index)];
-  if (choice.echo.empty()) return;
-  TextPiece piece{.text = std::exchange(choice.echo, {}), .scores = {}};
-  if (choice.prompt) piece.scores = choice.prompt->scores(*context_.model.tokenizer, piece.text);
-  send(index, std::move(piece), false);
+  if (!choice.echo || choice.echo->empty()) return;
+  ChoicePiece out{
+      .parts = {}, .scores = {}, .echo = {.text = std::exchange(choice.echo, nullptr), .scores = choice.prompt}};
+  if (generation_.stream) {
+    write(writer_->piece(index, out));
+  } else {
+    choice.answer.add(std::move(out));
+  }
 }
 
 // Scores go out with the text that follows them: what the parser holds back keeps them waiting.

@@ -32,7 +32,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   struct Choice {
     ChoiceText text;
     std::optional<AnswerParser> parser;  // of conversations
-    std::string echo;                    // to be sent before the text
+    const std::string* echo = nullptr;   // of the generation; to be sent before the text
     std::shared_ptr<PromptLogprobs> prompt;
     std::vector<Event> early;         // that came before the prompt's scores
     std::vector<ScoredToken> scores;  // that wait for text

@@ -110,19 +110,26 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   }
 
   void answer() {
-    JsonArray data;
+    // As text from the start: of 64 inputs it would be a value of half a million numbers first.
+    std::string body = "{\"object\":\"list\",\"data\":[";
     for (size_t i = 0; i < vectors_.size(); ++i) {
       const std::vector<float> vector = vectors_[i]->vector(job_.normalize);
       if (vector.empty()) throw internal_error();
-      data.push_back(JsonObject{
-          {"object", "embedding"},
-          {"index", i},
-          {"embedding", job_.base64 ? Json(base64_floats(vector)) : Json(JsonArray(vector.begin(), vector.end()))}});
+      body += fmt::format("{}{{\"object\":\"embedding\",\"index\":{},\"embedding\":", i > 0 ? "," : "", i);
+      if (job_.base64) {
+        append_json(body, base64_floats(vector));
+      } else {
+        for (size_t v = 0; v < vector.size(); ++v) {
+          body += v > 0 ? ',' : '[';
+          append_json(body, vector[v]);
+        }
+        body += ']';
+      }
+      body += '}';
     }
-    const JsonObject usage{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}};
-    const JsonObject json{
-        {"object", "list"}, {"data", std::move(data)}, {"model", context_.model.name}, {"usage", usage}};
-    std::string body = to_json(json);
+    const JsonObject rest{{"model", context_.model.name},
+                          {"usage", JsonObject{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
+    body += "]," + to_json(rest).substr(1);
     context_.metrics.prompt_tokens.add(tokens_);
     caller_->complete();  // before the client can ask again
     settle();
