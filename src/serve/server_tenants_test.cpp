@@ -204,6 +204,25 @@ TEST_F(ServerTenants, UsageIsToldByNameToAdminsOnly) {
   EXPECT_EQ(call("b-key-001", "/metrics", "", "GET").body.find("ingot_tenant_"), std::string::npos);
 }
 
+TEST_F(ServerTenants, WhoWouldBeLateIsToldWhenToComeAgain) {
+  Submitted submitted;
+  submitted.busy = true;
+  const ApiError full = turned_away(toy.context, submitted);
+  EXPECT_EQ(header(error_response(full, ApiStyle::kOpenAi), "retry-after"), "1");
+  submitted.late = true;
+  submitted.retry_seconds = 7.2;
+  const ApiError late = turned_away(toy.context, submitted);
+  EXPECT_EQ(late.status, 503);
+  EXPECT_EQ(header(error_response(late, ApiStyle::kOpenAi), "retry-after"), "8");
+  toy.context.draining = true;
+  EXPECT_NE(turned_away(toy.context, submitted).message.find("shutting down"), std::string::npos);
+  const std::string text = toy.metrics.text({});
+  for (const char* reason : {"late", "queue_full", "draining"}) {
+    EXPECT_NE(text.find(std::string("ingot_rejected_total{reason=\"") + reason + "\"} 1\n"), std::string::npos)
+        << reason;
+  }
+}
+
 TEST_F(ServerTenants, ARemovedKeyEndsWhatWaitsAndLeavesWhatRuns) {
   serve("a a-key-001\nb b-key-001\n");
   const auto running =
