@@ -16,6 +16,10 @@ constexpr double kShortestBucket = 0.05;  // s
 
 double mean_gap_ms(const LoadRecord& r) { return r.pieces > 1 ? 1e3 * (r.last - r.first) / (r.pieces - 1) : 0; }
 
+bool first_in_time(const Slo& slo, const LoadRecord& r) {
+  return slo.ttft_ms == 0 || 1e3 * (r.first - r.due) <= slo.ttft_ms;
+}
+
 bool keeps(const Slo& slo, const LoadRecord& r) {
   return slo.kept(1e3 * (r.first - r.due), mean_gap_ms(r), 1e3 * (r.end - r.due));
 }
@@ -84,7 +88,12 @@ void add(LoadReport& report, const LoadRecord& r) {
       break;
     case State::kRejected:
       ++report.rejected;
-      report.without_retry_after += r.retry_after < 0;
+      ++(r.status == 429 ? report.rejected_429 : report.rejected_503);
+      if (r.retry_after >= 0) {
+        report.retry_after_s.push_back(r.retry_after);
+      } else {
+        ++report.without_retry_after;
+      }
       report.reject_ms.push_back(1e3 * (r.end - r.sent));
       break;
     case State::kFailed:
@@ -96,6 +105,7 @@ void add(LoadReport& report, const LoadRecord& r) {
   }
   if (r.pieces == 0 && r.state != State::kOk) return;
   report.ttft_ms.push_back(1e3 * (r.first - r.due));
+  report.first_in_time += first_in_time(report.setup.slo, r);
   for (const float gap : r.gaps) report.gap_ms.push_back(1e3 * static_cast<double>(gap));
   report.prompt_tokens += r.prompt_tokens;
   report.output_tokens += r.tokens;
@@ -118,8 +128,9 @@ LoadReport make_load_report(const LoadRun& run, const LoadSetup& setup) {
   report.problems = by_count(problems);
   report.finishes = by_count(finishes);
   report.series = make_series(run);
-  for (std::vector<double> LoadReport::*values : {&LoadReport::ttft_ms, &LoadReport::gap_ms, &LoadReport::e2e_ms,
-                                                  &LoadReport::request_tps, &LoadReport::reject_ms}) {
+  for (std::vector<double> LoadReport::*values :
+       {&LoadReport::ttft_ms, &LoadReport::gap_ms, &LoadReport::e2e_ms, &LoadReport::request_tps,
+        &LoadReport::reject_ms, &LoadReport::retry_after_s}) {
     std::ranges::sort(report.*values);
   }
   return report;
@@ -136,6 +147,10 @@ std::string load_table(const LoadReport& r) {
   std::string text = fmt::format("{}, {}: {}\n", r.setup.url, o.model, arrivals);
   text += fmt::format("{} requests in {:.1f} s: {} ok, {} cancelled, {} rejected, {} failed, {} lost\n", r.sent,
                       r.seconds, r.ok, r.cancelled, r.rejected, r.failed, r.lost);
+  if (r.rejected > 0) {
+    text += fmt::format("  rejected: {} with 503 (busy), {} with 429 (a limit of this key), {} without Retry-After\n",
+                        r.rejected_503, r.rejected_429, r.without_retry_after);
+  }
   for (const auto& [what, count] : r.problems) text += fmt::format("  {} x {}\n", count, what);
   text += "\n" + spread_header();
   text += spread_line("first token ms", r.ttft_ms);
@@ -143,15 +158,18 @@ std::string load_table(const LoadReport& r) {
   text += spread_line("whole answer ms", r.e2e_ms);
   text += spread_line("tokens/s of a request", r.request_tps);
   text += spread_line("rejection ms", r.reject_ms);
+  text += spread_line("Retry-After s", r.retry_after_s);
   text += fmt::format("\nprompts    {} tokens, {:.1f}/s\nanswers    {} tokens, {:.1f}/s{}\n", r.prompt_tokens,
                       rate(r.prompt_tokens, r.seconds), r.output_tokens, rate(r.output_tokens, r.seconds),
                       r.counted ? "" : " (pieces of text: the server does not count)");
   text += fmt::format("requests   {:.2f}/s ok; this client used {:.0f} % of a core, at most {:.1f} ms late\n",
                       rate(r.ok, r.seconds), r.client_cpu_percent, r.late_ms);
   if (r.setup.slo.any()) {
+    const auto of_all = [&](int64_t n) { return percent(static_cast<double>(n), static_cast<double>(r.sent)); };
     text += fmt::format("goodput    {:.2f} requests/s and {:.1f} tokens/s within the SLO, {:.1f} % of all\n",
-                        rate(r.good, r.seconds), rate(r.good_tokens, r.seconds),
-                        percent(static_cast<double>(r.good), static_cast<double>(r.sent)));
+                        rate(r.good, r.seconds), rate(r.good_tokens, r.seconds), of_all(r.good));
+    text += fmt::format("           {:.1f} % of all had their first token in time, {:.1f} % were rejected\n",
+                        of_all(r.first_in_time), of_all(r.rejected));
   }
   return text;
 }
@@ -171,6 +189,8 @@ JsonObject load_json(const LoadReport& r) {
   json["seed"] = o.seed;
   json["requests"] = JsonObject{{"sent", r.sent},         {"ok", r.ok},         {"cancelled", r.cancelled},
                                 {"rejected", r.rejected}, {"failed", r.failed}, {"lost", r.lost}};
+  json["rejected"] =
+      JsonObject{{"429", r.rejected_429}, {"503", r.rejected_503}, {"retry_after_s", spread_json(r.retry_after_s)}};
   json["rejected_without_retry_after"] = r.without_retry_after;
   json["problems"] = counts_json(r.problems, "what");
   json["finish_reasons"] = counts_json(r.finishes, "reason");
@@ -195,6 +215,7 @@ JsonObject load_json(const LoadReport& r) {
                                  {"itl_ms", limit(slo.itl_ms)},
                                  {"e2e_ms", limit(slo.e2e_ms)},
                                  {"requests", r.good},
+                                 {"first_tokens_in_time", r.first_in_time},
                                  {"requests_per_second", rate(r.good, r.seconds)},
                                  {"output_tps", rate(r.good_tokens, r.seconds)},
                                  {"percent", percent(static_cast<double>(r.good), static_cast<double>(r.sent))}};
