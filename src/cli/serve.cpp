@@ -96,7 +96,7 @@ void add_address_options(CLI::App& app, Options& options) {
   app.add_option("--unix", http.unix_socket, "Listen on a Unix socket instead")->type_name("PATH");
   app.add_option("--tls-cert", http.tls_cert, "Certificate chain, PEM: serves HTTPS")->type_name("FILE");
   app.add_option("--tls-key", http.tls_key, "Its private key, PEM")->type_name("FILE");
-  app.add_option("--api-key-file", options.server.keys.file, "Lines NAME KEY [concurrency=N] [tpm=N]")
+  app.add_option("--api-key-file", options.server.keys.file, "Tenants: lines NAME KEY [weight=X] [tpm=N] [rpm=N] …")
       ->type_name("FILE");
   app.add_option("--allow-host", options.server.allowed_hosts, "A further name that clients may call it by")
       ->allow_extra_args(false)
@@ -121,6 +121,7 @@ void add_rare_options(CLI::App& app, Options& options) {
   seconds("--write-timeout", limits.write_seconds);
   seconds("--watchdog", options.server.watchdog_seconds);
   seconds("--queue-timeout", options.server.queue_seconds);
+  seconds("--request-timeout", options.server.request_seconds);
   app.add_option("--max-connections", limits.connections)->check(integer_in(1, 1 << 20))->group("");
   app.add_option("--max-connections-per-address", limits.address_connections)->check(integer_in(0, 1 << 20))->group("");
   const auto bytes = [&app](const char* name, size_t& value) {
@@ -140,6 +141,10 @@ void add_rare_options(CLI::App& app, Options& options) {
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
       ->group("");
+  app.add_option("--usage-log-bytes", options.server.usage_log.max_bytes)
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+      ->group("");
   for (CLI::Option* option : add_engine_options(app, OptionsOf::kServerHidden, options.session.open)) option->group("");
 }
 
@@ -153,6 +158,11 @@ CommandBody setup(CLI::App& app) {
       ->type_name("S");
   app.add_option("--log", options->log, "A file, stderr or off")->type_name("FILE");
   app.add_flag("--log-json", options->server.log.json, "The log as lines of JSON");
+  CLI::Option* const usage =
+      app.add_option("--usage-log", options->server.usage_log.path, "A file that gets a line of JSON for each request");
+  usage->type_name("FILE");
+  app.add_flag("--usage-required", options->server.usage_log.required, "503 where that line cannot be written")
+      ->needs(usage);
   app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
   add_rare_options(app, *options);
   add_session_options(app, options->session);
@@ -163,10 +173,9 @@ constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
-    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate,\n"
-    "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --queue-timeout, --max-log, --watchdog, "
-    "--gap-ms,\n"
-    "--step-rows.";
+    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-timeout, --body-timeout,\n"
+    "--idle-timeout, --write-timeout, --queue-timeout, --request-timeout, --max-log, --usage-log-bytes, --watchdog,\n"
+    "--gap-ms, --step-rows.";
 
 }  // namespace
 

@@ -35,6 +35,7 @@ std::vector<Route> make_routes() {
       {"GET", "/v1/limits", handle_limits},
       {"GET", "/openapi.json", handle_openapi},
       {"GET", "/v1/engine", handle_engine},
+      {"GET", "/v1/usage", handle_usage},
       {"GET", "/metrics", handle_metrics},
       // The probes of whoever runs the server have no key, and tell nothing that one protects.
       {"GET", "/health", handle_health, kOpen, kIo},

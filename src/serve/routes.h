@@ -34,6 +34,9 @@ struct Route {
   bool generates = false;  // uses the engine: refused while the server drains or its queue is full
   size_t body_bytes = 0;   // the largest body, within the server's limit; 0: none is read
   bool probe = false;      // is answered though all connections are taken
+
+  // Costs the machine work for its caller, and so counts against the limits of a key: all that take a body.
+  bool computes() const { return method == "POST"; }
 };
 
 // All routes; the page's files included.

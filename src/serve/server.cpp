@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <new>
 #include <thread>
 #include <utility>
@@ -47,18 +48,29 @@ std::string allowed_request_headers(const HttpHead& head) {
 // By its status. A 503 was counted by whoever knows which queue is full.
 std::optional<Rejected> why_rejected(int status) {
   if (status == 503) return std::nullopt;
+  if (status == 401) return Rejected::kNoKey;
+  if (status == 403) return Rejected::kForbidden;
   if (status == 429) return Rejected::kKeyLimit;
+  if (status == 504) return std::nullopt;  // by whoever ends it
   if (status >= 500) return Rejected::kInternalError;
   if (status >= 400) return Rejected::kBadRequest;
   return std::nullopt;
 }
+
+KeyOptions with_routes(KeyOptions keys) {
+  keys.routes = route_labels();
+  return keys;
+}
+
+ApiError queue_full_error() { return server_busy("too many requests are under way; try again"); }
 
 }  // namespace
 
 Server::Server(const ServerOptions& options)
     : options_(options),
       log_(options.log),
-      keys_(options.keys),
+      usage_log_(options.usage_log),
+      keys_(with_routes(options.keys)),
       metrics_(route_labels()),
       workers_(2, 1024, options.http.limits.bodies_bytes),
       http_((check_exposure(options, keys_), options.http),
@@ -119,7 +131,9 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
   const RouteMatch match = find_route(head.method, head.path);
   // The key comes first: without one nobody learns which routes there are.
   const bool open = match.route != nullptr && match.route->access == Access::kOpen;
-  if (keys_.required() && !open && !keys_.name_of(head)) {
+  const bool keyed = keys_.required() && !open;
+  const std::shared_ptr<const ApiKey> key = keyed ? keys_.find(head) : keys_.nobody();
+  if (!key) {
     metrics_.rejected(Rejected::kNoKey);
     return refuse(head, no_key());
   }
@@ -130,6 +144,18 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
     response.headers.emplace_back("allow", match.allowed);
     return response;
   }
+  if (const std::optional<ApiError> error = without_right(*match.route, *key->tenant->rights())) {
+    metrics_.rejected(Rejected::kForbidden);
+    return refuse(head, *error);
+  }
+  if (match.route->computes()) {  // what a key at its limit sends is not even read
+    if (const std::optional<ApiError> limit = key->tenant->refusal()) {
+      metrics_.rejected(Rejected::kKeyLimit);
+      HttpResponse response = refuse(head, *limit);
+      std::ranges::move(key->tenant->limit_headers(), std::back_inserter(response.headers));
+      return response;
+    }
+  }
   if (!match.route->generates) return std::nullopt;
   if (context_->draining) {
     metrics_.rejected(Rejected::kDraining);
@@ -137,9 +163,9 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
     response.close = true;
     return response;
   }
-  if (in_flight_.generating() >= options_.max_in_flight) {
+  if (queue_full(key->tenant->name())) {
     metrics_.rejected(Rejected::kQueueFull);
-    return refuse(head, server_busy("too many requests are under way; try again"));
+    return refuse(head, queue_full_error());
   }
   return std::nullopt;
 }
@@ -195,7 +221,10 @@ HttpHeaders Server::common_headers(const HttpHead& head) const {
     headers.emplace_back("access-control-allow-headers", allowed_request_headers(head));
     headers.emplace_back("access-control-max-age", "600");
   } else {
-    headers.emplace_back("access-control-expose-headers", "retry-after, x-request-id");
+    headers.emplace_back("access-control-expose-headers",
+                         "retry-after, x-request-id, x-should-retry, x-ratelimit-limit-requests, "
+                         "x-ratelimit-limit-tokens, x-ratelimit-remaining-requests, x-ratelimit-remaining-tokens, "
+                         "x-ratelimit-reset-requests, x-ratelimit-reset-tokens");
   }
   return headers;
 }
@@ -208,31 +237,34 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   const Route& route = *match.route;
   // The key was checked before the body came; it may have been revoked since.
   const bool keyed = keys_.required() && route.access == Access::kKey;
-  const std::optional<std::string> name = keyed ? keys_.name_of(request.head) : std::nullopt;
-  request.head.tenant = name.value_or("");
-  const auto entered = std::make_shared<bool>(false);
+  const std::shared_ptr<const ApiKey> key = keyed ? keys_.find(request.head) : nullptr;
+  const std::shared_ptr<Caller> caller = make_caller(route, request.head, key ? key : keys_.nobody());
   const auto tracked = std::make_shared<TrackedResponder>(
       std::move(responder), style_of(request.head.path), common_headers(request.head),
-      [this, &route, entered, id = request.head.id, tenant = request.head.tenant](const Ended& ended) {
-        if (*entered) keys_.leave(tenant);
+      [this, &route, caller, id = request.head.id](const Ended& ended) {
+        const bool ok = ended.status != 0 && ended.status < 400;
+        caller->settle(ended.gone ? CallEnd::kCancelled : ok ? CallEnd::kComplete : CallEnd::kError, ended.status);
         in_flight_.remove(ended.responder);
-        record(route, id, tenant, ended);
+        record(route, id, *caller, ended);
       });
-  const bool full = route.generates && in_flight_.generating() >= options_.max_in_flight;
-  in_flight_.add(tracked, route.generates);
+  const bool full = route.generates && queue_full(caller->tenant());
+  in_flight_.add(tracked, route.generates, caller);
   tracked->watch();
   std::optional<ApiError> refused;
-  if (keyed && !name) {
+  if (keyed && !key) {
     refused = no_key();
+  } else if ((refused = without_right(route, caller->rights()))) {
+    // Taken from it since.
   } else if (route.generates && context_->draining) {
     refused = server_busy("the server is shutting down");
   } else if (full) {
     metrics_.rejected(Rejected::kQueueFull);
-    refused = server_busy("too many requests are under way; try again");
-  } else if (keyed && route.generates) {
+    refused = queue_full_error();
+  } else if (route.computes()) {
     // A key's limits are of what costs: its user may look at the engine while an answer comes.
-    refused = keys_.enter(*name);
-    *entered = !refused;
+    refused = caller->enter();
+    tracked->add_headers(caller->limit_headers());
+    if (refused && refused->status == 503) metrics_.rejected(Rejected::kUsageLog);
   }
   if (refused) return tracked->send(error_response(*refused, style_of(request.head.path)));
   dispatch(route, std::move(request), tracked);
@@ -263,15 +295,16 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
   tracked->send(error_response(server_busy("too many requests are waiting; try again"), style));
 }
 
-void Server::record(const Route& route, const std::string& id, const std::string& tenant, const Ended& ended) {
+void Server::record(const Route& route, const std::string& id, const Caller& caller, const Ended& ended) {
   if (ended.gone && !route.generates) metrics_.client_gone.add();  // the others count it when they stop
   if (ended.status != 0) metrics_.answered(route.path, ended.status);
   if (const std::optional<Rejected> why = why_rejected(ended.status)) metrics_.rejected(*why);
+  if (caller.timed_out()) metrics_.rejected(Rejected::kTimeout);
   if (route.generates && !ended.gone && ended.status < 400) metrics_.request_seconds.observe(ended.seconds);
   if (route.runs == RunsOn::kIo) return;  // probes and files would be most of the log
   JsonObject fields{
       {"id", id}, {"route", route.path}, {"status", ended.status}, {"ms", std::round(ended.seconds * 1e4) / 10}};
-  if (!tenant.empty()) fields["key"] = tenant;
+  if (!caller.tenant().empty()) fields["key"] = caller.tenant();
   if (ended.gone) fields["client_gone"] = true;
   log_.write(ended.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo, "request", std::move(fields));
 }
@@ -320,6 +353,8 @@ Metrics::Now Server::now() const {
           .stalled_seconds = engine.stalled_seconds(),
           .stalled = stalled(),
           .log_dropped = log_.dropped(),
+          .usage_lost = usage_log_.lost(),
+          .tenants = {},
           .kv_bytes = engine.stats().kv_bytes,
           .worker_jobs = static_cast<int64_t>(workers_.waiting() + streams_.waiting()),
           .failed_jobs = workers_.failed_jobs() + streams_.failed_jobs(),
@@ -353,24 +388,6 @@ void Server::stop() {
   // What was given to the sockets just now goes out first; a client that reads nothing is not waited for.
   for (int i = 0; i < 400 && http_.counters().open > 0; ++i) std::this_thread::sleep_for(milliseconds(5));
   http_.stop();
-}
-
-void Server::watch_keys() {
-  const auto look = [this] {
-    watch_keys();  // first: what follows may find no memory
-    const bool taken = workers_.post([this] {
-      try {
-        if (!keys_.reload()) return;
-        metrics_.key_reloads.add();
-        log_.info("the key file was read again");
-      } catch (const Error& e) {
-        metrics_.key_reload_failures.add();
-        log_.warning("the key file is wrong; the old keys stay", {{"why", e.what()}});
-      }
-    });
-    (void)taken;  // busy workers look at it the next time
-  };
-  http_.post(look, options_.key_check_seconds);
 }
 
 }  // namespace ingot

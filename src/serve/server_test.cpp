@@ -250,7 +250,7 @@ TEST(TrackedResponder, AnAnswerThatOutlastsTheServerEndsWithAnError) {
     EXPECT_EQ(e.status, 200);
     in_flight.remove(e.responder);
   });
-  in_flight.add(tracked, true);
+  in_flight.add(tracked, true, caller_of({}));
   tracked->watch();
   tracked->on_close([&] { ++closes; });
   tracked->start({.content_type = "text/event-stream", .body = "data: 1\n\n"});

@@ -17,6 +17,8 @@
 
 namespace ingot {
 
+class Caller;  // serve/tenants/caller.h
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;  // names in lower case
 
 // A request's first line and headers.
@@ -27,6 +29,7 @@ struct HttpHead {
   HttpHeaders headers;
   std::string id;      // made by the server, unique in this process: "req-…"
   std::string tenant;  // the name of its key, set before a handler sees it; empty where the server has no keys
+  std::shared_ptr<Caller> caller;  // who asks and what it has cost so far; set with the tenant
   std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();  // its last byte
 
   // The first header of this name (lower case), or empty.
