@@ -103,6 +103,13 @@ TEST(Json, Limits) {
   }
 }
 
+TEST(Json, MembersOfOneObject) {
+  const JsonLimits limits{.max_object_members = 2};
+  EXPECT_NO_THROW(parse(R"([{"a":1,"b":2},{"c":{"d":3,"e":4}},{}])", limits));
+  EXPECT_EQ(message_of([&] { parse(R"([{"a":1,"b":2,"c":3}])", limits); }),
+            "[json] t: more than 2 members in an object at byte 19");
+}
+
 TEST(Json, DuplicateKeys) {
   const JsonLimits strict = {.reject_duplicate_keys = true};
   EXPECT_EQ(get_int(parse(R"({"a":1,"a":2})").get_object(), "a"), 2);

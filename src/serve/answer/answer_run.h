@@ -72,6 +72,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   const std::unique_ptr<AnswerWriter> writer_;
   const std::shared_ptr<Responder> responder_;
   const ApiStyle style_;
+  const std::shared_ptr<Caller> caller_;
   Strand strand_;
   std::vector<Choice> choices_;
   std::vector<Part> parts_;

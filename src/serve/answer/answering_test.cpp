@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 #include <set>
 
 #include "base/utf8.h"
@@ -394,6 +395,20 @@ TEST(Answering, ClientThatGoesStopsItsRequest) {
   responder->wait_for_writes(1);
   responder->close();
   server.expect_idle();  // long before the context is full, or after it: nothing is left either way
+}
+
+// Long texts of others keep the workers; the events of a stream have threads of their own.
+TEST(Answering, StreamsGoOnWhileAllWorkersAreBusy) {
+  ToyServer server;
+  std::promise<void> gate;
+  const std::shared_future<void> open = gate.get_future().share();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(server.context.workers.post([open] { open.wait(); }));
+  const auto stream = server.begin(kChat, chat(R"(,"max_tokens":8,"ignore_eos":true,"stream":true)"));
+  const auto whole = server.begin(kChat, chat(R"(,"max_tokens":8,"ignore_eos":true)"));
+  EXPECT_TRUE(stream->wait().body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(whole->answers(), 0);
+  gate.set_value();
+  EXPECT_EQ(whole->wait().status, 200);
 }
 
 TEST(Answering, DrainingServerIsBusy) {

@@ -76,6 +76,7 @@ extern const FieldTable kChatFields, kCompletionFields, kMessagesFields, kCountT
 
 // Limits that belong to no single field.
 inline constexpr size_t kMaxBodyDepth = 64;
+inline constexpr size_t kMaxObjectMembers = 2048;  // of one object
 inline constexpr size_t kMaxBodyValues = 1 << 18;
 inline constexpr size_t kMaxBodyMembers = 1 << 16;  // of all objects together
 inline constexpr int kMaxChoices = 128;             // prompts × n

@@ -101,6 +101,7 @@ void read_common(const Fields& fields, const ServedModel& model, Generation& gen
   read_stream(fields, generation);
   set_number(fields, "n", generation.choices);
   set_number(fields, "priority", generation.priority);
+  set_number(fields, "timeout", generation.timeout_seconds);
   set_number(fields, "min_tokens", generation.min_tokens);
   set_number(fields, "max_tokens", generation.max_tokens);
   set_number(fields, "max_completion_tokens", generation.max_tokens);

@@ -23,6 +23,7 @@ struct Generation {
   std::vector<Token> end_tokens;
   std::vector<std::string> stops;
   int priority = 0;
+  double timeout_seconds = 0;  // the client's own; 0: none
   bool reuse_prefix = true;
 
   bool stream = false;
