@@ -18,7 +18,7 @@ inline constexpr int kTallMostSplit = 256;       // blocks whose sums meet in sc
 
 // A block for each 128 rows of the weights; their columns in `splits`, whose sums meet in scratch.
 struct TallPlan {
-  int x_rows = 0;  // 32, 64, 128 or 256
+  int x_rows = 0;  // 64, 128 or 256
   int sixteens = 0, blocks = 0, splits = 1;
   int bodies = 0;  // of all columns
 

@@ -7,7 +7,7 @@ namespace ingot::cuda {
 namespace {
 
 constexpr int kTurnThreads = 256;
-int x_rows_of(int64_t rows) { return rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 128 ? 128 : 256; }
+int x_rows_of(int64_t rows) { return rows <= 64 ? 64 : rows <= 128 ? 128 : 256; }
 int64_t up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // x as the products read it from shared memory (wgmma.cuh, by rows): a stage is 64 columns of all rows; in each 32 of

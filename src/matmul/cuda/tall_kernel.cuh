@@ -170,7 +170,7 @@ __device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, i
 #endif
 
 template <class W, int N, int J>
-__global__ void __launch_bounds__(kTallThreads<J>, N <= 32 ? 2 : 1) linear_tall(const __grid_constant__ TallArgs args) {
+__global__ void __launch_bounds__(kTallThreads<J>, 1) linear_tall(const __grid_constant__ TallArgs args) {
 #if INGOT_HAS_WGMMA
   using Shape = TallShape<W, N, J>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -247,8 +247,6 @@ void launch_tall(const TallArgs& args, const DeviceCtx& ctx) {
 template <class W>
 void run_tall_format(const TallArgs& args, const DeviceCtx& ctx) {
   switch (args.plan.x_rows) {
-    case 32:
-      return launch_tall<W, 32, 1>(args, ctx);
     case 64:
       return launch_tall<W, 64, 1>(args, ctx);
     case 128:
