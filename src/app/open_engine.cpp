@@ -12,7 +12,7 @@
 namespace ingot {
 namespace {
 
-constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
+constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0};
 
 EngineConfig engine_config(const Model& model, const OpenOptions& options, int cuda) {
   EngineConfig config = options.engine;
@@ -46,7 +46,7 @@ DType parse_kv(const std::string& name) {
   for (const DType dtype : kKvTypes) {
     if (name == dtype_name(dtype)) return dtype;
   }
-  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, q8_0", name);
+  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, fp8, q8_0", name);
 }
 
 ModelOptions model_options(const OpenOptions& options) {

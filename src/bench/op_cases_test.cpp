@@ -29,7 +29,7 @@ TEST(BenchOps, LinearHasEveryFormatAndAttentionEveryCache) {
   INGOT_FORMATS(X)
 #undef X
   EXPECT_EQ(formats_of(op_cases({"linear"})), all);
-  EXPECT_EQ(formats_of(op_cases({"attention"})), (std::set<std::string>{"bf16", "f16", "f32", "q8_0"}));
+  EXPECT_EQ(formats_of(op_cases({"attention"})), (std::set<std::string>{"bf16", "f16", "f32", "fp8", "q8_0"}));
 }
 
 TEST(BenchOps, NamesSelectOperatorsAndFormats) {

@@ -78,7 +78,7 @@ constexpr Row kRows[] = {
     {"--verify", "FILE", "Check the model against this manifest first", kEngine, &OpenOptions::verify},
 
     {"--ctx", "N", "Context in tokens (default: the model's)", kSession, &ModelOptions::context, 1, 1 << 30},
-    {"--kv", "TYPE:{f32,f16,bf16,q8_0}",
+    {"--kv", "TYPE:{f32,f16,bf16,fp8,q8_0}",
      "Type of the KV cache (f16; bf16 where the CPU multiplies it; on a GPU by the weights)", kSession,
      &OpenOptions::kv, 0, 0, known_kv},
     {"--no-fuse", "RULES", "Fusion rules to switch off, by name, or all", kSession, &ModelOptions::fuse_off},
@@ -90,6 +90,8 @@ constexpr Row kRows[] = {
     {"--seqs", "N", "Requests that run at once (16)", kTrace, &EngineConfig::max_seqs, 1, 4096},
     {"--max-queue", "N", "Requests that may wait (256); more get 503", kServer, &EngineConfig::max_waiting, 0, 1 << 20},
     {"--max-waiting", "N", "Requests that may wait; more are busy", kTrace, &EngineConfig::max_waiting, 1, 1 << 30},
+    {"--ttft-target", "MS", "For the first token: who would miss it is sent away at once (0: none)", kServer | kTrace,
+     &EngineConfig::ttft_target_ms, 0, 1e9},
     {"--kv-memory", "BYTES", "Of the KV cache, such as 512M", kServer | kTrace, &EngineConfig::kv_bytes, 1, 0x1p50},
     {"--page-rows", "N", "Rows of a KV page (64)", kTrace, &EngineConfig::page_rows, 1, 4096, whole_key_groups},
 };

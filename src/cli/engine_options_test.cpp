@@ -65,7 +65,7 @@ const Use kOps{&kBenchCommand, {"ops"}};
 const Use kTrace{&kBenchCommand, {"trace", "x"}};
 
 TEST(EngineOptions, MeanTheSameInEveryCommand) {
-  expect_alike({kRun, kChat, kServe, kLogits, kPpl, kBench, kTrace}, "--kv", {"f32", "f16", "bf16", "q8_0"},
+  expect_alike({kRun, kChat, kServe, kLogits, kPpl, kBench, kTrace}, "--kv", {"f32", "f16", "bf16", "fp8", "q8_0"},
                {"", "F16", "q4_0", "f16,f32"});
   const std::vector<Use> computing = {kRun, kChat, kServe, kLogits, kPpl, kTask, kBench, kOps, kTrace};
   expect_alike(computing, "--threads", {"1", "1024"}, {"0", "-1", "1025", "1.5", "x"});
@@ -73,12 +73,13 @@ TEST(EngineOptions, MeanTheSameInEveryCommand) {
   expect_alike({kRun, kChat, kServe}, "--ctx", {"1", "4096"}, {"0", "-1", "x", "2147483648"});
   expect_alike({kRun, kChat, kServe, kLogits}, "--no-fuse", {"all", "a,b"}, {});
   expect_alike({kServe, kTrace}, "--gap-ms", {"0", "0.5", "1e6"}, {"-1", "nan", "1e7", "x"});
+  expect_alike({kServe, kTrace}, "--ttft-target", {"0", "0.5", "1e9"}, {"-1", "nan", "1e10", "x"});
   expect_alike({kServe, kTrace}, "--kv-memory", {"1", "512M", "1G"}, {"0", "much", "99999999999G"});
   expect_alike({kServe, kBench, kTrace}, "--step-rows", {"1", "65536"}, {"0", "65537", "x"});
 }
 
 TEST(EngineOptions, RefusalsNameWhatWouldDo) {
-  EXPECT_EQ(refusal(kPpl, "--kv", "q2"), "--kv: q2 not in {f32,f16,bf16,q8_0}");
+  EXPECT_EQ(refusal(kPpl, "--kv", "q2"), "--kv: q2 not in {f32,f16,bf16,fp8,q8_0}");
   EXPECT_EQ(refusal(kRun, "--threads", "0"), "--threads: '0' is not a whole number from 1 to 1024");
   EXPECT_EQ(refusal(kTrace, "--page-rows", "17"), "--page-rows: must be a multiple of 16");
 }

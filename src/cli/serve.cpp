@@ -1,5 +1,6 @@
 // ingot serve [MODEL]: the OpenAI server and the web page.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -36,6 +37,10 @@ void ignore_failed_writes() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// Bodies and answers go back to the system when they end. By itself the allocator would take blocks as large as those
+// that were freed before from its arenas, and keep them there: 100 MiB after twenty answers of 12 MiB.
+void return_large_blocks() { ::mallopt(M_MMAP_THRESHOLD, 512 << 10); }
+
 void enter(Server& server, const Options& options, bool device) {
   if (options.no_sandbox) return;
   const std::string why = enter_sandbox({.unlink = !options.server.http.unix_socket.empty(), .device = device});
@@ -53,6 +58,7 @@ int run(Options options) {
   options.server.version = INGOT_VERSION;
 
   ignore_failed_writes();
+  return_large_blocks();
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
   open.on_step = [&server](const StepFacts& step) { server.on_step(step); };
@@ -90,7 +96,7 @@ void add_address_options(CLI::App& app, Options& options) {
   app.add_option("--unix", http.unix_socket, "Listen on a Unix socket instead")->type_name("PATH");
   app.add_option("--tls-cert", http.tls_cert, "Certificate chain, PEM: serves HTTPS")->type_name("FILE");
   app.add_option("--tls-key", http.tls_key, "Its private key, PEM")->type_name("FILE");
-  app.add_option("--api-key-file", options.server.keys.file, "Lines NAME KEY [concurrency=N] [tpm=N]")
+  app.add_option("--api-key-file", options.server.keys.file, "Tenants: lines NAME KEY [weight=X] [tpm=N] [rpm=N] …")
       ->type_name("FILE");
   app.add_option("--allow-host", options.server.allowed_hosts, "A further name that clients may call it by")
       ->allow_extra_args(false)
@@ -115,12 +121,27 @@ void add_rare_options(CLI::App& app, Options& options) {
   seconds("--write-timeout", limits.write_seconds);
   seconds("--watchdog", options.server.watchdog_seconds);
   seconds("--queue-timeout", options.server.queue_seconds);
+  seconds("--request-timeout", options.server.request_seconds);
   app.add_option("--max-connections", limits.connections)->check(integer_in(1, 1 << 20))->group("");
+  app.add_option("--max-connections-per-address", limits.address_connections)->check(integer_in(0, 1 << 20))->group("");
+  const auto bytes = [&app](const char* name, size_t& value) {
+    app.add_option(name, value)
+        ->transform(CLI::AsSizeValue(false).description(""))
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+        ->group("");
+  };
+  bytes("--min-rate", limits.min_rate);
+  bytes("--max-bodies", limits.bodies_bytes);
+  bytes("--max-unsent", limits.answers_bytes);
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 30).description(""))
       ->group("");
   app.add_option("--max-log", options.server.log.max_bytes)
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+      ->group("");
+  app.add_option("--usage-log-bytes", options.server.usage_log.max_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
       ->group("");
@@ -137,6 +158,11 @@ CommandBody setup(CLI::App& app) {
       ->type_name("S");
   app.add_option("--log", options->log, "A file, stderr or off")->type_name("FILE");
   app.add_flag("--log-json", options->server.log.json, "The log as lines of JSON");
+  CLI::Option* const usage =
+      app.add_option("--usage-log", options->server.usage_log.path, "A file that gets a line of JSON for each request");
+  usage->type_name("FILE");
+  app.add_flag("--usage-required", options->server.usage_log.required, "503 where that line cannot be written")
+      ->needs(usage);
   app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
   add_rare_options(app, *options);
   add_session_options(app, options->session);
@@ -147,9 +173,9 @@ constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
-    "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --queue-timeout, --max-log, --watchdog, "
-    "--gap-ms,\n"
-    "--step-rows.";
+    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-timeout, --body-timeout,\n"
+    "--idle-timeout, --write-timeout, --queue-timeout, --request-timeout, --max-log, --usage-log-bytes, --watchdog,\n"
+    "--gap-ms, --step-rows.";
 
 }  // namespace
 

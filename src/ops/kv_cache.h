@@ -8,8 +8,9 @@
 // In pairs (KvLayer::pairs, bf16 alone) both lie as instructions that multiply 2 × 4 by 4 × 2 values read them: keys in
 // groups of 16 slots [k_dim / 4][16][4], values in groups of 4 slots [v_dim][4].
 //
-// q8_0: first the int8 of a row or group in the same order, then its f16 scales, one for each 32 dimensions:
-// [ceil(v_dim / 32)] of a row, [ceil(k_dim / 32)][16] of a group. A head's last block may be short.
+// fp8: a byte each, in the same order. q8_0: first the int8 of a row or group in the same order, then its f16 scales,
+// one for each 32 dimensions: [ceil(v_dim / 32)] of a row, [ceil(k_dim / 32)][16] of a group. A head's last block may
+// be short.
 #pragma once
 
 #include <cstddef>

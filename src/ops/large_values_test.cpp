@@ -63,7 +63,7 @@ TEST(LargeValues, Attention) {
   const Batch batch = test::make_batch({{kRows, 0}}, 16, 2);
   Buffer q(kRows, kHeads * kDim), k(kRows, kKvHeads * kDim), v(kRows, kKvHeads * kDim), out(kRows, kHeads * kDim);
   for (Buffer* b : {&q, &k, &v}) b->fill([&] { return large(random); });
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0}) {
     SCOPED_TRACE(dtype_name(dtype));
     KvLayer kv{.group = 1, .kv_heads = kKvHeads, .k_dim = kDim, .v_dim = kDim, .page_rows = 16, .dtype = dtype};
     const size_t slots = batch.groups[1].page_table.size() * 16 * kKvHeads;

@@ -61,7 +61,7 @@ TEST_P(Exact, ChunksThreadsFusionAndKernelsOfRows) {
 
 TEST_P(Exact, TypesOfTheCache) {
   const std::vector<int32_t> tokens = some_tokens(150, 256, 3);
-  for (const DType kv : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
+  for (const DType kv : {DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0}) {
     const LogitRows whole = run({.threads = 1, .kv = kv}, tokens);
     expect_same_bits(run({.threads = 3, .chunk_rows = 7, .kv = kv}, tokens), whole, std::string(dtype_name(kv)));
   }

@@ -70,7 +70,8 @@ CommandBody setup_eval_ppl(CLI::App& app) {
   app.add_option("--text", options->text, "A text file")->required();
   app.add_option("--chunks", options->chunks, "At most this many chunks (0: all)")->check(CLI::Range(0, 1 << 30));
   app.add_option("--chunk-tokens", options->chunk_tokens, "Tokens of a chunk")->check(CLI::Range(4, 1 << 20));
-  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16 or q8_0")->type_name("TEXT");
+  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
+      ->type_name("TEXT");
   add_engine_options(app, OptionsOf::kEngine, options->open);
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);

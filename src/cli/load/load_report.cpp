@@ -1,10 +1,8 @@
 #include "cli/load/load_report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
-#include "base/error.h"
 #include "cli/bench/spread.h"
 
 namespace ingot {
@@ -18,12 +16,12 @@ constexpr double kShortestBucket = 0.05;  // s
 
 double mean_gap_ms(const LoadRecord& r) { return r.pieces > 1 ? 1e3 * (r.last - r.first) / (r.pieces - 1) : 0; }
 
-bool within(double limit_ms, double ms) { return limit_ms == 0 || ms <= limit_ms; }
+bool first_in_time(const Slo& slo, const LoadRecord& r) {
+  return slo.ttft_ms == 0 || 1e3 * (r.first - r.due) <= slo.ttft_ms;
+}
 
-bool first_in_time(const LoadSlo& slo, const LoadRecord& r) { return within(slo.ttft_ms, 1e3 * (r.first - r.due)); }
-
-bool keeps(const LoadSlo& slo, const LoadRecord& r) {
-  return first_in_time(slo, r) && within(slo.itl_ms, mean_gap_ms(r)) && within(slo.e2e_ms, 1e3 * (r.end - r.due));
+bool keeps(const Slo& slo, const LoadRecord& r) {
+  return slo.kept(1e3 * (r.first - r.due), mean_gap_ms(r), 1e3 * (r.end - r.due));
 }
 
 // The most frequent first.
@@ -116,28 +114,6 @@ void add(LoadReport& report, const LoadRecord& r) {
 
 }  // namespace
 
-LoadSlo parse_slo(const std::string& text) {
-  LoadSlo slo;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string_view part = std::string_view(text).substr(at, comma - at);
-    at = comma + 1;
-    const size_t equals = std::min(part.find('='), part.size());
-    const std::string_view name = part.substr(0, equals);
-    double* limit = name == "ttft" ? &slo.ttft_ms : name == "itl" ? &slo.itl_ms : name == "e2e" ? &slo.e2e_ms : nullptr;
-    if (limit == nullptr || equals == part.size()) throw Error("'{}' is not ttft=MS, itl=MS or e2e=MS", part);
-    const std::string_view value = part.substr(equals + 1);
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *limit);
-    const std::string_view unit(end, static_cast<size_t>(value.data() + value.size() - end));
-    if (unit == "s") *limit *= 1e3;
-    const bool known = unit.empty() || unit == "ms" || unit == "s";
-    if (error != std::errc() || !known || !(*limit > 0 && *limit <= 1e9)) {
-      throw Error("'{}' is not a time such as 500, 500ms or 0.5s", value);
-    }
-  }
-  return slo;
-}
-
 LoadReport make_load_report(const LoadRun& run, const LoadSetup& setup) {
   LoadReport report{.setup = setup, .sent = std::ssize(run.records), .seconds = run.seconds};
   report.client_cpu_percent = percent(run.cpu_seconds, run.seconds);
@@ -200,7 +176,7 @@ std::string load_table(const LoadReport& r) {
 
 JsonObject load_json(const LoadReport& r) {
   const LoadOptions& o = r.setup.options;
-  const LoadSlo& slo = r.setup.slo;
+  const Slo& slo = r.setup.slo;
   JsonObject json{{"url", r.setup.url}, {"model", o.model}, {"endpoint", o.chat ? "chat" : "completions"}};
   json["mode"] = r.setup.mode;
   const bool closed = o.trace.empty() && o.rate == 0;

@@ -6,27 +6,16 @@
 #include <vector>
 
 #include "cli/load/load_run.h"
+#include "cli/load/slo.h"
 #include "files/json.h"
 
 namespace ingot {
-
-// What a good answer keeps to, in milliseconds; 0: not asked for.
-struct LoadSlo {
-  double ttft_ms = 0;
-  double itl_ms = 0;  // the mean gap between the pieces of one answer
-  double e2e_ms = 0;
-
-  bool any() const { return ttft_ms > 0 || itl_ms > 0 || e2e_ms > 0; }
-};
-
-// "ttft=500,itl=50,e2e=10s": milliseconds, or seconds with an s. Throws Error that says what is wrong.
-LoadSlo parse_slo(const std::string& text);
 
 struct LoadSetup {
   std::string url = {};
   LoadOptions options = {};
   const char* mode = "";
-  LoadSlo slo = {};
+  Slo slo = {};
 };
 
 struct LoadReport {

@@ -168,8 +168,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = static_cast<int>(threadIdx.x) / 32; i < 2 * to.kv_heads; i += kThreads / 32) {
     const int head = i / 2, dim = i % 2 == 0 ? kv.k_dim : kv.v_dim;
     const float* from = (i % 2 == 0 ? x : values) + head * dim;
-    kv_write_row(i % 2 == 0 ? kv.k_row(slot, head) : kv.v_row(slot, head), kv.dtype, dim, slot,
-                 [&](int e) { return from[e]; });
+    kv_write_row(i % 2 == 0 ? kv.key(slot, head) : kv.value(slot, head), [&](int e) { return from[e]; });
   }
 }
 

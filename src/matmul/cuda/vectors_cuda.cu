@@ -160,9 +160,8 @@ __global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsVect
       load8(args.v, row, col + 8, b);
       add8(args.v_bias, col, a);
       add8(args.v_bias, col + 8, b);
-      uint16_t* place = reinterpret_cast<uint16_t*>(kv.v_row(slot, head));
-      *reinterpret_cast<uint4*>(place + kv_index(kv.dtype, kv.v_dim, slot, i)) = pack8(a);
-      *reinterpret_cast<uint4*>(place + kv_index(kv.dtype, kv.v_dim, slot, i + 8)) = pack8(b);
+      kv_set_eight(kv.value(slot, head), i, a);
+      kv_set_eight(kv.value(slot, head), i + 8, b);
       continue;
     }
     int head = item / (half / 8);
@@ -185,9 +184,8 @@ __global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsVect
       store8(to.q, row, col, a);
       store8(to.q, row, col + half, b);
     } else {
-      uint16_t* place = reinterpret_cast<uint16_t*>(kv.k_row(slot, head));
-      *reinterpret_cast<uint4*>(place + kv_index(kv.dtype, kv.k_dim, slot, i)) = pack8(a);
-      *reinterpret_cast<uint4*>(place + kv_index(kv.dtype, kv.k_dim, slot, i + half)) = pack8(b);
+      kv_set_eight(kv.key(slot, head), i, a);
+      kv_set_eight(kv.key(slot, head), i + half, b);
     }
   }
 }
@@ -225,7 +223,8 @@ bool finish_glu_by_vectors(const DeviceProduct& product, const View& gate, const
 bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
                              const DeviceCtx& ctx) {
   const HeadsArgs to = heads_args(product.heads);
-  if (!heads_by_pairs(product) || to.interleaved || to.kv.dtype != DType::kBF16) return false;
+  if (!heads_by_pairs(product) || to.interleaved) return false;
+  if (to.kv.dtype != DType::kBF16 && to.kv.dtype != DType::kFp8) return false;
   if (to.table.cols != to.head_dim || to.head_dim % 16 != 0 || to.kv.v_dim % 16 != 0) return false;
   if (reinterpret_cast<uintptr_t>(to.kv.k) % 16 != 0 || reinterpret_cast<uintptr_t>(to.kv.v) % 16 != 0 ||
       to.kv.k_page % 16 != 0 || to.kv.v_page % 16 != 0)

@@ -16,6 +16,10 @@ struct WideArgs {
   float* handed = nullptr;  // [slab, slice, sixteen, octet, lane, 4] what slices hand to each other
 };
 
+// The kernel of a format (stream_formats.cuh).
+template <class W>
+void run_wide_format(const WideArgs& args, const DeviceCtx& ctx);
+
 // What follows the sums.
 enum class WideEnd : uint8_t {
   kPlain,
@@ -195,7 +199,7 @@ struct OctetPairs {
     const bool is_k = pair.part == 1;
     const KvPlace& kv = to.kv;
     const int dim = is_k ? kv.k_dim : kv.v_dim, head = from / dim, i = from - head * dim;
-    const int row_bytes = is_k ? kv.k_bytes : kv.v_bytes, bytes = kv.dtype == DType::kF32 ? 4 : 2;
+    const int row_bytes = is_k ? kv.k_bytes : kv.v_bytes, bytes = kv_element_bytes(kv.dtype);
     std::byte* page = is_k ? kv.k_rows(0, head) : kv.v_rows(0, head);
     both.dtype = kv.dtype;
     both.cached = true;

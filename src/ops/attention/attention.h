@@ -53,7 +53,8 @@ struct Attention {
   template <class F>
   void each_bf16(F&& f) const {
     f.may(out);
-    if (kv.dtype == DType::kBF16) f.may(q);
+    // Queries meet 8-bit keys as f16, which holds what bf16 does of any that matters.
+    if (kv.dtype == DType::kBF16 || kv.dtype == DType::kFp8 || kv.dtype == DType::kQ8_0) f.may(q);
   }
 };
 

@@ -76,7 +76,7 @@ OpCase attention_case(DType dtype, const Step& step) {
 }  // namespace
 
 void bench_attention(OpCases& cases) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0}) {
     for (const Step& step : {Step{1, 1, 127}, Step{1, 1, 4095}, Step{16, 1, 511}, Step{1, 512, 0}, Step{1, 256, 2048}})
       cases.push_back(attention_case(dtype, step));
   }

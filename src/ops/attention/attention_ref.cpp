@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "ops/attention/attention.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot::ref {
 namespace {
@@ -16,6 +17,9 @@ double read_element(const std::byte* from, DType dtype, int64_t index, int64_t c
   switch (dtype) {
     case DType::kF32:
       std::memcpy(&value, from + index * 4, sizeof(value));
+      return value;
+    case DType::kFp8:
+      F8_E4M3::decode(reinterpret_cast<const uint8_t*>(from + index), &value);
       return value;
     case DType::kQ8_0:
       std::memcpy(&half, from + count + scale * 2, sizeof(half));

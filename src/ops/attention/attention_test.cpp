@@ -6,6 +6,7 @@
 
 #include "ops/attention/attention_test_support.h"
 #include "ops/attention/cpu/attention_plan.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot {
 namespace {
@@ -29,6 +30,8 @@ std::vector<Case> cases() {
       {.k_dim = 20, .v_dim = 40, .window = 33, .softcap = 5, .sinks = true, .dtype = DType::kBF16},
       {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kQ8_0, .page_rows = 64},
       {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kQ8_0},
+      {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kFp8, .page_rows = 64},
+      {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kFp8},
       {.heads = 6, .scale = -1.0f / 128},
   };
   if (!kPairs) return all;
@@ -153,7 +156,7 @@ TEST(Attention, SplitsOfLongSeqs) {
 // The squared error of normal values, relative to what is exact: of the arithmetic, and of the cache's type.
 TEST(Attention, ErrorOfEachType) {
   const std::map<DType, double> bounds = {
-      {DType::kF32, 1e-11}, {DType::kF16, 1e-6}, {DType::kBF16, 5e-5}, {DType::kQ8_0, 2e-4}};
+      {DType::kF32, 1e-11}, {DType::kF16, 1e-6}, {DType::kBF16, 5e-5}, {DType::kFp8, 2e-3}, {DType::kQ8_0, 2e-4}};
   for (const auto& [dtype, pairs] : types()) {
     const Case c{.heads = 4, .kv_heads = 2, .k_dim = 64, .v_dim = 64, .dtype = dtype, .pairs = pairs, .smooth = true};
     Step step(c, {{1, 20, 580}});
@@ -208,6 +211,40 @@ TEST(AttentionKernels, WideningIsExact) {
           ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want)) << i;
         }
       }
+    }
+  });
+}
+
+// Every code of fp8, and what is written for values around all of them.
+TEST(AttentionKernels, Fp8IsTheFormats) {
+  std::vector<uint8_t> all(256);
+  std::iota(all.begin(), all.end(), uint8_t{0});
+  std::vector<float> values, got(256);
+  for (const uint8_t code : all) {
+    float x = 0;
+    F8_E4M3::decode(&code, &x);
+    for (const float factor : {1.0f, 1.03f, 1.0625f, 1.09f, 0.97f}) values.push_back(x * factor);
+    values.push_back(x + 0x1p-10f);
+  }
+  for (const float x : {449.0f, 1e9f, -1e9f, INFINITY, -INFINITY, 0x1p-11f, -0x1p-30f}) values.push_back(x);
+  test::for_each_kernels([&] {
+    const cpu::AttentionKernels& kernels = cpu::attention_kernels();
+    kernels.open_values(DType::kFp8, reinterpret_cast<const std::byte*>(all.data()), 1, 256, got.data());
+    for (size_t i = 0; i < all.size(); ++i) {
+      float want = 0;
+      F8_E4M3::decode(&all[i], &want);
+      if (std::isnan(want)) {
+        ASSERT_TRUE(std::isnan(got[i])) << i;
+      } else {
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want)) << i;
+      }
+    }
+    std::vector<uint8_t> codes(values.size());
+    kernels.store_value(DType::kFp8, values.data(), std::ssize(values), reinterpret_cast<std::byte*>(codes.data()));
+    for (size_t i = 0; i < values.size(); ++i) {
+      uint8_t want = 0;
+      F8_E4M3::encode(&values[i], &want);
+      ASSERT_EQ(codes[i], want) << values[i];
     }
   });
 }

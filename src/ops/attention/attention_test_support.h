@@ -34,7 +34,7 @@ inline const bool kPairs = cpu::attention_kernels(cpu::available_isas().front())
 // Every type of the cache, and whether it is in pairs.
 inline std::vector<std::pair<DType, bool>> types() {
   std::vector<std::pair<DType, bool>> all = {
-      {DType::kF32, false}, {DType::kF16, false}, {DType::kBF16, false}, {DType::kQ8_0, false}};
+      {DType::kF32, false}, {DType::kF16, false}, {DType::kBF16, false}, {DType::kFp8, false}, {DType::kQ8_0, false}};
   if (kPairs) all.emplace_back(DType::kBF16, true);
   return all;
 }
@@ -49,7 +49,7 @@ struct Seq {
 };
 
 // Values for every position of a seq, exact in the type of the cache: multiples of 1/8 below 4 with outliers 32 times
-// as large; for q8_0 multiples of 1/32 with a largest of 127/32 in each block.
+// as large (fp8: to 2); for q8_0 multiples of 1/32 with a largest of 127/32 in each block.
 class Values {
  public:
   Values(uint64_t seed, int positions, int heads, int dim, const Case& c)
@@ -63,7 +63,7 @@ class Values {
         v = static_cast<float>(random.below(255) - 127) / 32;
         if (static_cast<int>(i) % dim % kQ8Block == 0) v = v < 0 ? -127.0f / 32 : 127.0f / 32;
       } else {
-        v = static_cast<float>(random.below(65) - 32) / 8;
+        v = static_cast<float>(c.dtype == DType::kFp8 ? random.below(33) - 16 : random.below(65) - 32) / 8;
         if (random.below(64) == 0) v *= 32;
       }
     }

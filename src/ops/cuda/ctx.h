@@ -7,9 +7,9 @@
 // Tensors, weights (in their published format) and the KV cache are in the device's memory.
 //
 // The KV cache on the device: a page holds, for each KV head, the keys of its slots one row after another, and the
-// values likewise: [kv head][slot][dim] (not the CPU's groups of keys; sizes and addresses are KvLayer's). Rows of f16
-// and bf16 whose length is a multiple of 64 elements are stored with their 16-byte pieces permuted: see kv_piece() in
-// kernel.cuh.
+// values likewise: [kv head][slot][dim] (not the CPU's groups of keys; sizes and addresses are KvLayer's). Rows of
+// narrow types whose length is a multiple of 64 elements are stored with their 16-byte pieces permuted, and q8_0 has
+// its scales behind all rows of a page's head: see kv_rows.cuh.
 #pragma once
 
 #include <algorithm>

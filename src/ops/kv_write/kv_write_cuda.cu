@@ -18,8 +18,8 @@ __global__ void kv_write(View k, View v, KvPlace kv, int heads, const int32_t* c
   if (t >= counts[0]) return;
   const int slot = slots[t];
   if (slot < 0) return;
-  kv_write_row(kv.k_row(slot, head), kv.dtype, kv.k_dim, slot, [&](int i) { return k.get(t, head * kv.k_dim + i); });
-  kv_write_row(kv.v_row(slot, head), kv.dtype, kv.v_dim, slot, [&](int i) { return v.get(t, head * kv.v_dim + i); });
+  kv_write_row(kv.key(slot, head), [&](int i) { return k.get(t, head * kv.k_dim + i); });
+  kv_write_row(kv.value(slot, head), [&](int i) { return v.get(t, head * kv.v_dim + i); });
 }
 
 }  // namespace

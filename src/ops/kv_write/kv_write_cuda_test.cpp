@@ -1,4 +1,5 @@
 // Keys and values in the device's cache, plain and rotated.
+#include "ops/cuda/kv_test_support.h"
 #include "ops/cuda/large_test_support.h"
 
 namespace ingot {
@@ -32,25 +33,11 @@ KvLayer layer_of(DType dtype, int kv_heads, int dim) {
   return layer;
 }
 
-// A row as it would lie without the permutation of its pieces.
-std::vector<std::byte> plain_row(const KvLayer& layer, const std::byte* row, int64_t slot) {
-  std::vector<std::byte> result(row, row + layer.v_bytes());
-  if ((layer.dtype != DType::kBF16 && layer.dtype != DType::kF16) || layer.v_dim % 64 != 0) return result;
-  for (int64_t piece = 0; piece < layer.v_bytes() / 16; ++piece)
-    std::memcpy(result.data() + piece * 16, row + (piece ^ (slot % 8)) * 16, 16);
-  return result;
-}
-
-const std::byte* row_of(const KvLayer& layer, const std::vector<std::byte>& cache, int64_t slot, int head) {
-  const int64_t row = (slot / layer.page_rows * layer.kv_heads + head) * layer.page_rows + slot % layer.page_rows;
-  return cache.data() + row * layer.v_bytes();
-}
-
 // The reference's values are rows, too: the device's rows of values must have their bytes, and its rows of keys where
 // keys and values are equal.
 TEST(CudaKvWrite, BytesAreTheReferences) {
   INGOT_NEEDS_DEVICE();
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0})
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0})
     for (const int dim : {1, 41, 64, 80, 96, 128, 256}) {
       SCOPED_TRACE(testing::Message() << dtype_name(dtype) << ", " << dim);
       Batch batch = make_batch({{9, 3}, {1, 40}, {20, 0}});
@@ -58,7 +45,7 @@ TEST(CudaKvWrite, BytesAreTheReferences) {
       Buffer x(batch.n_rows, 2 * dim, kTokenRows, 2 * dim + 3);
       Random random(static_cast<uint64_t>(dim));
       x.fill_outliers(random);
-      x.at(0, 0) = 1e6f;  // beyond the largest of f16
+      x.at(0, 0) = 1e6f;  // beyond the largest of f16, of fp8 and of what q8_0 has
       x.at(1, dim) = 0;
       Cache want(layer, pages_of(batch));
       run_ref(KvWrite{x.tensor(), x.tensor(), want.layer}, batch);
@@ -76,8 +63,8 @@ TEST(CudaKvWrite, BytesAreTheReferences) {
         for (int h = 0; h < 2; ++h) {
           const std::byte* row = want.layer.v_row(slot, h);
           const std::vector<std::byte> expected(row, row + layer.v_bytes());
-          ASSERT_EQ(plain_row(layer, row_of(layer, got.v, slot, h), slot), expected) << "value of slot " << slot;
-          ASSERT_EQ(plain_row(layer, row_of(layer, got.k, slot, h), slot), expected) << "key of slot " << slot;
+          ASSERT_EQ(device_row(layer, got.v.data(), dim, slot, h), expected) << "value of slot " << slot;
+          ASSERT_EQ(device_row(layer, got.k.data(), dim, slot, h), expected) << "key of slot " << slot;
         }
     }
 }
@@ -114,7 +101,7 @@ TEST(CudaKvWrite, PagesApart) {
 // Bit for bit what Rope and KvWrite give on the device, and q as the reference rotates it.
 TEST(CudaRopeKvWrite, IsRopeAndKvWrite) {
   INGOT_NEEDS_DEVICE();
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0})
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kFp8, DType::kQ8_0})
     for (const bool interleaved : {false, true})
       for (const int rotary : {64, 40}) {
         SCOPED_TRACE(testing::Message() << dtype_name(dtype) << ", " << rotary << (interleaved ? " interleaved" : ""));
@@ -178,12 +165,12 @@ void check_far(DType dtype, int dim, int first) {
 }
 TEST(CudaKvWrite, FarPagesInSmall) {
   INGOT_NEEDS_DEVICE();
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0}) check_far(dtype, 64, 3);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kFp8, DType::kQ8_0}) check_far(dtype, 64, 3);
 }
 // On both sides of the element 2^31.
 TEST(CudaKvWrite, FarPages) {
   INGOT_NEEDS_ROOM(18 * kGib);
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0})
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kFp8, DType::kQ8_0})
     check_far(dtype, 128, static_cast<int>(kTooMany / (16 * 128)) - 3);
 }
 

@@ -3,12 +3,16 @@
 #include <cstring>
 
 #include "ops/kv_write/kv_write.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot::ref {
 namespace {
 
 // Finite values beyond the largest of f16 become the largest.
 float finite_f16(float x) { return std::isfinite(x) ? std::clamp(x, -65504.0f, 65504.0f) : x; }
+
+// Of a block with this largest magnitude; what is finite stays finite.
+float q8_scale(float largest) { return std::isfinite(largest) ? std::min(largest / 127.0f, kQ8MostScale) : largest; }
 
 // Elements lie `step` apart from element `first` on, of `count` in all; scales likewise behind them (q8_0).
 struct Place {
@@ -21,7 +25,7 @@ void store_q8_0(const Place& to, const float* x, int n) {
     const int end = std::min(n, begin + kQ8Block);
     float largest = 0;
     for (int i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const uint16_t half = f32_to_f16(finite_f16(largest / 127.0f));
+    const uint16_t half = f32_to_f16(q8_scale(largest));
     const float inverse = f16_to_f32(half) > 0 ? 1.0f / f16_to_f32(half) : 0.0f;
     std::memcpy(to.base + to.count + (begin / kQ8Block * to.step + to.first) * 2, &half, 2);
     for (int i = begin; i < end; ++i)
@@ -36,6 +40,8 @@ void store(const Place& to, DType dtype, const float* x, int n) {
     const int64_t at = i * to.step + to.first;
     if (dtype == DType::kF32) {
       std::memcpy(to.base + at * 4, x + i, 4);
+    } else if (dtype == DType::kFp8) {
+      F8_E4M3::encode(x + i, reinterpret_cast<uint8_t*>(to.base + at));
     } else {
       const uint16_t half = dtype == DType::kF16 ? f32_to_f16(finite_f16(x[i])) : f32_to_bf16(x[i]);
       std::memcpy(to.base + at * 2, &half, 2);

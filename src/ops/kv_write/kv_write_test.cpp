@@ -2,6 +2,7 @@
 
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/ops_test_support.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot {
 namespace {
@@ -25,6 +26,9 @@ class KvWriteTest : public testing::TestWithParam<DType> {
       case DType::kF32:
         std::memcpy(&f32, from + at * 4, 4);
         return f32;
+      case DType::kFp8:
+        F8_E4M3::decode(reinterpret_cast<const uint8_t*>(from + at), &f32);
+        return f32;
       case DType::kQ8_0:
         std::memcpy(&half, from + count + scale * 2, 2);
         return static_cast<float>(static_cast<int8_t>(from[at])) * f16_to_f32(half);
@@ -34,7 +38,18 @@ class KvWriteTest : public testing::TestWithParam<DType> {
     }
   }
   // Relative to the largest of a block.
-  static double error() { return GetParam() == DType::kF32 ? 0 : GetParam() == DType::kF16 ? 0x1p-11 : 0x1p-8; }
+  static double error() {
+    switch (GetParam()) {
+      case DType::kF32:
+        return 0;
+      case DType::kF16:
+        return 0x1p-11;
+      case DType::kFp8:
+        return 0x1p-4;
+      default:
+        return 0x1p-8;
+    }
+  }
 };
 
 TEST_P(KvWriteTest, EveryRowLandsInItsSlot) {
@@ -103,7 +118,8 @@ TEST(KvWritePairs, EveryRowLandsInItsSlot) {
   EXPECT_EQ(half, f32_to_bf16(v.at(5, 2 * 8 + 5)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0),
+INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest,
+                         testing::Values(DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0),
                          [](const auto& test) { return std::string(dtype_name(test.param)); });
 
 }  // namespace

@@ -1,8 +1,10 @@
 // q, k and v of a linear on the device: norms of heads, rope and the write to the cache, in the launch of the product
 // or after it, against the reference.
 #include "matmul/cuda/wide_plan.h"
+#include "ops/cuda/kv_test_support.h"
 #include "ops/cuda/large_test_support.h"
 #include "ops/linear/linear_cuda_test_support.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot {
 namespace {
@@ -22,22 +24,25 @@ struct HeadsCase {
 
 constexpr int kHeads = 3, kKvHeads = 2, kPageRows = 16;
 
-// An element of a row of the device's cache, see ops/cuda/ctx.h.
-float cached(const std::byte* row, DType dtype, int dim, int64_t slot, int i) {
-  if (dtype == DType::kQ8_0) {
-    uint16_t half;
-    std::memcpy(&half, row + dim + i / kQ8Block * 2, 2);
-    return static_cast<float>(static_cast<int8_t>(row[i])) * f16_to_f32(half);
+// Element i of a row as device_row() gives it.
+float cached(const std::vector<std::byte>& row, DType dtype, int dim, int i) {
+  const std::byte* from = row.data();
+  float x = 0;
+  uint16_t bits = 0;
+  switch (dtype) {
+    case DType::kF32:
+      std::memcpy(&x, from + i * 4, 4);
+      return x;
+    case DType::kFp8:
+      F8_E4M3::decode(reinterpret_cast<const uint8_t*>(from + i), &x);
+      return x;
+    case DType::kQ8_0:
+      std::memcpy(&bits, from + dim + i / kQ8Block * 2, 2);
+      return static_cast<float>(static_cast<int8_t>(from[i])) * f16_to_f32(bits);
+    default:
+      std::memcpy(&bits, from + i * 2, 2);
+      return dtype == DType::kBF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
   }
-  if (dtype == DType::kF32) {
-    float x;
-    std::memcpy(&x, row + i * 4, 4);
-    return x;
-  }
-  if (dim % 64 == 0) i = ((i / 8) ^ static_cast<int>(slot % 8)) * 8 + i % 8;
-  uint16_t bits;
-  std::memcpy(&bits, row + i * 2, 2);
-  return dtype == DType::kBF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
 // How far a stored value may be from x, in a row whose largest is `largest`.
@@ -47,6 +52,8 @@ double rounding(DType dtype, double x, double largest) {
       return 0x1p-8 * std::fabs(x);
     case DType::kF16:
       return 0x1p-11 * std::fabs(x) + 0x1p-24;
+    case DType::kFp8:
+      return 0x1p-4 * std::fabs(x) + 0x1p-10 + std::max(0.0, std::fabs(x) - 448);
     case DType::kQ8_0:
       return largest / 127 * 0.51 + 0x1p-10 * largest;
     default:
@@ -198,7 +205,7 @@ class Heads {
         squares = 0;
       }
     }
-    if (case_.format != Format::kBF16) most *= 0x1p-8;
+    if (case_.format == Format::kF32) most *= 0x1p-8;
     if (part == 2) return most;
     return case_.norms ? 2 * most * 3.5 * 2 / std::sqrt(least_mean) : 2 * most;
   }
@@ -214,23 +221,22 @@ class Heads {
     for (int64_t t = 0; t < rows_; ++t) {
       const int64_t slot = batch_.groups[0].slot[static_cast<size_t>(t)];
       for (int h = 0; h < kKvHeads; ++h) {
-        // On the device a key's row lies like a value's.
-        const std::byte* key = got.k_page(slot / kPageRows, h) + slot % kPageRows * got.k_bytes();
         const float* group = reinterpret_cast<const float*>(want_kv.k_group(slot, h));
-        compare_row(t, 1, case_.head_dim, slot, key, [&](int i) { return group[i * kKeyGroup + slot % kKeyGroup]; });
+        compare_row(t, 1, case_.head_dim, device_row(got, got.k, case_.head_dim, slot, h),
+                    [&](int i) { return group[i * kKeyGroup + slot % kKeyGroup]; });
         const float* values = reinterpret_cast<const float*>(want_kv.v_row(slot, h));
-        compare_row(t, 2, case_.v_dim, slot, got.v_row(slot, h), [&](int i) { return values[i]; });
+        compare_row(t, 2, case_.v_dim, device_row(got, got.v, case_.v_dim, slot, h), [&](int i) { return values[i]; });
       }
     }
   }
   template <class F>
-  void compare_row(int64_t t, int part, int dim, int64_t slot, const std::byte* row, const F& want) {
+  void compare_row(int64_t t, int part, int dim, const std::vector<std::byte>& row, const F& want) {
     const double off = error(t, part);
     double largest = 0;
     for (int i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(static_cast<double>(want(i))) + off);
     for (int i = 0; i < dim; ++i) {
       const double x = static_cast<double>(want(i));
-      ASSERT_NEAR(static_cast<double>(cached(row, case_.kv, dim, slot, i)), x,
+      ASSERT_NEAR(static_cast<double>(cached(row, case_.kv, dim, i)), x,
                   off + rounding(case_.kv, std::fabs(x) + off, largest) + 8 * kEps * std::fabs(x))
           << (part == 1 ? "key" : "value") << " of row " << t << ", element " << i;
     }
@@ -283,7 +289,7 @@ TEST(CudaLinear, HeadsBehindALinear) {
 TEST(CudaLinear, HeadsOfEveryCache) {
   INGOT_NEEDS_DEVICE();
   Random random(2);
-  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0}) {
     SCOPED_TRACE(dtype_name(dtype));
     // 64: the rows' pieces are permuted.
     Heads(random, {.head_dim = 64, .v_dim = 64, .rotary = 64, .kv = dtype, .q_bf16 = true}, {{2, 13}, {1, 6}}).check(0);

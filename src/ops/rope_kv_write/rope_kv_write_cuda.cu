@@ -44,12 +44,10 @@ __global__ void rope_kv_write(Args a) {
   head -= a.q_heads;
   if (head < a.kv_heads) {
     const auto value = [&](int i) { return a.k.get(t, head * a.kv.k_dim + i); };
-    kv_write_row(a.kv.k_row(slot, head), a.kv.dtype, a.kv.k_dim, slot,
-                 [&](int i) { return rotation.rotated(i, value); });
+    kv_write_row(a.kv.key(slot, head), [&](int i) { return rotation.rotated(i, value); });
   } else {
     head -= a.kv_heads;
-    kv_write_row(a.kv.v_row(slot, head), a.kv.dtype, a.kv.v_dim, slot,
-                 [&](int i) { return a.v.get(t, head * a.kv.v_dim + i); });
+    kv_write_row(a.kv.value(slot, head), [&](int i) { return a.v.get(t, head * a.kv.v_dim + i); });
   }
 }
 

@@ -32,7 +32,7 @@ struct F8_E4M3 {
 
   // Rounds to nearest even. What is finite stays finite: beyond ±448 it becomes ±448, because one NaN
   // in a weight spoils every output. Infinity and NaN become NaN.
-  static void encode(const float* in, uint8_t* out) {
+  INGOT_HD static void encode(const float* in, uint8_t* out) {
     const uint32_t bits = std::bit_cast<uint32_t>(*in);
     const uint32_t magnitude = bits & 0x7fffffffu;
     uint32_t code;

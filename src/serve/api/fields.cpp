@@ -201,7 +201,8 @@ Json read_body(std::string_view body, const FieldTable& table) {
                           .max_object_members = kMaxObjectMembers,
                           .max_bytes = kMaxBodyBytes,
                           .reject_duplicate_keys = true,
-                          .max_values = kMaxBodyValues};
+                          .max_values = kMaxBodyValues,
+                          .max_members = kMaxBodyMembers};
   Json json;
   try {
     json = parse_json(body, "[body]", limits);

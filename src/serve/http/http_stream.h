@@ -24,8 +24,8 @@ class HttpStream {
   virtual ~HttpStream() = default;
   // The handshake, where there is one.
   virtual void start(std::function<void(HttpCode)> done) = 0;
-  // Some bytes, valid during the callback, or an error; boost::asio::error::eof at the end.
-  virtual void read(std::function<void(HttpCode, std::string_view)> done) = 0;
+  // Some bytes, at most `most`, valid during the callback, or an error; boost::asio::error::eof at the end.
+  virtual void read(size_t most, std::function<void(HttpCode, std::string_view)> done) = 0;
   // Some bytes of the buffers, which must live until then.
   virtual void write(const HttpBuffers& buffers, std::function<void(HttpCode, size_t)> done) = 0;
   // When the other side is gone for writing, too: reset or closed in both directions.

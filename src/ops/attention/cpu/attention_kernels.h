@@ -2,8 +2,8 @@
 // (attention_kernels_<set>.cpp, all from attention_table.h) and chosen by it (cpu/isa.h).
 //
 // A score is one sum over the dimensions, in order; a value's element one sum over the keys of a block, in order: both
-// do not depend on what is computed beside them, and are the same for all sets with fma. A cache of 16-bit floats or
-// q8_0 becomes floats, in registers for a few queries, in memory, once for all, for many: the same bits. Sets with
+// do not depend on what is computed beside them, and are the same for all sets with fma. A cache of narrower
+// types becomes floats, in registers for a few queries, in memory, once for all, for many: the same bits. Sets with
 // products of bf16 use them for a cache in pairs (KvLayer::pairs), at every number of queries.
 #pragma once
 
@@ -72,7 +72,8 @@ struct AttentionKernels {
   const char* name;
 
   // One key into its lane of a group, one value into its row (ops/kv_cache.h). A q8_0 block has the scale
-  // f16(max|x| / 127), and its values are rounded to nearest even; one with NaN or infinity decodes to no number.
+  // f16(max|x| / 127), at most kQ8MostScale, and its values are rounded to nearest even; one with NaN or infinity
+  // decodes to no number.
   void (*store_key)(DType dtype, const float* key, int64_t dim, std::byte* group, int64_t lane);
   void (*store_value)(DType dtype, const float* value, int64_t dim, std::byte* row);
 

@@ -1,5 +1,5 @@
-// The tiles of 3 or 4 queries by 16 keys or dimensions of floats, f16 or bf16: what a prompt's attention is made of,
-// and an answer's where three or four heads share a KV head. For AArch64.
+// The tiles of 3 or 4 queries by 16 keys or dimensions of floats, f16 or bf16 (not of 8-bit types): what a prompt's
+// attention is made of, and an answer's where three or four heads share a KV head. For AArch64.
 //
 // They are assembly for the order of their products. Factors are lanes of registers, since a load that broadcasts takes
 // a vector pipe as well, and 12 or 16 products lie between two of the same sum: 71 GFLOP/s on one Neoverse-V1 for
@@ -61,7 +61,7 @@ namespace {
 
 // Whether score_lanes() and mix_lanes() have tiles of R queries and D vectors for this type.
 template <class S, int R, int D>
-constexpr bool kLaneTile = (R == 3 || R == 4) && D == 4 && !kScaled<S>;
+constexpr bool kLaneTile = (R == 3 || R == 4) && D == 4 && sizeof(typename S::Type) > 1;
 
 // R queries against a group of keys. REQUIRES: dim is a multiple of 4.
 template <class S, int R>

@@ -67,6 +67,49 @@ inline Vec load_int8(const int8_t* p) {
 #endif
 }
 
+// Codes of fp8 (e4m3). Where f16 is converted by an instruction: exponent and mantissa in place for f16, whose bias is
+// 8 larger, and 2^8 corrects it: exact, subnormals too.
+inline Vec load_fp8(const uint8_t* p) {
+#if defined(__F16C__) || defined(__ARM_NEON)
+  typedef int16_t Halves __attribute__((vector_size(2 * kVecLanes)));
+  // The sign, extended, is in the upper two bits, of which f16 has one.
+#if defined(__ARM_NEON)
+  uint32_t bytes;
+  __builtin_memcpy(&bytes, p, sizeof(bytes));
+  const Halves moved = (Halves)vget_low_s16(vshll_n_s8(vreinterpret_s8_u32(vdup_n_u32(bytes)), 7));
+#else
+  typedef int8_t Bytes __attribute__((vector_size(kVecLanes)));
+  Bytes bytes;
+  __builtin_memcpy(&bytes, p, sizeof(bytes));
+  const Halves moved = __builtin_convertvector(bytes, Halves) << 7;
+#endif
+  const Halves halves = moved & static_cast<int16_t>(0xbfff);
+  const Halves all = halves | ((halves & static_cast<int16_t>(0x7fff)) == static_cast<int16_t>(0x3f80));
+#if defined(__ARM_NEON)
+  const Vec value = (Vec)vcvt_f32_f16(vreinterpret_f16_s16((int16x4_t)all));
+#elif defined(__AVX512F__)
+  const Vec value = _mm512_maskz_cvtph_ps(0xffff, (__m256i)all);
+#else
+  const Vec value = _mm256_cvtph_ps((__m128i)all);
+#endif
+  return value * broadcast(256.0f);
+#else
+  typedef uint8_t Bytes __attribute__((vector_size(kVecLanes)));
+  Bytes bytes;
+  __builtin_memcpy(&bytes, p, sizeof(bytes));
+  // As F8_E4M3::decode(): a number below 2^-6 has no leading one.
+  const IVec code = __builtin_convertvector(bytes, IVec), magnitude = code & 0x7f;
+  const IVec subnormal = magnitude < 8, nan = magnitude == 0x7f;
+  const IVec bits = (magnitude << 20) + (120 << 23) + (subnormal & (1 << 23));
+  const Vec value = (Vec)bits - (Vec)(subnormal & 0x3c800000);
+  return (Vec)((IVec)value | (nan & 0x7ff00000) | ((code & 0x80) << 24));
+#endif
+}
+inline float f32_of_fp8(uint8_t code) {
+  const uint8_t codes[kVecLanes] = {code};
+  return load_fp8(codes)[0];
+}
+
 // The same as f32_to_f16() without branches, but that finite values beyond the largest become the largest: an infinity
 // in the cache would make every later score no number.
 inline uint32_t f16_of_f32(float value) {
@@ -80,6 +123,19 @@ inline uint32_t f16_of_f32(float value) {
   half = magnitude >= 0x7f800000u ? 0x7c00u : half;
   half = magnitude > 0x7f800000u ? 0x7e00u : half;
   return half | ((bits >> 16) & 0x8000u);
+}
+
+// The same as F8_E4M3::encode() without branches.
+inline uint32_t fp8_of_f32(float value) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t rounded = ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);
+  const float shifted = __builtin_bit_cast(float, magnitude) + 0x1p14f;  // float addition rounds at 2^-9
+  const uint32_t small = __builtin_bit_cast(uint32_t, shifted) - 0x46800000u;
+  uint32_t code = magnitude < 0x3c800000u ? small : rounded;
+  code = magnitude >= 0x43e00000u ? 0x7eu : code;
+  code = magnitude >= 0x7f800000u ? 0x7fu : code;
+  return code | bits >> 31 << 7;
 }
 
 // Scale `i` of those behind a value in q8_0: at an odd address where the head's size is odd.
@@ -111,7 +167,9 @@ inline uint16_t quantize(const float* x, int64_t n, int8_t* out) {
     const uint32_t a = __builtin_bit_cast(uint32_t, x[i]) & 0x7fffffffu;
     largest = a > largest ? a : largest;
   }
-  const uint16_t scale = static_cast<uint16_t>(f16_of_f32(__builtin_bit_cast(float, largest) / 127.0f));
+  float unit = __builtin_bit_cast(float, largest) / 127.0f;
+  unit = unit > kQ8MostScale && largest < 0x7f800000u ? kQ8MostScale : unit;
+  const uint16_t scale = static_cast<uint16_t>(f16_of_f32(unit));
   const float d = f32_of_f16(scale);
   const float inverse = d > 0.0f ? 1.0f / d : 0.0f;
   constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer in the low bits of the sum
@@ -131,6 +189,9 @@ void store_value(DType dtype, const float* value, int64_t dim, std::byte* row) {
       return;
     case DType::kBF16:
       for (int64_t d = 0; d < dim; ++d) at<uint16_t>(row)[d] = static_cast<uint16_t>(bf16_of_f32(value[d]));
+      return;
+    case DType::kFp8:
+      for (int64_t d = 0; d < dim; ++d) at<uint8_t>(row)[d] = static_cast<uint8_t>(fp8_of_f32(value[d]));
       return;
     case DType::kQ8_0:
       for (int64_t d = 0; d < dim; d += kQ8Block) {
@@ -164,6 +225,10 @@ void store_key(DType dtype, const float* key, int64_t dim, std::byte* group, int
       return store_lane<uint16_t>(key, dim, group, lane, [](const float* x, int64_t n, uint16_t* out, int64_t) {
         for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(bf16_of_f32(x[i]));
       });
+    case DType::kFp8:
+      return store_lane<uint8_t>(key, dim, group, lane, [](const float* x, int64_t n, uint8_t* out, int64_t) {
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(fp8_of_f32(x[i]));
+      });
     case DType::kQ8_0: {
       static_assert(kQ8Block == 32, "a piece is a block");
       uint16_t* scales = at<uint16_t>(group + dim * kKeyGroup);
@@ -177,6 +242,12 @@ void store_key(DType dtype, const float* key, int64_t dim, std::byte* group, int
 }
 
 void widen(DType dtype, const std::byte* in, int64_t n, float* __restrict out) {
+  if (dtype == DType::kFp8) {
+    int64_t i = 0;
+    for (; i + kVecLanes <= n; i += kVecLanes) store(out + i, load_fp8(at<uint8_t>(in) + i));
+    for (; i < n; ++i) out[i] = f32_of_fp8(at<uint8_t>(in)[i]);
+    return;
+  }
   const uint16_t* from = at<uint16_t>(in);
   const bool f16 = dtype == DType::kF16;
   int64_t i = 0;
@@ -242,6 +313,11 @@ struct Stored<DType::kBF16> {
   static Vec read(const uint16_t* p) { return load_bf16(p); }
 };
 template <>
+struct Stored<DType::kFp8> {
+  using Type = uint8_t;
+  static Vec read(const uint8_t* p) { return load_fp8(p); }
+};
+template <>
 struct Stored<DType::kQ8_0> {
   using Type = int8_t;
   static Vec read(const int8_t* p) { return load_int8(p); }
@@ -255,6 +331,8 @@ inline void with_type(DType dtype, const F& f) {
       return f(Stored<DType::kF16>{});
     case DType::kBF16:
       return f(Stored<DType::kBF16>{});
+    case DType::kFp8:
+      return f(Stored<DType::kFp8>{});
     case DType::kQ8_0:
       return f(Stored<DType::kQ8_0>{});
     default:

@@ -11,8 +11,9 @@ constexpr int kOwn = kColumns / 32;
 
 // Sum of q · key over one row of the cache.
 template <DType dtype>
-__device__ float score_row(const AttentionArgs& a, const std::byte* row, int slot, const float* q) {
-  const int dim = a.kv.k_dim;
+__device__ float score_row(const KvRow& key, const float* q) {
+  const int dim = key.dim;
+  const std::byte* row = key.at;
   float sum = 0;
   if (dtype == DType::kF32 && dim % 4 == 0) {
     for (int i = 0; i < dim; i += 4) {
@@ -24,7 +25,7 @@ __device__ float score_row(const AttentionArgs& a, const std::byte* row, int slo
     }
   } else if ((dtype == DType::kF16 || dtype == DType::kBF16) && dim % 8 == 0) {
     for (int i = 0; i < dim; i += 8) {
-      const uint4 x = *reinterpret_cast<const uint4*>(row + 2 * kv_index(dtype, dim, slot, i));
+      const uint4 x = *reinterpret_cast<const uint4*>(row + 2 * kv_index(dtype, dim, key.slot, i));
       const uint32_t pairs[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
@@ -33,7 +34,7 @@ __device__ float score_row(const AttentionArgs& a, const std::byte* row, int slo
       }
     }
   } else {
-    for (int i = 0; i < dim; ++i) sum = fmaf(kv_get(row, dtype, dim, slot, i), q[i], sum);
+    for (int i = 0; i < dim; ++i) sum = fmaf(kv_get(key, dtype, i), q[i], sum);
   }
   return sum;
 }
@@ -53,7 +54,7 @@ __device__ void attend_32(const AttentionArgs& a, WarpResult& r, const int32_t* 
   const int slot = seen ? table[p / a.kv.page_rows] * a.kv.page_rows + p % a.kv.page_rows : 0;
   float score = -INFINITY;
   if (seen) {
-    const float dot = score_row<dtype>(a, a.kv.k_row(slot, kv_head), slot, q);
+    const float dot = score_row<dtype>(a.kv.key(slot, kv_head), q);
     score = a.softcap > 0 ? capped(a, dot) : dot * a.scale_log2;
   }
   const float top = fmaxf(r.top, warp_max(score));
@@ -68,11 +69,11 @@ __device__ void attend_32(const AttentionArgs& a, WarpResult& r, const int32_t* 
   for (int i = max(0, lowest - first); i < min(32, last + 1 - first); ++i) {
     const float w = __shfl_sync(0xffffffffu, weight, i);
     const int s = __shfl_sync(0xffffffffu, slot, i);
-    const std::byte* row = a.kv.v_row(s, kv_head);
+    const KvRow row = a.kv.value(s, kv_head);
 #pragma unroll
     for (int j = 0; j < kOwn; ++j) {
       const int c = lane + 32 * j;
-      if (c < columns) r.x[j] = fmaf(w, kv_get(row, dtype, a.kv.v_dim, s, column + c), r.x[j]);
+      if (c < columns) r.x[j] = fmaf(w, kv_get(row, dtype, column + c), r.x[j]);
     }
   }
 }
@@ -129,6 +130,8 @@ void attend_any(const Ctx& ctx, const AttentionArgs& a, int64_t rows) {
       return launch(ctx, attend_any_kernel<DType::kF16>, shape, a);
     case DType::kBF16:
       return launch(ctx, attend_any_kernel<DType::kBF16>, shape, a);
+    case DType::kFp8:
+      return launch(ctx, attend_any_kernel<DType::kFp8>, shape, a);
     default:
       CHECK(a.kv.dtype == DType::kQ8_0, "a cache of {}", dtype_name(a.kv.dtype));
       return launch(ctx, attend_any_kernel<DType::kQ8_0>, shape, a);

@@ -21,8 +21,8 @@ bool aligned(const Tensor& t) {
 
 bool fast(const Attention& op) {
   const KvLayer& kv = op.kv;
-  return (kv.dtype == DType::kBF16 || kv.dtype == DType::kF16) && kv.k_dim == kv.v_dim && fast_dim(kv.k_dim) &&
-         kv.page_rows % kKeyGroup == 0 && kv.page_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(kv.k) % 16 == 0 &&
+  return kv.dtype != DType::kF32 && kv.k_dim == kv.v_dim && fast_dim(kv.k_dim) && kv.page_rows % kKeyGroup == 0 &&
+         kv.page_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(kv.k) % 16 == 0 &&
          reinterpret_cast<uintptr_t>(kv.v) % 16 == 0 && aligned(op.q) && aligned(op.out);
 }
 
@@ -49,6 +49,25 @@ AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
   a.seqs = ctx.seqs;
   a.tickets = ctx.tickets;
   return a;
+}
+
+struct FastKernels {
+  void (*split)(const Ctx&, const AttentionArgs&, bool wide, bool bulk);
+  void (*rows)(const Ctx&, const AttentionArgs&, int64_t tiles);
+  void (*group)(const Ctx&, const AttentionArgs&, int64_t tiles);
+};
+FastKernels fast_kernels(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return {attend_split_bf16, attend_rows_bf16, attend_group_bf16};
+    case DType::kF16:
+      return {attend_split_f16, attend_rows_f16, attend_group_f16};
+    case DType::kFp8:
+      return {attend_split_fp8, attend_rows_fp8, attend_group_fp8};
+    default:
+      CHECK(dtype == DType::kQ8_0, "no fast attention over {}", dtype_name(dtype));
+      return {attend_split_q8_0, attend_rows_q8_0, attend_group_q8_0};
+  }
 }
 
 // Keys that the rows of one block may see at most.
@@ -94,19 +113,15 @@ void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t 
   a.parts = reinterpret_cast<float*>(ctx.scratch);
   choose_splits(op, ctx, a, packed);
   const bool bulk = ctx.arch >= 90 && roomy(ctx.arch);
-  if (op.kv.dtype == DType::kBF16) {
-    attend_split_bf16(ctx, a, wide, bulk);
-  } else {
-    attend_split_f16(ctx, a, wide, bulk);
-  }
+  fast_kernels(op.kv.dtype).split(ctx, a, wide, bulk);
 }
 
 void launch_rows(const Attention& op, const Ctx& ctx, const AttentionArgs& a) {
   const int64_t rows = ctx.rows(op.q);
   const int64_t tiles = rows * a.group / kRowsTile + std::min<int64_t>(a.seqs, rows);
-  const bool bf16 = op.kv.dtype == DType::kBF16;
-  if (ctx.arch == 90 && group_dim(op.kv.k_dim)) return (bf16 ? attend_group_bf16 : attend_group_f16)(ctx, a, tiles);
-  (bf16 ? attend_rows_bf16 : attend_rows_f16)(ctx, a, tiles);
+  const FastKernels kernels = fast_kernels(op.kv.dtype);
+  if (ctx.arch == 90 && group_dim(op.kv.k_dim)) return kernels.group(ctx, a, tiles);
+  kernels.rows(ctx, a, tiles);
 }
 
 // A row's bits do not depend on what else is in the batch: the same tiles and splits of the keys for every row, by

@@ -70,10 +70,16 @@ constexpr bool roomy(int arch) { return arch == 80 || arch == 87 || (arch >= 90 
 // `bulk`: by TMA (compute capability 9.0).
 void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
 void attend_split_f16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
+void attend_split_fp8(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
+void attend_split_q8_0(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk);
 void attend_rows_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_rows_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_rows_fp8(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_rows_q8_0(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_group_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_group_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_group_fp8(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+void attend_group_q8_0(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_any(const Ctx& ctx, const AttentionArgs& args, int64_t rows);
 
 }  // namespace ingot::cuda

@@ -278,9 +278,9 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_group(AttentionArgs a) 
 #endif
 }
 
-template <bool kBf16, int kDim>
+template <DType kCache, int kDim>
 void launch_group(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
-  using S = GroupShape<kBf16, kDim>;
+  using S = GroupShape<kCache, kDim>;
   const int64_t blocks = std::min(int64_t{ctx.multiprocessors}, tiles * a.kv_heads);
   launch(ctx, attend_group<S>,
          {dim3(static_cast<unsigned>(blocks)), dim3(S::kThreads),
@@ -288,11 +288,11 @@ void launch_group(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
          a);
 }
 
-template <bool kBf16>
+template <DType kCache>
 void launch_group(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
-  if (a.kv.k_dim == 64) return launch_group<kBf16, 64>(ctx, a, tiles);
+  if (a.kv.k_dim == 64) return launch_group<kCache, 64>(ctx, a, tiles);
   CHECK(a.kv.k_dim == 128, "heads of {}", a.kv.k_dim);
-  launch_group<kBf16, 128>(ctx, a, tiles);
+  launch_group<kCache, 128>(ctx, a, tiles);
 }
 
 }  // namespace ingot::cuda

@@ -3,22 +3,24 @@
 #pragma once
 
 #include "cuda/wgmma.cuh"
+#include "ops/attention/cuda/attention_cuda_codes.cuh"
 #include "ops/attention/cuda/attention_cuda_rows_warp.cuh"
 
 namespace ingot::cuda {
 
-template <bool kBf16_, int kDim_>
+template <DType kCache_, int kDim_>
 struct GroupShape {
-  static constexpr bool kBf16 = kBf16_;
+  static constexpr DType kCache = kCache_;
+  static constexpr bool kBf16 = kCache == DType::kBF16, kCoded = kv_is_coded(kCache);
   static constexpr int kDim = kDim_;
-  static constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;
-  static constexpr int kPieces = kDim / 8;  // of a row
-  static constexpr int kKeys = 64;          // of a step
+  static constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;  // of what is multiplied
+  static constexpr int kPieces = kDim / 8;                            // of a row
+  static constexpr int kKeys = 64;                                    // of a step
 
   static constexpr int kThreads = 3 * 128;  // one warpgroup copies, two have 64 packed rows each
   static constexpr int kTakers = 8;         // warps of the two
   // Of a thread that copies, and of one that multiplies; together what 168 of each would be.
-  static constexpr int kFewRegisters = 72, kManyRegisters = 216;
+  static constexpr int kFewRegisters = kCoded ? 120 : 72, kManyRegisters = kCoded ? 192 : 216;
 
   // Matrices lie in panels of 64 columns (MatrixPlace). Queries of two items; keys and values of steps in turn.
   static constexpr int kQueryPanel = kRowsTile * 128, kQueryBytes = kDim / 64 * kQueryPanel;
@@ -139,6 +141,61 @@ __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, s
   }
 }
 
+// The same of codes, which become f16 on their way: by plain loads, of which kBatch are in flight while those before
+// them are written. `ready` waits until the place is free; the first loads go before it.
+template <class S>
+struct CodeRowsCopy {
+  static constexpr int kPieces = S::kDim / 16, kAtOnce = 32 / kPieces;  // 4 or 8 rows
+  static constexpr int kBatch = 4, kBatches = S::kKeys / kAtOnce / kBatch;
+  using Piece = CodePiece<S::kCache>;
+
+  const AttentionArgs& a;
+  const RowsItem& item;
+  const StepPages& pages;
+  int key;
+  bool values;
+
+  __device__ void load(Piece (&to)[kBatch], int batch) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int first = (batch * kBatch + j) * kAtOnce, chunk = first / 16;  // of 16 keys, which lie in one page
+      const int page = __shfl_sync(0xffffffffu, pages.page, chunk), slot = __shfl_sync(0xffffffffu, pages.slot, chunk);
+      const int row = first % 16 + lane / kPieces;
+      const bool there = page >= 0 && key + 16 * chunk + row < item.keys_end;
+      const std::byte* rows =
+          values ? a.kv.v_rows(max(page, 0), item.kv_head) : a.kv.k_rows(max(page, 0), item.kv_head);
+      const std::byte* scales = rows + a.kv.page_rows * S::kDim;
+      to[j].template load<S::kDim>(rows, scales, slot + row, lane % kPieces, there);
+    }
+  }
+  __device__ void store(const Piece (&from)[kBatch], int batch, std::byte* to) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int row = (batch * kBatch + j) * kAtOnce + lane / kPieces;
+      const int piece = Piece::template logical<S::kDim>(row, lane % kPieces);
+      // Eight lanes one after another write pieces of two panels: half of them their second piece first.
+      from[j].store(to + panel_piece(row, 2 * piece, S::kPanel), to + panel_piece(row, 2 * piece + 1, S::kPanel),
+                    piece / 4 % 2 != 0);
+    }
+  }
+  template <class F>
+  __device__ void run(std::byte* to, const F& ready) const {
+    Piece first[kBatch], second[kBatch];
+    load(first, 0);
+    ready();
+#pragma unroll 1
+    for (int batch = 0; batch < kBatches; batch += 2) {
+      load(second, batch + 1);
+      store(first, batch, to);
+      if (batch + 2 < kBatches) load(first, batch + 2);
+      store(second, batch + 1, to);
+    }
+    shared_writes_done();
+  }
+};
+
 // The first warpgroup: items one after another, the block's own first and then whichever nobody has taken, those with
 // the most keys first. Their queries by all four warps, then keys and values in turn, each matrix by one: what a warp
 // does before it can start its copies takes it longer than the products of a step do. The copies themselves arrive at
@@ -185,9 +242,16 @@ __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, Gro
       const StepPages now = pages;
       pages = StepPages::of<S>(a, item, key + 2 * S::kKeys);
       const int matrix = filled + (key - item.keys_begin) / S::kKeys * 2 + warp % 2, to = matrix % S::kSlots;
-      barrier_wait(&control.empty[to], (matrix / S::kSlots & 1) ^ 1);
-      copy_rows<S>(a, item, shared + S::kRing + to * S::kSlotBytes, key, now, warp % 2 != 0);
-      barrier_arrive_after_copies(&control.full[to]);
+      const auto ready = [&] { barrier_wait(&control.empty[to], (matrix / S::kSlots & 1) ^ 1); };
+      std::byte* place = shared + S::kRing + to * S::kSlotBytes;
+      if constexpr (S::kCoded) {
+        CodeRowsCopy<S>{a, item, now, key, warp % 2 != 0}.run(place, ready);
+        barrier_arrive(&control.full[to]);
+      } else {
+        ready();
+        copy_rows<S>(a, item, place, key, now, warp % 2 != 0);
+        barrier_arrive_after_copies(&control.full[to]);
+      }
     }
     filled += (item.keys_end - item.keys_begin + S::kKeys - 1) / S::kKeys * 2;
     if (thread == 0) control.next[slot] = static_cast<int>(gridDim.x + claimed);

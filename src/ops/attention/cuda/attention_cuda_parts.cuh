@@ -2,32 +2,43 @@
 // shared memory, those of several splits in memory, where the last block to arrive merges them in order.
 #pragma once
 
-#include "ops/attention/cuda/attention_cuda_tile.cuh"
+#include <type_traits>
+
+#include "ops/attention/cuda/attention_cuda_codes.cuh"
 
 namespace ingot::cuda {
 
 inline constexpr int kGroups = 4;
-inline constexpr int kTileKeys = 16;  // a page is a multiple, so a tile lies in one
 
 // kWide: two warps to a group, 32 packed rows. kBulk: each tile is two copies by TMA; else cp.async.
-template <bool kBf16_, int kDim_, bool kWide_, bool kBulk_>
+template <DType kType_, int kDim_, bool kWide_, bool kBulk_>
 struct SplitShape {
-  static constexpr bool kBf16 = kBf16_, kWide = kWide_, kBulk = kBulk_;
+  static constexpr DType kType = kType_;
+  static constexpr bool kBf16 = kType == DType::kBF16, kCoded = kv_is_coded(kType), kWide = kWide_, kBulk = kBulk_;
   static constexpr int kDim = kDim_;
-  using Rows = TileRows<kDim>;
+  using Rows = TileRows<kDim>;  // of queries
+  using KvRows = std::conditional_t<kCoded, CodeRows<kDim>, TileRows<kDim>>;
 
   static constexpr int kGroupWarps = kWide ? 2 : 1;
   static constexpr int kThreads = 32 * kGroups * kGroupWarps;
   static constexpr int kPacked = 16 * kGroupWarps;
   // By TMA: with a head of 128, 8 KiB a tile and 24 KiB a group are in flight, 96 KiB of a block and two
   // blocks of a multiprocessor, where the memory's latency at full speed needs about 30 KiB. Without it a block has to
-  // fit into the 99 KiB of the smaller devices.
-  static constexpr int kStages = kDim == 64 ? 4 : kDim == 96 ? 3 : kDim == 128 ? (kBulk ? 3 : 2) : (kBulk ? 2 : 1);
-  static constexpr int kTileBytes = kTileKeys * Rows::kStride;  // of keys, and again of values
-  static constexpr int kOutStride = kDim + 8;                   // floats: two rows that meet in a bank are 4 apart
+  // fit into the 99 KiB of the smaller devices. Tiles of codes are half as large.
+  static constexpr int kStages = kCoded        ? (kDim <= 128 || kBulk ? 4 : 2)
+                                 : kDim == 64  ? 4
+                                 : kDim == 96  ? 3
+                                 : kDim == 128 ? (kBulk ? 3 : 2)
+                                               : (kBulk ? 2 : 1);
+  static constexpr int kRowBytes = kDim * kv_element_bytes(kType);  // in the cache
+  static constexpr int kTileBytes = kTileKeys * KvRows::kStride;    // of keys, and again of values
+  // Of their scales, behind both, and again of the values'.
+  static constexpr int kScaleBytes = kType == DType::kQ8_0 ? kTileKeys * (kDim / kQ8Block) * 2 : 0;
+  static constexpr int kStageBytes = 2 * (kTileBytes + kScaleBytes);
+  static constexpr int kOutStride = kDim + 8;  // floats: two rows that meet in a bank are 4 apart
   static constexpr int kOutBytes = kPacked * kOutStride * 4;
   // Of a group; its results take the place of its ring.
-  static constexpr int kRingBytes = kStages * 2 * kTileBytes > kOutBytes ? kStages * 2 * kTileBytes : kOutBytes;
+  static constexpr int kRingBytes = kStages * kStageBytes > kOutBytes ? kStages* kStageBytes : kOutBytes;
 
   static constexpr int kQueries = 0;  // where what lies in shared memory
   static constexpr int kRing = kQueries + kPacked * Rows::kStride;
@@ -183,10 +194,20 @@ __device__ void meet_groups(const WarpRows<S::kDim, 1>& rows, SplitResult<S::kDi
       tops[group * S::kPacked + row] = rows.top[0][h];
       sums[group * S::kPacked + row] = sum;
     }
-    float* out = outs(group) + row * S::kOutStride + 2 * t;
+    if constexpr (S::kCoded) {
+      float* out = outs(group) + row * S::kOutStride + 4 * t;
 #pragma unroll
-    for (int n = 0; n < S::kDim / 8; ++n)
-      *reinterpret_cast<float2*>(out + 8 * n) = make_float2(rows.out[0][n][2 * h], rows.out[0][n][2 * h + 1]);
+      for (int n = 0; n < S::kDim / 8; n += 2) {
+        const float(&even)[4] = rows.out[0][n];
+        const float(&odd)[4] = rows.out[0][n + 1];
+        *reinterpret_cast<float4*>(out + 8 * n) = make_float4(even[2 * h], odd[2 * h], even[2 * h + 1], odd[2 * h + 1]);
+      }
+    } else {
+      float* out = outs(group) + row * S::kOutStride + 2 * t;
+#pragma unroll
+      for (int n = 0; n < S::kDim / 8; ++n)
+        *reinterpret_cast<float2*>(out + 8 * n) = make_float2(rows.out[0][n][2 * h], rows.out[0][n][2 * h + 1]);
+    }
   }
   __syncthreads();
   const int row = static_cast<int>(threadIdx.x) / 8, column = static_cast<int>(threadIdx.x) % 8 * 4;

@@ -2,13 +2,15 @@
 // of a seq and KV head and goes through the keys that any of them sees in steps, two steps in shared memory at a time.
 #pragma once
 
+#include "ops/attention/cuda/attention_cuda_codes.cuh"
 #include "ops/attention/cuda/attention_cuda_rows_warp.cuh"
 
 namespace ingot::cuda {
 
-template <bool kBf16_, int kDim_>
+template <DType kCache_, int kDim_>
 struct RowsShape {
-  static constexpr bool kBf16 = kBf16_;
+  static constexpr DType kCache = kCache_;
+  static constexpr bool kBf16 = kCache == DType::kBF16;
   static constexpr int kDim = kDim_;
   using Rows = TileRows<kDim>;
 
@@ -66,6 +68,46 @@ __device__ inline void copy_step(const AttentionArgs& a, const RowsItem& item, s
   }
 }
 
+// The same of codes, which become f16 on their way: there when it returns, and a barrier.
+template <class S>
+__device__ inline void open_step(const AttentionArgs& a, const RowsItem& item, std::byte* to, int key,
+                                 const StepPages& pages) {
+  using Rows = typename S::Rows;
+  using Piece = CodePiece<S::kCache>;
+  constexpr int kPieces = S::kDim / 16, kChunkPieces = 16 * kPieces, kHalf = S::kStepBytes;
+#pragma unroll 1
+  for (int chunk = 0; chunk < S::kKeys / 16; ++chunk) {
+    const int page = __shfl_sync(0xffffffffu, pages.page, chunk), slot = __shfl_sync(0xffffffffu, pages.slot, chunk);
+    const int valid = page < 0 ? 0 : item.keys_end - key - 16 * chunk;
+    const std::byte* k = a.kv.k_rows(max(page, 0), item.kv_head);
+    const std::byte* v = a.kv.v_rows(max(page, 0), item.kv_head);
+    const int scales = a.kv.page_rows * S::kDim;
+    for (int i = static_cast<int>(threadIdx.x); i < kChunkPieces; i += S::kThreads) {
+      const int row = i / kPieces, piece = i % kPieces;
+      Piece of_k, of_v;
+      of_k.template load<S::kDim>(k, k + scales, slot + row, piece, row < valid);
+      of_v.template load<S::kDim>(v, v + scales, slot + row, piece, row < valid);
+      const int logical = Piece::template logical<S::kDim>(row, piece);
+      std::byte* first = to + Rows::at(16 * chunk + row, 2 * logical);
+      std::byte* second = to + Rows::at(16 * chunk + row, 2 * logical + 1);
+      of_k.store(first, second, false);
+      of_v.store(first + kHalf, second + kHalf, false);
+    }
+  }
+}
+
+// The next step's keys and values on their way.
+template <class S>
+__device__ inline void start_step(const AttentionArgs& a, const RowsItem& item, std::byte* to, int key,
+                                  const StepPages& pages) {
+  if constexpr (kv_is_coded(S::kCache)) {
+    open_step<S>(a, item, to, key, pages);
+  } else {
+    copy_step<S>(a, item, to, key, pages);
+  }
+  commit_copies();
+}
+
 // kAtOnce keys and their values. `whole`: every row of the warp sees all of them, and there is no soft cap.
 template <class S>
 __device__ inline void attend_part(const AttentionArgs& a, const RowsItem& item, WarpRows<S::kDim, S::kTiles>& rows,
@@ -109,8 +151,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks) attend_rows(Attention
 
   start_queries<S>(a, item, shared + S::kQueries);
   int key = item.keys_begin;
-  copy_step<S>(a, item, shared + S::kRing, key, pages);
-  commit_copies();
+  start_step<S>(a, item, shared + S::kRing, key, pages);
   pages = StepPages::of<S>(a, item, key + S::kKeys);
   const int of = 16 * S::kTiles * (static_cast<int>(threadIdx.x) / 32);  // the warp's first row in the item
   std::byte* queries = shared + S::kQueries + of * S::Rows::kStride;
@@ -124,8 +165,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks) attend_rows(Attention
     copies_done<0>();
     __syncthreads();
     if (key + S::kKeys < item.keys_end) {
-      copy_step<S>(a, item, shared + S::kRing + (stage ^ 1) * 2 * S::kStepBytes, key + S::kKeys, pages);
-      commit_copies();
+      start_step<S>(a, item, shared + S::kRing + (stage ^ 1) * 2 * S::kStepBytes, key + S::kKeys, pages);
       pages = StepPages::of<S>(a, item, key + 2 * S::kKeys);
     }
     const std::byte* k = shared + S::kRing + stage * 2 * S::kStepBytes;
@@ -138,25 +178,25 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks) attend_rows(Attention
   store_rows<S>(a, item, rows, of, queries);
 }
 
-template <bool kBf16, int kDim>
+template <DType kCache, int kDim>
 void launch_rows(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
-  using S = RowsShape<kBf16, kDim>;
+  using S = RowsShape<kCache, kDim>;
   launch(ctx, attend_rows<S>,
          {dim3(static_cast<unsigned>(a.kv_heads), static_cast<unsigned>(tiles)), dim3(S::kThreads), S::kBytes}, a);
 }
 
-template <bool kBf16>
+template <DType kCache>
 void launch_rows(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
   switch (a.kv.k_dim) {
     case 64:
-      return launch_rows<kBf16, 64>(ctx, a, tiles);
+      return launch_rows<kCache, 64>(ctx, a, tiles);
     case 96:
-      return launch_rows<kBf16, 96>(ctx, a, tiles);
+      return launch_rows<kCache, 96>(ctx, a, tiles);
     case 128:
-      return launch_rows<kBf16, 128>(ctx, a, tiles);
+      return launch_rows<kCache, 128>(ctx, a, tiles);
     default:
       CHECK(a.kv.k_dim == 256, "heads of {}", a.kv.k_dim);
-      return launch_rows<kBf16, 256>(ctx, a, tiles);
+      return launch_rows<kCache, 256>(ctx, a, tiles);
   }
 }
 

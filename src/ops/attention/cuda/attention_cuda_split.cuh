@@ -11,7 +11,7 @@ namespace ingot::cuda {
 // A group's way of its tiles through its ring.
 template <class S>
 struct SplitRing {
-  using Rows = typename S::Rows;
+  using Rows = typename S::KvRows;
   const AttentionArgs& a;
   std::byte* ring;
   CopyBarrier* barriers;
@@ -26,7 +26,7 @@ struct SplitRing {
   int pages = 0;           // lane i: the page of tile 32j + i
 
   __device__ int key(int i) const { return begin + (group + kGroups * i) * kTileKeys; }
-  __device__ std::byte* stage(int i) const { return ring + (before + i) % S::kStages * 2 * S::kTileBytes; }
+  __device__ std::byte* stage(int i) const { return ring + (before + i) % S::kStages * S::kStageBytes; }
 
   // The first tiles of a split on their way, up to the first one with a key at `known` or behind it.
   __device__ void start(int from, int to, int known) {
@@ -50,19 +50,49 @@ struct SplitRing {
       const int page = __shfl_sync(0xffffffffu, pages, i % 32);
       // A page that the window has left behind is none: the first tiles may reach back to it.
       const int place = key(i) % a.kv.page_rows, valid = page < 0 ? 0 : min(kTileKeys, end - key(i));
-      const std::byte* k = a.kv.k_rows(max(page, 0), kv_head) + static_cast<int64_t>(place) * (2 * S::kDim);
-      const std::byte* v = a.kv.v_rows(max(page, 0), kv_head) + static_cast<int64_t>(place) * (2 * S::kDim);
-      copy(stage(i), k, v, valid, barriers + (before + i) % S::kStages);
+      const std::byte* k_page = a.kv.k_rows(max(page, 0), kv_head);
+      const std::byte* v_page = a.kv.v_rows(max(page, 0), kv_head);
+      const std::byte* k = k_page + static_cast<int64_t>(place) * S::kRowBytes;
+      const std::byte* v = v_page + static_cast<int64_t>(place) * S::kRowBytes;
+      CopyBarrier* barrier = barriers + (before + i) % S::kStages;
+      copy(stage(i), k, v, valid, barrier);
+      if constexpr (S::kScaleBytes > 0) {
+        const int64_t scales = static_cast<int64_t>(a.kv.page_rows) * S::kRowBytes + place / kTileKeys * S::kScaleBytes;
+        copy_scales(stage(i) + 2 * S::kTileBytes, k_page + scales, v_page + scales, valid, barrier);
+      }
     }
     if constexpr (!S::kBulk) commit_copies();
+  }
+  // Those of a whole tile come by copies; of a part one by one, zeros behind the last key.
+  __device__ void copy_scales(std::byte* to, const std::byte* k, const std::byte* v, int valid, CopyBarrier* barrier) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    constexpr int kEach = S::kDim / kQ8Block;
+    if (valid < kTileKeys) {
+      for (int i = lane; i < kTileKeys * kEach; i += 32) {
+        const bool there = i / kEach < valid;
+        const auto move = [&](std::byte* room, const std::byte* from) {
+          reinterpret_cast<uint16_t*>(room)[i] = there ? reinterpret_cast<const uint16_t*>(from)[i] : uint16_t{0};
+        };
+        move(to, k);
+        move(to + S::kScaleBytes, v);
+      }
+    } else if constexpr (S::kBulk) {
+      if (lane == 0) {
+        copy_bulk(to, k, S::kScaleBytes, barrier);
+        copy_bulk(to + S::kScaleBytes, v, S::kScaleBytes, barrier);
+      }
+    } else {
+      constexpr int kPieces = S::kScaleBytes / 16;  // 4, 6, 8 or 16
+      if (lane < 2 * kPieces) copy_async(to + lane * 16, lane < kPieces ? k + lane * 16 : v + (lane - kPieces) * 16);
+    }
   }
   // Values of keys that nobody sees become zeros: what lies in the cache there may be no number.
   __device__ void copy(std::byte* to, const std::byte* k, const std::byte* v, int valid, CopyBarrier* barrier) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if constexpr (S::kBulk) {
-      const uint32_t bytes = static_cast<uint32_t>(valid * 2 * S::kDim);
+      const uint32_t bytes = static_cast<uint32_t>(valid * S::kRowBytes);
       if (lane == 0) {
-        barrier_expect(barrier, 2 * bytes);
+        barrier_expect(barrier, 2 * (bytes + (valid == kTileKeys ? S::kScaleBytes : 0)));
         if (bytes > 0) {
           copy_bulk(to, k, bytes, barrier);
           copy_bulk(to + S::kTileBytes, v, bytes, barrier);
@@ -73,7 +103,7 @@ struct SplitRing {
     } else {
       for (int i = lane; i < kTileKeys * Rows::kPieces; i += 32) {
         const int row = i / Rows::kPieces, piece = i % Rows::kPieces;
-        const int at = row * Rows::kStride + piece * 16, from = row * 2 * S::kDim + piece * 16;
+        const int at = row * Rows::kStride + piece * 16, from = row * S::kRowBytes + piece * 16;
         copy_async(to + at, row < valid ? k + from : k, row < valid);
         copy_async(to + S::kTileBytes + at, row < valid ? v + from : v, row < valid);
       }
@@ -96,6 +126,27 @@ struct SplitRing {
     }
   }
 };
+
+template <class S>
+__device__ inline void split_query(uint32_t (&q)[4], const std::byte* queries, int kk) {
+  if constexpr (S::kCoded) {
+    code_query_fragment<S::kDim>(q, queries, kk);
+  } else {
+    query_fragment<S::kDim>(q, queries, kk);
+  }
+}
+
+template <class S, class F>
+__device__ inline void attend_tile(const AttentionArgs& a, WarpRows<S::kDim, 1>& rows, const std::byte* tile, int first,
+                                   F&& fragment) {
+  if constexpr (S::kCoded) {
+    const std::byte* scales = tile + 2 * S::kTileBytes;
+    attend_codes<S::kType, S::kDim>(a, rows, {tile, tile + S::kTileBytes, scales, scales + S::kScaleBytes}, first,
+                                    fragment);
+  } else {
+    attend_keys<S::kBf16, S::kDim, 1, kTileKeys>(a, rows, tile, tile + S::kTileBytes, first, fragment);
+  }
+}
 
 template <class S>
 __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
@@ -140,13 +191,13 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
   uint32_t kept[kKept ? S::kDim / 16 : 1][4];
   if constexpr (kKept) {
 #pragma unroll
-    for (int kk = 0; kk < S::kDim / 16; ++kk) query_fragment<S::kDim>(kept[kk], queries, kk);
+    for (int kk = 0; kk < S::kDim / 16; ++kk) split_query<S>(kept[kk], queries, kk);
   }
   const auto fragment = [&](uint32_t(&q)[4], int, int kk) {
     if constexpr (kKept) {
       for (int i = 0; i < 4; ++i) q[i] = kept[kk][i];
     } else {
-      query_fragment<S::kDim>(q, queries, kk);
+      split_query<S>(q, queries, kk);
     }
   };
 
@@ -158,8 +209,7 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
     for (int i = 0; i < steps; ++i) {
       ring.wait(i);
       const std::byte* tile = ring.stage(i);
-      if (i < ring.tiles)
-        attend_keys<S::kBf16, S::kDim, 1, kTileKeys>(a, rows, tile, tile + S::kTileBytes, ring.key(i), fragment);
+      if (i < ring.tiles) attend_tile<S>(a, rows, tile, ring.key(i), fragment);
       ring.meet();
       ring.issue(i + S::kStages);
     }
@@ -180,34 +230,34 @@ void launch_split(const Ctx& ctx, const AttentionArgs& a) {
   launch(ctx, attend_split<S>, {a.grid, dim3(S::kThreads), a.fold ? S::kFoldBytes : S::kBytes}, a);
 }
 
-template <bool kBf16, int kDim>
+template <DType kType, int kDim>
 void launch_split(const Ctx& ctx, const AttentionArgs& a, bool wide, bool bulk) {
   if constexpr (kDim % 64 == 0) {
     if (bulk) {
       if constexpr (kDim <= 128) {
-        if (wide) return launch_split<SplitShape<kBf16, kDim, true, true>>(ctx, a);
+        if (wide) return launch_split<SplitShape<kType, kDim, true, true>>(ctx, a);
       }
-      return launch_split<SplitShape<kBf16, kDim, false, true>>(ctx, a);
+      return launch_split<SplitShape<kType, kDim, false, true>>(ctx, a);
     }
   }
   if constexpr (kDim <= 128) {
-    if (wide) return launch_split<SplitShape<kBf16, kDim, true, false>>(ctx, a);
+    if (wide) return launch_split<SplitShape<kType, kDim, true, false>>(ctx, a);
   }
-  launch_split<SplitShape<kBf16, kDim, false, false>>(ctx, a);
+  launch_split<SplitShape<kType, kDim, false, false>>(ctx, a);
 }
 
-template <bool kBf16>
+template <DType kType>
 void launch_split(const Ctx& ctx, const AttentionArgs& a, bool wide, bool bulk) {
   switch (a.kv.k_dim) {
     case 64:
-      return launch_split<kBf16, 64>(ctx, a, wide, bulk);
+      return launch_split<kType, 64>(ctx, a, wide, bulk);
     case 96:
-      return launch_split<kBf16, 96>(ctx, a, wide, bulk);
+      return launch_split<kType, 96>(ctx, a, wide, bulk);
     case 128:
-      return launch_split<kBf16, 128>(ctx, a, wide, bulk);
+      return launch_split<kType, 128>(ctx, a, wide, bulk);
     default:
       CHECK(a.kv.k_dim == 256, "heads of {}", a.kv.k_dim);
-      return launch_split<kBf16, 256>(ctx, a, wide, bulk);
+      return launch_split<kType, 256>(ctx, a, wide, bulk);
   }
 }
 

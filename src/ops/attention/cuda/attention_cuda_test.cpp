@@ -20,7 +20,7 @@ std::string name(const Case& c) {
 // One row of each seq, lengths around the borders of tiles and pages, in a larger bucket.
 TEST(CudaAttention, DecodeOfEveryFastHead) {
   INGOT_NEEDS_DEVICE();
-  for (const DType dtype : {DType::kBF16, DType::kF16})
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kFp8, DType::kQ8_0})
     for (const int dim : {64, 96, 128, 256}) {
       const Case c{.k_dim = dim, .v_dim = dim, .dtype = dtype, .page_rows = dim == 128 ? 64 : 16};
       SCOPED_TRACE(name(c));
@@ -36,6 +36,18 @@ TEST(CudaAttention, GroupsOfHeads) {
     SCOPED_TRACE(name(c));
     expect_matches(c, {{1, 1, 20}, {2, 1, 66}});
   }
+  for (const DType dtype : {DType::kFp8, DType::kQ8_0})
+    for (const int group : {1, 8, 20}) {
+      const Case c{.heads = 2 * group,
+                   .kv_heads = 2,
+                   .k_dim = 128,
+                   .v_dim = 128,
+                   .dtype = dtype,
+                   .q_dtype = DType::kBF16,
+                   .out_dtype = DType::kBF16};
+      SCOPED_TRACE(name(c));
+      expect_matches(c, {{1, 1, 20}, {2, 1, 66}});
+    }
 }
 
 // Windows, sinks and caps: in decode, in drafts and in prompts; keys before the window may be gone (NaN).
@@ -46,6 +58,8 @@ TEST(CudaAttention, WindowsSinksAndCaps) {
                         {.softcap = 2},
                         {.k_dim = 96, .v_dim = 96, .window = 33, .softcap = 3, .sinks = true},
                         {.heads = 3, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .dtype = DType::kF16, .sinks = true},
+                        {.dtype = DType::kFp8, .window = 33, .sinks = true},
+                        {.k_dim = 128, .v_dim = 128, .dtype = DType::kQ8_0, .window = 20, .softcap = 3},
                         {.dtype = DType::kF32, .window = 40, .softcap = 5, .sinks = true}};
   for (const Case& c : cases) {
     SCOPED_TRACE(name(c));
@@ -67,12 +81,19 @@ TEST(CudaAttention, VerificationRows) {
   }
   expect_matches({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256}, {{1, 7, 30}});
   expect_matches({.heads = 6, .kv_heads = 2, .k_dim = 128, .v_dim = 128}, {{1, 7, 130}});
+  for (const DType dtype : {DType::kFp8, DType::kQ8_0})
+    for (const int dim : {64, 96, 128, 256})
+      for (const int arch : {0, 80}) {
+        const Case c{.heads = 4, .kv_heads = 1, .k_dim = dim, .v_dim = dim, .dtype = dtype};
+        SCOPED_TRACE(name(c) + ", " + std::to_string(arch));
+        expect_matches(c, {{1, 7, 60}, {2, 1, 20}, {3, 3, 0}}, {.more_rows = 2, .q_rows = 8, .arch = arch});
+      }
 }
 
 // Prompts and chunks of them, beside rows of decode.
 TEST(CudaAttention, PromptsOfEveryFastHead) {
   INGOT_NEEDS_DEVICE();
-  for (const DType dtype : {DType::kBF16, DType::kF16})
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kFp8, DType::kQ8_0})
     for (const int dim : {64, 96, 128, 256}) {
       const Case c{.heads = 6, .kv_heads = 2, .k_dim = dim, .v_dim = dim, .dtype = dtype};
       SCOPED_TRACE(name(c));
@@ -103,6 +124,16 @@ TEST(CudaAttention, PromptsOfEveryFastHead) {
                   .q_dtype = DType::kF16,
                   .out_dtype = DType::kF16},
                  {{1, 40, 260}});
+  for (const DType dtype : {DType::kFp8, DType::kQ8_0})
+    expect_matches({.heads = 4,
+                    .kv_heads = 1,
+                    .k_dim = 128,
+                    .v_dim = 128,
+                    .dtype = dtype,
+                    .page_rows = 64,
+                    .q_dtype = DType::kBF16,
+                    .out_dtype = DType::kBF16},
+                   {{1, 41, 150}, {2, 70, 0}}, {.more_rows = 9});
   // Where the tiles of the largest heads do not fit into the device.
   expect_matches({.heads = 4, .kv_heads = 1, .k_dim = 256, .v_dim = 256}, {{1, 33, 10}, {2, 1, 9}}, {.arch = 89});
 }
@@ -115,6 +146,8 @@ TEST(CudaAttention, PromptsInManyTiles) {
                         {.heads = 4, .kv_heads = 4, .k_dim = 128, .v_dim = 128, .dtype = DType::kF16, .window = 90},
                         {.heads = 6, .kv_heads = 2, .window = 33, .softcap = 3, .sinks = true, .page_rows = 48},
                         {.heads = 9, .kv_heads = 1, .dtype = DType::kF16, .out_dtype = DType::kF16},
+                        {.heads = 5, .kv_heads = 1, .dtype = DType::kFp8, .window = 90, .page_rows = 48},
+                        {.heads = 8, .kv_heads = 2, .k_dim = 128, .v_dim = 128, .dtype = DType::kQ8_0},
                         {.heads = 7,
                          .kv_heads = 1,
                          .k_dim = 128,
@@ -145,7 +178,9 @@ TEST(CudaAttention, AnyHeadAndType) {
   const Case cases[] = {{.k_dim = 80, .v_dim = 80},
                         {.k_dim = 80, .v_dim = 80, .dtype = DType::kF32, .q_dtype = DType::kBF16},
                         {.k_dim = 64, .v_dim = 64, .dtype = DType::kF32},
-                        {.heads = 3, .kv_heads = 1, .k_dim = 64, .v_dim = 64, .dtype = DType::kQ8_0},
+                        {.k_dim = 70, .v_dim = 41, .dtype = DType::kFp8, .page_rows = 32},
+                        {.heads = 3, .kv_heads = 1, .k_dim = 64, .v_dim = 192, .dtype = DType::kFp8},
+                        {.heads = 3, .kv_heads = 1, .k_dim = 192, .v_dim = 64, .dtype = DType::kQ8_0},
                         {.k_dim = 70, .v_dim = 41, .dtype = DType::kQ8_0, .page_rows = 48},
                         {.k_dim = 1, .v_dim = 1, .dtype = DType::kF16},
                         {.k_dim = 128, .v_dim = 64, .dtype = DType::kF16, .out_dtype = DType::kBF16},
@@ -164,6 +199,9 @@ TEST(CudaAttention, SplitsOfALongSeq) {
     expect_matches({.heads = 4, .kv_heads = 1}, {{1, 1, 1100}}, {.arch = arch});
     expect_matches({.heads = 3, .kv_heads = 1, .sinks = true, .page_rows = 64}, {{1, 2, 700}}, {.arch = arch});
     expect_matches({.heads = 8, .kv_heads = 1, .window = 300}, {{1, 4, 600}}, {.arch = arch});
+    for (const DType dtype : {DType::kFp8, DType::kQ8_0})
+      expect_matches({.heads = 4, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .dtype = dtype, .page_rows = 64},
+                     {{1, 1, 1093}}, {.arch = arch});
   }
 }
 
@@ -198,6 +236,11 @@ TEST(CudaAttention, BeginsBeforeItsInputsAreWritten) {
     same({.heads = 8, .kv_heads = 1, .page_rows = 32}, {{1, 8, 60}, {2, 5, 0}}, {.q_rows = 8, .arch = arch});
     same(plain, {{1, 40, 90}, {2, 1, 33}, {3, 30, 0}}, {.more_rows = 3, .arch = arch});
     same(plain, {{1, 40, 290}, {2, 1, 33}, {3, 30, 0}}, {.arch = arch, .invariant = true});
+    for (const DType dtype : {DType::kFp8, DType::kQ8_0}) {
+      const Case coded{.heads = 4, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .dtype = dtype};
+      for (const int past : {0, 15, 64, 191}) same(coded, {{1, 1, past}}, {.arch = arch});
+      same(coded, {{1, 40, 90}, {2, 1, 33}, {3, 30, 0}}, {.more_rows = 3, .arch = arch});
+    }
   }
   same({.heads = 2, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .window = 20, .sinks = true}, {{1, 3, 77}, {2, 1, 9}});
   same({.heads = 2, .kv_heads = 2, .k_dim = 256, .v_dim = 256, .dtype = DType::kF16}, {{1, 1, 130}, {2, 2, 31}});
@@ -209,6 +252,8 @@ TEST(CudaAttention, BatchInvariant) {
   const Case cases[] = {{.heads = 4, .kv_heads = 1},
                         {.heads = 2, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .window = 300, .sinks = true},
                         {.heads = 3, .kv_heads = 1, .k_dim = 256, .v_dim = 256, .dtype = DType::kF16},
+                        {.heads = 3, .kv_heads = 1, .dtype = DType::kFp8},
+                        {.heads = 3, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .dtype = DType::kQ8_0},
                         {.heads = 2, .kv_heads = 1, .k_dim = 80, .v_dim = 80}};
   for (const Case& c : cases) {
     SCOPED_TRACE(name(c));
@@ -225,6 +270,42 @@ TEST(CudaAttention, BatchInvariant) {
     expect_same_bits(row(chunk.run_device({.invariant = true}), 19), want, "the last row of a chunk");
     expect_same_bits(alone.run_device({.arch = 80, .invariant = true}), want, "without the copy engine");
   }
+}
+
+// The squared error of normal values against a cache of float32, relative to the result: what the type itself costs, by
+// every kernel.
+TEST(CudaAttention, ErrorOfEachType) {
+  INGOT_NEEDS_DEVICE();
+  const std::pair<DType, double> bounds[] = {
+      {DType::kF16, 1e-6}, {DType::kBF16, 5e-5}, {DType::kFp8, 2e-3}, {DType::kQ8_0, 2e-4}};
+  for (const auto& [dtype, bound] : bounds)
+    for (const int arch : {0, 80})
+      for (const Seq& seq : {Seq{1, 1, 300}, Seq{1, 40, 260}}) {
+        Case c{.heads = 4, .kv_heads = 2, .k_dim = 128, .v_dim = 128, .dtype = dtype, .smooth = true};
+        SCOPED_TRACE(name(c) + ", " + std::to_string(seq.rows) + " rows, " + std::to_string(arch));
+        Step step(c, {seq});
+        c.dtype = DType::kF32;
+        const std::vector<float> got = step.run_device({.arch = arch}), want = Step(c, {seq}).run_ref();
+        double error = 0, all = 0;
+        for (size_t i = 0; i < got.size(); ++i) {
+          const double off = static_cast<double>(got[i]) - static_cast<double>(want[i]);
+          error += off * off;
+          all += static_cast<double>(want[i]) * static_cast<double>(want[i]);
+        }
+        EXPECT_LT(error / all, bound);
+      }
+}
+
+// Values beyond what a type holds are the largest that it has.
+TEST(CudaAttention, LargeValues) {
+  INGOT_NEEDS_DEVICE();
+  for (const DType dtype : {DType::kF16, DType::kFp8, DType::kQ8_0})
+    for (const int rows : {1, 40}) {
+      SCOPED_TRACE(testing::Message() << dtype_name(dtype) << ", " << rows);
+      Step step({.heads = 4, .kv_heads = 1, .dtype = dtype, .values = 1e5f}, {{1, rows, 70}});
+      const double most = dtype == DType::kFp8 ? 448 : 65504;
+      for (const float x : step.run_device()) ASSERT_LE(std::fabs(static_cast<double>(x)), most * 1.001);
+    }
 }
 
 // Twice the same, whatever the pages.

@@ -18,6 +18,8 @@ struct Case {
   int page_rows = 16;
   DType q_dtype = DType::kF32, out_dtype = DType::kF32;
   int64_t more_stride = 8;  // of q and out; an odd one has no fast kernel
+  float values = 1;         // what the values (not the keys) are multiplied by
+  bool smooth = false;      // values about normal, which no narrow type of the cache holds exactly
 };
 
 struct Seq {
@@ -36,7 +38,7 @@ inline float from_bits(uint16_t bits, DType dtype) {
 }
 
 // One step. Values are functions of the seq's id and the position; q, k and v are exact in every type: multiples of 1/8
-// below 4, some of q's and k's 16 times as large. For q8_0 each block has the largest 127/32.
+// below 4 (fp8: to 2), some of q's and k's 16 times as large. For q8_0 each block has the largest 127/32.
 class Step {
  public:
   Step(const Case& c, const std::vector<Seq>& seqs, uint64_t page_seed = 1)
@@ -124,8 +126,8 @@ class Step {
   // Scores are exact up to their sum over k_dim in f32; a weight of the fast kernels is rounded to the cache's type, as
   // is the output where it is narrow; all relative to the largest value.
   Tolerance tolerance() {
-    const bool narrow = c_.dtype == DType::kBF16 || c_.dtype == DType::kF16;
-    const double weight = !narrow ? 0 : c_.dtype == DType::kBF16 ? 0x1p-8 : 0x1p-11;
+    // 8-bit types are multiplied as f16.
+    const double weight = c_.dtype == DType::kF32 ? 0 : c_.dtype == DType::kBF16 ? 0x1p-8 : 0x1p-11;
     const double output = c_.out_dtype == DType::kF32 ? 0 : c_.out_dtype == DType::kBF16 ? 0x1p-8 : 0x1p-11;
     double largest = 0;
     for (const float v : v_.values()) largest = std::max(largest, std::fabs(static_cast<double>(v)));
@@ -165,16 +167,17 @@ class Step {
   }
   // In a copy of the cache, no numbers where the step's own rows will be.
   void hide_new(std::vector<std::byte>& cache) const {
-    const auto row = static_cast<size_t>(2 * c_.k_dim), rows = static_cast<size_t>(c_.page_rows);
+    const int64_t bytes = kv_.k_bytes(), row = c_.dtype == DType::kQ8_0 ? c_.k_dim : bytes, rows = c_.page_rows;
     for (int t = 0; t < batch_.n_rows; ++t) {
-      const auto slot = static_cast<size_t>(batch_.groups[1].slot[static_cast<size_t>(t)]);
-      for (size_t h = 0; h < static_cast<size_t>(c_.kv_heads); ++h) {
-        const size_t at = (slot / rows * static_cast<size_t>(c_.kv_heads) + h) * rows + slot % rows;
-        std::fill_n(cache.begin() + static_cast<ptrdiff_t>(at * row), row, std::byte{0xff});
+      const int64_t slot = batch_.groups[1].slot[static_cast<size_t>(t)], place = slot % rows;
+      for (int64_t h = 0; h < c_.kv_heads; ++h) {
+        const auto page = cache.begin() + (slot / rows * c_.kv_heads + h) * rows * bytes;
+        std::fill_n(page + place * row, row, std::byte{0xff});
+        std::fill_n(page + rows * row + place * (bytes - row), bytes - row, std::byte{0xff});
       }
     }
   }
-  float scale() const { return 0.25f / static_cast<float>(c_.k_dim); }
+  float scale() const { return (c_.smooth ? 1.0f : 0.25f) / static_cast<float>(c_.k_dim); }
   Attention op(const KvLayer& kv, const Tensor& q, const Tensor& out) {
     Attention op{.q = q,
                  .out = out,
@@ -192,13 +195,17 @@ class Step {
       const Seq& seq = seqs_[static_cast<size_t>(batch.seq[static_cast<size_t>(t)])];
       Random random((seq.id * 3 + kind) * 100000 + static_cast<uint64_t>(batch.position[static_cast<size_t>(t)]));
       for (int64_t i = 0; i < to.cols(); ++i) {
-        float v = static_cast<float>(random.below(65) - 32) / 8;
+        if (c_.smooth) {
+          to.at(t, i) = random.normal();
+          continue;
+        }
+        float v = static_cast<float>(c_.dtype == DType::kFp8 ? random.below(33) - 16 : random.below(65) - 32) / 8;
         if (kind != 2 && random.below(64) == 0) v *= 16;
         if (c_.dtype == DType::kQ8_0) {
           v = static_cast<float>(random.below(255) - 127) / 32;
           if (i % dim % kQ8Block == 0) v = 127.0f / 32;
         }
-        to.at(t, i) = v;
+        to.at(t, i) = kind == 2 ? v * c_.values : v;
       }
     }
   }

@@ -3,7 +3,7 @@
 namespace ingot::cuda {
 
 void attend_group_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles) {
-  launch_group<false>(ctx, args, tiles);
+  launch_group<DType::kF16>(ctx, args, tiles);
 }
 
 }  // namespace ingot::cuda

@@ -18,10 +18,12 @@ struct Way {
 // Every kernel once.
 std::vector<Way> ways() {
   Case bf16{.heads = 8, .kv_heads = 2, .k_dim = 128, .v_dim = 128};
-  Case odd = bf16, f32 = bf16, q8_0 = bf16;
+  Case odd = bf16, f32 = bf16, fp8 = bf16, q8_0 = bf16, any = bf16;
   odd.k_dim = odd.v_dim = 96;
   f32.dtype = DType::kF32;
-  q8_0.dtype = DType::kQ8_0;
+  fp8.dtype = DType::kFp8;
+  q8_0.dtype = any.dtype = DType::kQ8_0;
+  any.k_dim = any.v_dim = 80;
   const std::vector<Seq> decode{{1, 1, 90}, {2, 1, 33}}, drafts{{1, 7, 60}}, prompt{{1, 1, 40}, {2, 70, 20}};
   return {{"split, by the copy engine", bf16, decode},
           {"split, by the copy engine, wide", bf16, drafts},
@@ -32,7 +34,12 @@ std::vector<Way> ways() {
           {"rows of an older device", bf16, prompt, {.arch = 80}},
           {"by warpgroups", bf16, prompt},
           {"any, of f32", f32, drafts},
-          {"any, of q8_0", q8_0, decode}};
+          {"split, of fp8", fp8, decode},
+          {"split, of q8_0", q8_0, decode},
+          {"rows of an older device, of q8_0", q8_0, prompt, {.arch = 80}},
+          {"by warpgroups, of fp8", fp8, prompt},
+          {"by warpgroups, of q8_0", q8_0, prompt},
+          {"any, of q8_0", any, decode}};
 }
 
 // first(way, pages): the first page that the step uses of a cache that ends with its last.

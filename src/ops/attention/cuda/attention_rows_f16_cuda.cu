@@ -2,6 +2,8 @@
 
 namespace ingot::cuda {
 
-void attend_rows_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles) { launch_rows<false>(ctx, args, tiles); }
+void attend_rows_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles) {
+  launch_rows<DType::kF16>(ctx, args, tiles);
+}
 
 }  // namespace ingot::cuda

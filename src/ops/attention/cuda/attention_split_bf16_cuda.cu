@@ -3,7 +3,7 @@
 namespace ingot::cuda {
 
 void attend_split_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk) {
-  launch_split<true>(ctx, args, wide, bulk);
+  launch_split<DType::kBF16>(ctx, args, wide, bulk);
 }
 
 }  // namespace ingot::cuda

@@ -3,7 +3,7 @@
 namespace ingot::cuda {
 
 void attend_split_f16(const Ctx& ctx, const AttentionArgs& args, bool wide, bool bulk) {
-  launch_split<false>(ctx, args, wide, bulk);
+  launch_split<DType::kF16>(ctx, args, wide, bulk);
 }
 
 }  // namespace ingot::cuda

@@ -3,11 +3,18 @@
 namespace ingot::cuda {
 namespace {
 
-OpTime time_attention(Blas* blas, const BenchSizes& size, int seqs, int rows, int past) {
+// The format whose random weights have the bytes of such a cache.
+Format format_of(DType dtype) {
+  return dtype == DType::kFp8 ? Format::kF8_E4M3 : dtype == DType::kQ8_0 ? Format::kQ8_0 : Format::kBF16;
+}
+
+OpTime time_attention(Blas* blas, const BenchSizes& size, DType dtype, int seqs, int rows, int past) {
   DeviceBench b(blas, seqs, rows, past);
   const double keys = static_cast<double>(seqs) * (past + rows), heads = size.heads, dim = size.head_dim;
   OpTime t{.op = "attention", .shape = fmt::format("{} x {} rows after {}", seqs, rows, past)};
-  t.bytes = 4 * keys * size.kv_heads * dim + 4.0 * b.rows() * heads * dim;
+  if (dtype != DType::kBF16) t.shape = fmt::format("{}, {}", dtype_name(dtype), t.shape);
+  t.bytes = 2 * keys * size.kv_heads * static_cast<double>(dtype_row_bytes(dtype, size.head_dim)) +
+            4.0 * b.rows() * heads * dim;
   for (int i = 0; i < rows; ++i) t.flops += 4.0 * seqs * (past + i + 1.0) * heads * dim;
   std::vector<Attention> ops;
   for (int i = 0; i < b.copies(t.bytes); ++i) {
@@ -20,10 +27,10 @@ OpTime time_attention(Blas* blas, const BenchSizes& size, int seqs, int rows, in
     op.kv.kv_heads = size.kv_heads;
     op.kv.k_dim = op.kv.v_dim = size.head_dim;
     op.kv.page_rows = kBenchPageRows;
-    op.kv.dtype = DType::kBF16;
+    op.kv.dtype = dtype;
     const int64_t slots = b.pages() * kBenchPageRows * size.kv_heads;
-    op.kv.k = const_cast<std::byte*>(b.weight(Format::kBF16, slots, size.head_dim).data);
-    op.kv.v = const_cast<std::byte*>(b.weight(Format::kBF16, slots, size.head_dim).data);
+    op.kv.k = const_cast<std::byte*>(b.weight(format_of(dtype), slots, size.head_dim).data);
+    op.kv.v = const_cast<std::byte*>(b.weight(format_of(dtype), slots, size.head_dim).data);
     ops.push_back(op);
   }
   t.seconds = b.time(std::move(ops));
@@ -34,11 +41,16 @@ OpTime time_attention(Blas* blas, const BenchSizes& size, int seqs, int rows, in
 
 void bench_attention(Blas* blas, const TellTime& tell) {
   const BenchSizes size = bench_sizes();
-  for (const int seqs : {1, 8, 32, 256}) {
-    if (seqs <= size.most_seqs) tell(time_attention(blas, size, seqs, 1, is_emulated() ? 70 : 575));
-  }
-  for (const int seqs : {1, 8}) {
-    if (seqs <= size.most_seqs) tell(time_attention(blas, size, seqs, is_emulated() ? 20 : 512, 0));
+  for (const DType dtype : {DType::kBF16, DType::kFp8, DType::kQ8_0}) {
+    for (const int seqs : {1, 8, 32, 256}) {
+      if (seqs <= size.most_seqs) tell(time_attention(blas, size, dtype, seqs, 1, is_emulated() ? 70 : 575));
+    }
+    for (const int seqs : {1, 8}) {
+      if (seqs <= size.most_seqs) tell(time_attention(blas, size, dtype, seqs, is_emulated() ? 20 : 512, 0));
+    }
+    if (is_emulated()) continue;
+    tell(time_attention(blas, size, dtype, 1, 1, 32767));
+    tell(time_attention(blas, size, dtype, 1, 4096, 0));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/scheduler.h"
+#include "engine/schedule/scheduler.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,15 +13,15 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& 
 }
 
 void Scheduler::add(Sequence& seq, bool held_back) {
-  waiting_.enter(seq.request->tenant);
-  if (!held_back) waiting_.add(seq);
+  tenants_.enter(seq);
+  if (!held_back) tenants_.add(seq);
   seq.become(held_back ? SeqState::kHeldBack : SeqState::kWaiting);
 }
 
 void Scheduler::release(Sequence& seq) {
   CHECK(seq.state() == SeqState::kHeldBack, "seq {} is not held back", seq.id);
   seq.become(SeqState::kWaiting);
-  waiting_.add(seq);
+  tenants_.add(seq);
 }
 
 // Pages, slot and place in the prefix cache.
@@ -35,6 +35,7 @@ void Scheduler::give_back(Sequence& seq) {
   slots_.give(seq.state_slot);
   seq.state_slot = -1;
   std::erase(running_, &seq);
+  tenants_.end(seq);
 }
 
 void Scheduler::take_out(Sequence& seq, Plan* plan) {
@@ -54,17 +55,17 @@ void Scheduler::remove(Sequence& seq, Plan* plan) {
   if (seq.running()) {
     give_back(seq);
   } else if (seq.state() != SeqState::kHeldBack) {
-    waiting_.remove(seq);
+    tenants_.remove(seq);
   }
   clear_suspicion(seq);
-  waiting_.leave(seq.request->tenant);
+  tenants_.leave(seq);
   seq.become(SeqState::kGone);
 }
 
 void Scheduler::set_back(Sequence& seq) {
   give_back(seq);
   seq.become(SeqState::kPreempted);
-  waiting_.add(seq);
+  tenants_.add(seq);
   ++n_preempted_;
 }
 
@@ -75,10 +76,8 @@ void Scheduler::preempt(Sequence& seq, Plan& plan) {
 }
 
 void Scheduler::launched(const Plan& plan) {
-  for (const Plan::Item& item : plan.items) {
-    item.seq->become(SeqState::kRunning);
-    waiting_.served(item.seq->request->tenant, item.rows);
-  }
+  for (const Plan::Item& item : plan.items) item.seq->become(SeqState::kRunning);
+  tenants_.launched(plan.rows);
 }
 
 void Scheduler::unplan(const Plan& plan) {
@@ -106,15 +105,17 @@ bool Scheduler::will_end(const Sequence& seq) const {
   return seq.awaited > 0 && seq.n_tokens() + seq.awaited >= seq.longest(limits_.context);
 }
 
-// As many of the rows as there are pages for, taken from later seqs where there is none at all.
+// As many of the rows as there are pages for, taken from others where there is none at all.
 bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   int fit = 0;
   while ((fit = pages_.rows_that_fit(seq.pages, seq.kv_len, rows)) == 0) {
-    if (running_.back() == &seq) return false;
-    preempt(*running_.back(), plan);
+    Sequence* other = gives_page(seq);
+    if (!other) return false;
+    preempt(*other, plan);
   }
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
+  tenants_.charge(seq, seq.kv_len + fit);
   const bool decoding = seq.decoding();
   plan.items.push_back({&seq, seq.kv_len, fit, decoding});
   plan.rows += fit;
@@ -138,15 +139,20 @@ int Scheduler::prompt_room(const Plan& plan) const {
   return others_decode ? std::min(room, pace_.prompt_rows() - plan.prompt_rows) : room;
 }
 
-bool Scheduler::place_prompt(Sequence& seq, Plan& plan) {
-  int rows = std::min({seq.pending(), limits_.chunk, prompt_room(plan)});
+// At most `most` of its rows.
+bool Scheduler::place_prompt(Sequence& seq, int most, Plan& plan) {
+  int rows = std::min({seq.pending(), limits_.chunk, prompt_room(plan), most});
+  seq.tenant->hungry |= rows < seq.pending();
   if (rows <= 0) return false;
   // Recurrent state is kept at borders of pages: a chunk ends at the last one that it reaches.
   if (limits_.has_state && prefix_) {
     const int border = (seq.kv_len + rows) / pages_.page_rows() * pages_.page_rows();
     if (border > seq.kv_len) rows = border - seq.kv_len;
   }
-  return place(seq, rows, plan);
+  if (!place(seq, rows, plan)) return false;
+  seq.tenant->grant -= plan.items.back().rows;
+  n_read_ += plan.items.back().rows;
+  return true;
 }
 
 // Its rows and nobody else's. Late in the order or not, it has pages when all the others have none; while its own step
@@ -168,7 +174,7 @@ bool Scheduler::quarantined(Plan& plan) {
     if (seq->awaited == 0 && seq->pending() > 0) place_alone(*seq, plan);
     return true;
   }
-  Sequence* seq = waiting_.suspect();
+  Sequence* seq = tenants_.suspect();
   if (!seq) return false;  // it is held back
   while (n_running() >= limits_.seqs) preempt(*running_.back(), plan);
   begin(*seq, find(*seq), plan);
@@ -180,24 +186,32 @@ void Scheduler::extend(Plan& plan) {
   if (quarantined(plan)) return;
   // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
   plan.kept = 0;
-  for (size_t i = 0; i < running_.size(); ++i) {
-    Sequence& seq = *running_[i];
-    if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
-    if (seq.request->drafter && seq.awaited > 0) {
-      plan.kept += 1 + limits_.draft;
-    } else {
-      place_decoding(seq, plan);
+  const std::span<Tenant* const> turns = tenants_.by_turn();
+  for (Tenant* tenant : turns) {
+    for (size_t i = 0; i < tenant->running.size(); ++i) {
+      Sequence& seq = *tenant->running[i];
+      if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
+      if (seq.request->drafter && seq.awaited > 0) {
+        plan.kept += 1 + limits_.draft;
+      } else {
+        place_decoding(seq, plan);
+      }
     }
   }
-  for (size_t i = 0; i < running_.size(); ++i) {
-    Sequence& seq = *running_[i];
-    if (seq.state() == SeqState::kPlanned || seq.decoding() || seq.pending() <= 0 || will_end(seq)) continue;
-    place_prompt(seq, plan);
+  const bool shared = share_rows(plan);
+  for (Tenant* tenant : turns) {
+    for (size_t i = 0; i < tenant->running.size(); ++i) {
+      Sequence& seq = *tenant->running[i];
+      if (wants_prompt(seq)) place_prompt(seq, tenant->grant, plan);
+    }
   }
-  while (!plan.preempted && prompt_room(plan) > 0) {
-    Sequence* seq = waiting_.next();
-    if (!seq || !admit(*seq, plan)) break;
-  }
+  admit_waiting(plan);
+  if (shared) fill_up(plan);
+}
+
+// It runs, has rows to read before its next token, and none of them is planned.
+bool Scheduler::wants_prompt(const Sequence& seq) const {
+  return seq.state() != SeqState::kPlanned && !seq.decoding() && seq.pending() > 0 && !will_end(seq);
 }
 
 bool Scheduler::can_fork(const Sequence& seq) const {
@@ -218,17 +232,26 @@ PrefixHit Scheduler::find(const Sequence& seq) const {
   return prefix_->find(seq.prefix_root, seq.tokens, rows / pages_.page_rows());
 }
 
+int Scheduler::held_by(const Sequence& seq, int group) const {
+  const SeqPages& pages = seq.pages;
+  const auto g = static_cast<size_t>(group);
+  return pages.groups.empty() ? 0 : static_cast<int>(pages.groups[g].size()) - pages.slid[g];
+}
+
 // Running seqs that will want another page of the group before they end.
 int Scheduler::still_growing(int group) const {
   int growing = 0;
   for (const Sequence* seq : running_) {
-    const SeqPages& pages = seq->pages;
-    const int held = pages.groups.empty() ? 0
-                                          : static_cast<int>(pages.groups[static_cast<size_t>(group)].size()) -
-                                                pages.slid[static_cast<size_t>(group)];
-    growing += held < pages_.most_pages(group, seq->longest(limits_.context));
+    growing += held_by(*seq, group) < pages_.most_pages(group, seq->longest(limits_.context));
   }
   return growing;
+}
+
+// Pages of the group that it wants for its tokens so far.
+int Scheduler::pages_needed(const Sequence& seq, const PrefixHit& hit, int group) const {
+  if (can_fork(seq)) return 2;
+  const int all = pages_.most_pages(group, seq.n_tokens() + 1);
+  return hit.node < 0 ? all : all - (hit.pages - pages_.first_page(group, hit.pages * pages_.page_rows()));
 }
 
 // Whether there are pages for its tokens so far, with one to spare for each running seq that grows: a seq that is let
@@ -237,29 +260,28 @@ bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
   if (running_.empty()) return true;
   if (n_running() >= limits_.seqs) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
-    int need = pages_.most_pages(g, seq.n_tokens() + 1);
     int spare = pages_.available(g);
-    if (can_fork(seq)) {
-      need = 2;
-    } else if (hit.node >= 0) {
-      need -= hit.pages - pages_.first_page(g, hit.pages * pages_.page_rows());
-      spare -= prefix_->idle_pages(hit, g);
-    }
-    if (need + still_growing(g) > spare) return false;
+    if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
+    if (pages_needed(seq, hit, g) + still_growing(g) > spare) return false;
   }
   return true;
 }
 
 bool Scheduler::admit(Sequence& seq, Plan& plan) {
+  if (n_running() >= limits_.seqs && !gives_way(seq, {})) return false;
   const PrefixHit hit = find(seq);
   while (!has_room(seq, hit)) {
-    Sequence& last = *running_.back();
-    // Only the more urgent may push others out.
-    if (last.request->priority >= seq.request->priority || before(last, seq)) return false;
-    preempt(last, plan);
+    Sequence* other = gives_way(seq, hit);
+    if (!other) return false;
+    const bool taken = other->tenant != seq.tenant;
+    preempt(*other, plan);
+    if (taken) {
+      tenants_.bill(*other, *seq.tenant);
+      ++n_taken_;
+    }
   }
   begin(seq, hit, plan);
-  return place_prompt(seq, plan);
+  return place_prompt(seq, seq.tenant->grant, plan);
 }
 
 void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
@@ -270,7 +292,8 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   pages_.reserve(seq.pages, longest);
   const bool again = seq.state() == SeqState::kPreempted;
   for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
-  waiting_.remove(seq);
+  tenants_.remove(seq);
+  tenants_.begin(seq);
   const auto place =
       std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
   running_.insert(place, &seq);
@@ -293,7 +316,13 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   if (limits_.has_state && hit.node >= 0) {
     plan.states.push_back({.kind = StateOp::Kind::kCopy, .from = prefix_->snapshot_of(hit.node), .to = seq.state_slot});
   }
-  if (!again) seq.reused = seq.kv_len;
+  n_read_ += seq.kv_len;
+  tenants_.pay(seq);
+  if (again) {
+    seq.safe_tokens = seq.n_tokens() + pages_.page_rows();
+  } else {
+    seq.reused = seq.kv_len;
+  }
 }
 
 // The first choice has read the prompt: this one takes its pages and computes the last row again for its own token.

@@ -38,6 +38,9 @@ class Pace {
     }
   }
 
+  // That a row of a prompt adds to a step; 0: not known yet.
+  double row_seconds() const { return row_seconds_; }
+
  private:
   // Before anything is known: a chunk that a slow machine reads in 0.2 s.
   static constexpr int kFirstRows = 64;

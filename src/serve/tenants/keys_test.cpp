@@ -1,4 +1,4 @@
-#include "serve/keys.h"
+#include "serve/tenants/keys.h"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class KeysFile : public testing::Test {
   std::string refusal(const std::string& text) {
     write(text);
     try {
-      Keys keys({.file = path()});
+      Keys keys({.file = path(), .routes = {"/v1/models", "/v1/models/*"}});
     } catch (const Error& e) {
       return e.what();
     }
@@ -75,7 +75,36 @@ TEST_F(KeysFile, WrongFilesAreRefusedByLineWithoutTheKey) {
   EXPECT_NE(refusal("a akey-akey tpm=5\na bkey-bkey tpm=6\n").find("other limits"), std::string::npos);
   EXPECT_NE(refusal("# nobody\n").find("no key"), std::string::npos);
   EXPECT_EQ(refusal("a secret-of-a speed=3\n").find("secret-of-a"), std::string::npos);
+  for (const char* setting : {"weight=0", "weight=x", "weight=nan", "rpm=-1", "priority=101", "context=0", "models=",
+                              "models=a,,b", "routes=v1", "routes=/v1/nothing", "admin=1", "tpm=", "concurrency=1e9"}) {
+    EXPECT_NE(refusal(std::string("a akey-akey ") + setting + "\n").find("line 1"), std::string::npos) << setting;
+  }
   EXPECT_THROW(Keys({.file = directory + "/missing"}), Error);
+}
+
+TEST_F(KeysFile, ALineHasEverythingThatATenantMay) {
+  write(
+      "a akey-akey weight=2.5 tpm=600 rpm=30 concurrency=4 context=2048 priority=-5 models=x,y/z routes=/v1/models/* "
+      "admin\nb bkey-bkey\n");
+  const Keys keys({.file = path(), .routes = {"/v1/models", "/v1/models/*", "/tokenize"}});
+  const TenantRights expected{.weight = 2.5,
+                              .tokens_per_minute = 600,
+                              .requests_per_minute = 30,
+                              .concurrency = 4,
+                              .context = 2048,
+                              .priority = -5,
+                              .models = {"x", "y/z"},
+                              .routes = {"/v1/models/*"},
+                              .admin = true};
+  const TenantRights a = *keys.find(bearer("akey-akey"))->tenant->rights();
+  EXPECT_EQ(a, expected);
+  EXPECT_TRUE(a.may_call("/v1/models/*"));
+  EXPECT_FALSE(a.may_call("/v1/models"));
+  EXPECT_FALSE(a.may_call("/tokenize"));
+  // A line of an old file: no limit but those that everybody has.
+  const TenantRights b = *keys.find(bearer("bkey-bkey"))->tenant->rights();
+  EXPECT_EQ(b, TenantRights{});
+  EXPECT_TRUE(b.may_call("/tokenize"));
 }
 
 TEST_F(KeysFile, AChangedFileReplacesTheKeysAndAWrongOneDoesNot) {
@@ -95,47 +124,46 @@ TEST_F(KeysFile, AChangedFileReplacesTheKeysAndAWrongOneDoesNot) {
   EXPECT_EQ(keys.name_of(bearer("carol-key-3")), "carol");
 }
 
-TEST_F(KeysFile, LimitsTheRequestsOfOneKeyAtOnce) {
-  write("a akey-akey concurrency=2\nb bkey-bkey\n");
-  Keys keys({.file = path()});
-  EXPECT_FALSE(keys.enter("a"));
-  EXPECT_FALSE(keys.enter("a"));
-  const std::optional<ApiError> third = keys.enter("a");
-  ASSERT_TRUE(third);
-  EXPECT_EQ(third->status, 429);
-  EXPECT_GT(third->retry_after, 0);
-  for (int i = 0; i < 50; ++i) EXPECT_FALSE(keys.enter("b"));
-  keys.leave("a");
-  EXPECT_FALSE(keys.enter("a"));
-  EXPECT_EQ(keys.enter("nobody")->status, 401);
-}
-
-TEST_F(KeysFile, LimitsTheTokensOfAMinute) {
-  write("a akey-akey tpm=60\n");
-  double now = 1000;
-  Keys keys({.file = path(), .now = [&] { return now; }});
-  EXPECT_FALSE(keys.enter("a"));
-  keys.charge("a", 90);  // an answer may cost more than was left
-  const std::optional<ApiError> next = keys.enter("a");
-  ASSERT_TRUE(next);
-  EXPECT_EQ(next->status, 429);
-  EXPECT_NEAR(next->retry_after, 31, 0.01);
-  now += 30;
-  EXPECT_TRUE(keys.enter("a"));
-  now += 1;
-  EXPECT_FALSE(keys.enter("a"));
-  now += 1e6;  // what is not used is not saved beyond a minute's worth
-  keys.charge("a", 60);
-  EXPECT_TRUE(keys.enter("a"));
-}
-
 TEST_F(KeysFile, TwoKeysOfOneNameShareItsPlaces) {
   write("a old-key-1 concurrency=1\na new-key-2 concurrency=1\n");
   Keys keys({.file = path()});
-  EXPECT_EQ(keys.name_of(bearer("old-key-1")), "a");
-  EXPECT_EQ(keys.name_of(bearer("new-key-2")), "a");
-  EXPECT_FALSE(keys.enter("a"));
-  EXPECT_TRUE(keys.enter("a"));
+  const auto one = keys.find(bearer("old-key-1")), other = keys.find(bearer("new-key-2"));
+  ASSERT_TRUE(one && other);
+  EXPECT_EQ(one->tenant, other->tenant);
+  EXPECT_FALSE(one->tenant->enter());
+  EXPECT_TRUE(other->tenant->enter());
+}
+
+TEST_F(KeysFile, ARemovedKeyIsRevokedAndItsNeighboursAreNot) {
+  write("a old-key-1 tpm=60\na new-key-2 tpm=60\nb bkey-bkey\n");
+  double now = 0;
+  Keys keys({.file = path(), .now = [&] { return now; }});
+  const auto gone = keys.find(bearer("old-key-1")), stays = keys.find(bearer("new-key-2"));
+  const auto moved = keys.find(bearer("bkey-bkey"));
+  stays->tenant->charge(60);
+  write("a new-key-2 tpm=60\nc bkey-bkey weight=2\n");
+  EXPECT_TRUE(keys.reload());
+  EXPECT_TRUE(gone->revoked);
+  EXPECT_FALSE(stays->revoked);
+  EXPECT_EQ(keys.find(bearer("new-key-2")), stays);
+  EXPECT_TRUE(stays->tenant->refusal()) << "reading the file gives nobody new tokens";
+  EXPECT_TRUE(moved->revoked) << "it is another tenant's now";
+  EXPECT_EQ(keys.name_of(bearer("bkey-bkey")), "c");
+  EXPECT_EQ(keys.find(bearer("bkey-bkey"))->tenant->rights()->weight, 2);
+  // The other way round: a tenant's new limits count for keys that were found before.
+  write("a new-key-2\n");
+  EXPECT_TRUE(keys.reload());
+  EXPECT_FALSE(stays->tenant->refusal());
+}
+
+TEST_F(KeysFile, AFileMayBeReadThoughItHasNotChanged) {
+  write("alice alice-key-1\n");
+  Keys keys({.file = path()});
+  const auto key = keys.find(bearer("alice-key-1"));
+  EXPECT_FALSE(keys.reload());
+  EXPECT_TRUE(keys.reload(true));
+  EXPECT_FALSE(key->revoked);
+  EXPECT_EQ(keys.find(bearer("alice-key-1")), key);
 }
 
 // Welch's t of the time that two wrong keys take, one that shares all but its last byte with a right one and one that

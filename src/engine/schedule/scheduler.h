@@ -1,9 +1,11 @@
 // Which seqs run in the next step, and how many rows each, under the budget of rows: those who decode first, then
 // prompts in chunks that keep the step short (Pace), then new ones while there are pages for their prompts.
 //
-// Nobody starves and nothing deadlocks: running seqs are in one total order, by arrival with a head start for
-// priority. When pages run out the last of the order gives its own back and is computed again later, so the first can
-// always go on; and everyone becomes the first in time.
+// Tenants (Tenants) share rows, places and pages by weight; scheduler_share.cpp has how. A tenant below its share takes
+// from the one furthest above, its last seq first, which is computed again later.
+//
+// Nobody starves and nothing deadlocks: a tenant's seqs are in one total order, by arrival with a head start for
+// priority, and its first can always go on; of all tenants' running seqs the oldest can. docs/engine.md argues it.
 //
 // Single-threaded: only the engine thread calls it.
 #pragma once
@@ -13,9 +15,9 @@
 
 #include "engine/cache/prefix_cache.h"
 #include "engine/cache/state_slots.h"
-#include "engine/pace.h"
+#include "engine/schedule/pace.h"
+#include "engine/schedule/tenants.h"
 #include "engine/sequence.h"
-#include "engine/waiting.h"
 
 namespace ingot {
 
@@ -76,8 +78,8 @@ struct Plan {
 
 class Scheduler {
  public:
-  // What one level of priority is worth: a request goes before those of the level below that came at most so much
-  // earlier, and no stream of urgent ones can hold another up for longer.
+  // What one level of priority is worth: a request goes before those of its tenant's of the level below that came at
+  // most so much earlier, and no stream of urgent ones can hold another up for longer.
   static constexpr double kPrioritySeconds = 10;
 
   Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots, PrefixCache* prefix, Pace& pace);
@@ -103,16 +105,20 @@ class Scheduler {
   void extend(Plan& plan);
 
   int n_running() const { return static_cast<int>(running_.size()); }
-  int n_waiting() const { return waiting_.size(); }
+  int n_waiting() const { return tenants_.size(); }
   int n_suspects() const { return n_suspects_; }
   const std::vector<Sequence*>& running() const { return running_; }
+  const Tenants& tenants() const { return tenants_; }
   int64_t n_preempted() const { return n_preempted_; }
+  int64_t n_taken() const { return n_taken_; }  // of them, for another tenant's share
+  int64_t n_read() const { return n_read_; }    // tokens of prompts, those found in the cache among them
 
  private:
   bool will_end(const Sequence& seq) const;
+  bool wants_prompt(const Sequence& seq) const;
   bool place(Sequence& seq, int rows, Plan& plan);
   bool place_decoding(Sequence& seq, Plan& plan);
-  bool place_prompt(Sequence& seq, Plan& plan);
+  bool place_prompt(Sequence& seq, int most, Plan& plan);
   bool admit(Sequence& seq, Plan& plan);
   PrefixHit find(const Sequence& seq) const;
   bool has_room(const Sequence& seq, const PrefixHit& hit) const;
@@ -127,15 +133,34 @@ class Scheduler {
   void set_back(Sequence& seq);
   void take_out(Sequence& seq, Plan* plan);
 
+  // Shares: scheduler_share.cpp.
+  bool share_rows(const Plan& plan);
+  void fill_up(Plan& plan);
+  void lengthen(Sequence& seq, Plan& plan);
+  void admit_waiting(Plan& plan);
+  enum class Turn : uint8_t { kCame, kBlocked, kNobody };
+  Turn admit_one(bool below_share, Plan& plan);
+  Sequence* gives_page(const Sequence& seq) const;
+  Sequence* gives_way(const Sequence& seq, const PrefixHit& hit) const;
+  const Tenant* gives_place(const Tenant& to) const;
+  const Tenant* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
+  int pages_needed(const Sequence& seq, const PrefixHit& hit, int group) const;
+  double places_over(const Tenant& tenant) const;
+  int pages_held(const Tenant& tenant, int group) const;
+  int held_by(const Sequence& seq, int group) const;
+  double page_use(const Tenant& tenant) const;
+
   const SchedulerLimits limits_;
   KvPages& pages_;
   StateSlots& slots_;
   PrefixCache* prefix_;  // null: pages are not found again
   Pace& pace_;
   std::vector<Sequence*> running_;  // in order
-  Waiting waiting_;
+  Tenants tenants_;
   int n_suspects_ = 0;
   int64_t n_preempted_ = 0;
+  int64_t n_taken_ = 0;
+  int64_t n_read_ = 0;
 };
 
 }  // namespace ingot

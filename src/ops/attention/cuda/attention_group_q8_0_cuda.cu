@@ -1,0 +1,9 @@
+#include "ops/attention/cuda/attention_cuda_group.cuh"
+
+namespace ingot::cuda {
+
+void attend_group_q8_0(const Ctx& ctx, const AttentionArgs& args, int64_t tiles) {
+  launch_group<DType::kQ8_0>(ctx, args, tiles);
+}
+
+}  // namespace ingot::cuda

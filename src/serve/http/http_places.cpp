@@ -1,0 +1,75 @@
+#include "serve/http/http_places.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+
+#include "serve/http/http_connection.h"
+
+namespace ingot {
+
+std::string client_address(const sockaddr_storage& address) {
+  const auto text = [](const void* bytes, size_t count) { return std::string(static_cast<const char*>(bytes), count); };
+  if (address.ss_family == AF_INET) {
+    return text(&reinterpret_cast<const sockaddr_in&>(address).sin_addr, sizeof(in_addr));
+  }
+  if (address.ss_family != AF_INET6) return {};
+  const in6_addr& bytes = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&bytes)) return text(bytes.s6_addr + 12, 4);
+  return text(bytes.s6_addr, 8);
+}
+
+HttpPlaces::Place HttpPlaces::find(HttpCore& core, const std::string& address) {
+  const auto same = addresses_.find(address);
+  const bool crowded = of_address_ > 0 && !address.empty() && same != addresses_.end() && same->second >= of_address_;
+  const bool full = taken_[index(Place::kOrdinary)] >= limits_[index(Place::kOrdinary)];
+  if (!crowded && !full) return Place::kOrdinary;
+  // An address at its limit makes its own room, and nobody else's.
+  if (give_way(core, Place::kOrdinary, crowded ? &address : nullptr)) return Place::kOrdinary;
+  if (taken_[index(Place::kBeyond)] < limits_[index(Place::kBeyond)]) return Place::kBeyond;
+  return give_way(core, Place::kBeyond, nullptr) ? Place::kBeyond : Place::kNone;
+}
+
+bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* address) {
+  const auto fits = [address](const HttpConnection* connection) {
+    return address == nullptr || connection->address() == *address;
+  };
+  const Idle& idle = idle_[index(place)];
+  const auto longest = std::find_if(idle.begin(), idle.end(), fits);
+  HttpConnection* found = longest == idle.end() ? nullptr : *longest;
+  if (found == nullptr) {
+    const auto now = HttpPace::Clock::now();
+    double most = 0;
+    for (HttpConnection* connection : core.connections) {
+      const bool asked = connection->place() == place && fits(connection);
+      const double slow = asked ? connection->seconds_slow(now) : 0;
+      if (slow <= most) continue;
+      most = slow;
+      found = connection;
+    }
+  }
+  if (found == nullptr) return false;
+  ++core.counters.gave_way;
+  found->kill();
+  return true;
+}
+
+void HttpPlaces::enter(Place place, const std::string& address) {
+  if (place == Place::kOrdinary && of_address_ > 0 && !address.empty()) ++addresses_[address];
+  ++taken_[index(place)];
+}
+
+void HttpPlaces::leave(Place place, const std::string& address) {
+  --taken_[index(place)];
+  const auto at = place == Place::kOrdinary ? addresses_.find(address) : addresses_.end();
+  if (at != addresses_.end() && --at->second == 0) addresses_.erase(at);
+}
+
+HttpPlaces::Idle::iterator HttpPlaces::rest(HttpConnection* connection, Place place) {
+  Idle& idle = idle_[index(place)];
+  return idle.insert(idle.end(), connection);
+}
+
+void HttpPlaces::wake(Idle::iterator at, Place place) { idle_[index(place)].erase(at); }
+
+}  // namespace ingot
