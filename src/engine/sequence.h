@@ -12,7 +12,7 @@
 
 namespace ingot {
 
-struct Tenant;
+struct TenantShare;
 
 // Where a seq stands. The scheduler alone moves it, by Sequence::become():
 //
@@ -94,11 +94,11 @@ class Sequence {
   Sequence* first = nullptr;         // of a later choice: the first one, while it lives
   std::vector<Sequence*> followers;  // of the first choice: the others, while they live
 
-  Tenant* tenant = nullptr;     // while the scheduler knows it
-  Tenant* taken_for = nullptr;  // whose share it was set back for, until it is computed again
-  int paid = 0;                 // rows that its tenant was charged for: computing them again is free
-  int queued_rows = 0;          // tokens that it had when it came to the queue
-  int safe_tokens = 0;          // nobody else's share sets it back before it has so many tokens
+  TenantShare* tenant = nullptr;     // while the scheduler knows it
+  TenantShare* taken_for = nullptr;  // whose share it was set back for, until it is computed again
+  int paid = 0;                      // rows that its tenant was charged for: computing them again is free
+  int queued_rows = 0;               // tokens that it had when it came to the queue
+  int safe_tokens = 0;               // nobody else's share sets it back before it has so many tokens
 
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // when it has to have begun; 0: whenever

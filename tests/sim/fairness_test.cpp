@@ -193,7 +193,7 @@ TEST(Fairness, PlacesAreTakenFromWhoHasMost) {
     return ids;
   };
   const auto held = [&](const std::string& name) {
-    const Tenant* tenant = f.core->scheduler().tenants().find(name);
+    const TenantShare* tenant = f.core->scheduler().tenants().find(name);
     return tenant ? tenant->held() : 0;
   };
   come("big", 8, 1);

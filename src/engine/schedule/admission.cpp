@@ -74,7 +74,7 @@ void Admission::tell(const Tenants& tenants) {
   waiting_ = 0;
   for (auto it = guests_.begin(); it != guests_.end();) {
     Guest& guest = it->second;
-    const Tenant* tenant = tenants.find(it->first);
+    const TenantShare* tenant = tenants.find(it->first);
     guest.here = tenant != nullptr;
     guest.waiting = tenant ? tenant->seqs - tenant->held() : 0;
     guest.rows = tenant ? tenant->unread() : 0;

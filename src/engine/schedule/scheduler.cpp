@@ -186,8 +186,8 @@ void Scheduler::extend(Plan& plan) {
   if (quarantined(plan)) return;
   // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
   plan.kept = 0;
-  const std::span<Tenant* const> turns = tenants_.by_turn();
-  for (Tenant* tenant : turns) {
+  const std::span<TenantShare* const> turns = tenants_.by_turn();
+  for (TenantShare* tenant : turns) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
@@ -199,7 +199,7 @@ void Scheduler::extend(Plan& plan) {
     }
   }
   const bool shared = share_rows(plan);
-  for (Tenant* tenant : turns) {
+  for (TenantShare* tenant : turns) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (wants_prompt(seq)) place_prompt(seq, tenant->grant, plan);

@@ -142,13 +142,13 @@ class Scheduler {
   Turn admit_one(bool below_share, Plan& plan);
   Sequence* gives_page(const Sequence& seq) const;
   Sequence* gives_way(const Sequence& seq, const PrefixHit& hit) const;
-  const Tenant* gives_place(const Tenant& to) const;
-  const Tenant* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
+  const TenantShare* gives_place(const TenantShare& to) const;
+  const TenantShare* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
   int pages_needed(const Sequence& seq, const PrefixHit& hit, int group) const;
-  double places_over(const Tenant& tenant) const;
-  int pages_held(const Tenant& tenant, int group) const;
+  double places_over(const TenantShare& tenant) const;
+  int pages_held(const TenantShare& tenant, int group) const;
   int held_by(const Sequence& seq, int group) const;
-  double page_use(const Tenant& tenant) const;
+  double page_use(const TenantShare& tenant) const;
 
   const SchedulerLimits limits_;
   KvPages& pages_;

@@ -19,7 +19,7 @@ bool came_before(const Sequence& a, const Sequence& b) {
 }
 
 // The last of a tenant's seqs that has got anywhere since it was last set back; null where none has.
-Sequence* last_unsafe(const Tenant& tenant) {
+Sequence* last_unsafe(const TenantShare& tenant) {
   for (size_t i = tenant.running.size(); i-- > 0;) {
     Sequence* seq = tenant.running[i];
     if (seq->n_tokens() >= seq->safe_tokens) return seq;
@@ -28,7 +28,7 @@ Sequence* last_unsafe(const Tenant& tenant) {
 }
 
 // Of two tenants that are as far above their share the later gives way: of all there is one that is furthest above.
-bool further(double a, const Tenant& of_a, double b, const Tenant& of_b) {
+bool further(double a, const TenantShare& of_a, double b, const TenantShare& of_b) {
   return a != b ? a > b : of_a.came > of_b.came;
 }
 
@@ -38,21 +38,21 @@ bool further(double a, const Tenant& of_a, double b, const Tenant& of_b) {
 // already. False where at most one wants any, and that one may have all.
 bool Scheduler::share_rows(const Plan& plan) {
   int wanting = 0;
-  const std::span<Tenant* const> tenants = tenants_.active();
-  for (Tenant* tenant : tenants) {
+  const std::span<TenantShare* const> tenants = tenants_.active();
+  for (TenantShare* tenant : tenants) {
     int64_t want = tenant->queue.empty() ? 0 : tenant->queue.back()->n_tokens();
     for (const Sequence* seq : tenant->running) want += wants_prompt(*seq) ? seq->pending() : 0;
     tenant->want = static_cast<int>(std::min<int64_t>(want, kAll));
     wanting += want > 0;
   }
   int room = std::max(0, prompt_room(plan));
-  for (Tenant* tenant : tenants) tenant->grant = wanting <= 1 ? kAll : 0;
+  for (TenantShare* tenant : tenants) tenant->grant = wanting <= 1 ? kAll : 0;
   if (wanting <= 1) return false;
   const int deal = std::max(1, room / kDeals);
   while (room > 0) {
-    Tenant* next = nullptr;
+    TenantShare* next = nullptr;
     double first = 0;
-    for (Tenant* tenant : tenants) {
+    for (TenantShare* tenant : tenants) {
       const double time = tenant->time + tenant->grant / tenant->weight;
       if (tenant->grant >= tenant->want || (next && (time > first || (time == first && next->came < tenant->came)))) {
         continue;
@@ -70,7 +70,7 @@ bool Scheduler::share_rows(const Plan& plan) {
 
 // What some could not use of their shares goes to the others.
 void Scheduler::fill_up(Plan& plan) {
-  for (Tenant* tenant : tenants_.by_turn()) {
+  for (TenantShare* tenant : tenants_.by_turn()) {
     for (size_t i = 0; i < tenant->running.size() && prompt_room(plan) > 0; ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned) {
@@ -111,7 +111,7 @@ void Scheduler::admit_waiting(Plan& plan) {
 
 // The first whose turn it is. Where there are no pages for it all others wait too: what becomes free is kept for it.
 Scheduler::Turn Scheduler::admit_one(bool below_share, Plan& plan) {
-  for (const Tenant* tenant : tenants_.by_turn()) {
+  for (const TenantShare* tenant : tenants_.by_turn()) {
     const bool below = places_over(*tenant) < 0;
     if (tenant->queue.empty() || tenant->grant <= 0 || below != below_share) continue;
     if (admit(*tenant->queue.back(), plan)) return Turn::kCame;
@@ -120,18 +120,18 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Plan& plan) {
   return Turn::kNobody;
 }
 
-double Scheduler::places_over(const Tenant& tenant) const {
+double Scheduler::places_over(const TenantShare& tenant) const {
   return tenant.held() - limits_.seqs * tenants_.share(tenant);
 }
 
-int Scheduler::pages_held(const Tenant& tenant, int group) const {
+int Scheduler::pages_held(const TenantShare& tenant, int group) const {
   int held = 0;
   for (const Sequence* seq : tenant.running) held += held_by(*seq, group);
   return held;
 }
 
 // Of its share: above 1 it has more.
-double Scheduler::page_use(const Tenant& tenant) const {
+double Scheduler::page_use(const TenantShare& tenant) const {
   double most = 0;
   for (int g = 0; g < pages_.n_groups(); ++g) {
     most = std::max(most, pages_held(tenant, g) / (pages_.total_pages(g) * tenants_.share(tenant)));
@@ -144,9 +144,9 @@ double Scheduler::page_use(const Tenant& tenant) const {
 Sequence* Scheduler::gives_page(const Sequence& seq) const {
   const Sequence* oldest = *std::ranges::min_element(running_, [](auto* a, auto* b) { return came_before(*a, *b); });
   Sequence* found = nullptr;
-  const Tenant* of = nullptr;
+  const TenantShare* of = nullptr;
   double most = 0;
-  for (const Tenant* tenant : tenants_.active()) {
+  for (const TenantShare* tenant : tenants_.active()) {
     if (tenant->running.empty()) continue;
     const bool own = tenant == seq.tenant;
     size_t last = tenant->running.size() - 1;
@@ -167,22 +167,22 @@ Sequence* Scheduler::gives_page(const Sequence& seq) const {
 
 // Who is set back so that `seq` can begin; null: nobody.
 Sequence* Scheduler::gives_way(const Sequence& seq, const PrefixHit& hit) const {
-  const Tenant& tenant = *seq.tenant;
+  const TenantShare& tenant = *seq.tenant;
   // Among its own only the more urgent pushes others out.
   if (!tenant.running.empty()) {
     Sequence& last = *tenant.running.back();
     if (last.request->priority < seq.request->priority && !before(last, seq)) return &last;
   }
   if (tenants_.clock() < tenant.next_take) return nullptr;
-  const Tenant* from = n_running() >= limits_.seqs ? gives_place(tenant) : gives_pages(seq, hit);
+  const TenantShare* from = n_running() >= limits_.seqs ? gives_place(tenant) : gives_pages(seq, hit);
   return from ? last_unsafe(*from) : nullptr;
 }
 
 // The tenant that has to give a place to one below its share.
-const Tenant* Scheduler::gives_place(const Tenant& to) const {
+const TenantShare* Scheduler::gives_place(const TenantShare& to) const {
   if (places_over(to) >= 0) return nullptr;
-  const Tenant* from = nullptr;
-  for (const Tenant* tenant : tenants_.active()) {
+  const TenantShare* from = nullptr;
+  for (const TenantShare* tenant : tenants_.active()) {
     const double over = places_over(*tenant);
     if (over > 0 && (!from || further(over, *tenant, places_over(*from), *from))) from = tenant;
   }
@@ -193,14 +193,14 @@ const Tenant* Scheduler::gives_place(const Tenant& to) const {
 }
 
 // The same for pages.
-const Tenant* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& hit) const {
+const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& hit) const {
   for (int g = 0; g < pages_.n_groups(); ++g) {
     const double share = pages_.total_pages(g) * tenants_.share(*seq.tenant);
     if (pages_held(*seq.tenant, g) + pages_needed(seq, hit, g) > share) return nullptr;
   }
-  const Tenant* from = nullptr;
+  const TenantShare* from = nullptr;
   double most = 1;
-  for (const Tenant* tenant : tenants_.active()) {
+  for (const TenantShare* tenant : tenants_.active()) {
     const double use = page_use(*tenant);
     if (use <= 1 || tenant == seq.tenant || (from && !further(use, *tenant, most, *from))) continue;
     from = tenant;

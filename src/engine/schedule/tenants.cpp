@@ -26,7 +26,7 @@ void take_out(std::vector<Sequence*>& list, Sequence& seq) {
 
 void Tenants::enter(Sequence& seq) {
   const Request& request = *seq.request;
-  Tenant& tenant = tenants_[request.tenant];
+  TenantShare& tenant = tenants_[request.tenant];
   const size_t all = static_cast<size_t>(tenant.seqs) + 1;
   // Coming back never allocates, nor does beginning.
   if (tenant.queue.capacity() < all) tenant.queue.reserve(2 * all);
@@ -49,7 +49,7 @@ void Tenants::leave(Sequence& seq) {
     --seq.taken_for->bills;
     seq.taken_for = nullptr;
   }
-  Tenant& tenant = *seq.tenant;
+  TenantShare& tenant = *seq.tenant;
   CHECK(tenant.seqs > 0, "tenant of seq {} has no seq", seq.id);
   seq.tenant = nullptr;
   if (--tenant.seqs > 0) return;
@@ -60,7 +60,7 @@ void Tenants::leave(Sequence& seq) {
 
 void Tenants::weigh() {
   weights_ = 0;
-  for (const Tenant* tenant : active_) weights_ += tenant->weight;
+  for (const TenantShare* tenant : active_) weights_ += tenant->weight;
 }
 
 void Tenants::add(Sequence& seq) {
@@ -90,7 +90,7 @@ void Tenants::charge(Sequence& seq, int end) {
   seq.paid = end;
 }
 
-void Tenants::bill(Sequence& seq, Tenant& taker) {
+void Tenants::bill(Sequence& seq, TenantShare& taker) {
   CHECK(!seq.taken_for, "seq {} is billed already", seq.id);
   seq.taken_for = &taker;
   ++taker.bills;
@@ -98,7 +98,7 @@ void Tenants::bill(Sequence& seq, Tenant& taker) {
 
 void Tenants::pay(Sequence& seq) {
   if (!seq.taken_for) return;
-  Tenant& taker = *seq.taken_for;
+  TenantShare& taker = *seq.taken_for;
   const int again = std::max(0, seq.paid - seq.kv_len);
   taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
   --taker.bills;
@@ -111,27 +111,27 @@ void Tenants::launched(int rows) {
   clock_ += rows / weights_;
   bool waiting = false;
   double least = 0, most = level_;
-  for (const Tenant* tenant : active_) {
+  for (const TenantShare* tenant : active_) {
     most = std::max(most, tenant->time);
     if (tenant->queue.empty() && !tenant->hungry) continue;
     least = waiting ? std::min(least, tenant->time) : tenant->time;
     waiting = true;
   }
   level_ = std::max(level_, waiting ? least : most);
-  for (Tenant* tenant : active_) {
+  for (TenantShare* tenant : active_) {
     if (tenant->queue.empty() && !tenant->hungry) tenant->time = std::max(tenant->time, level_);
     tenant->hungry = false;
   }
 }
 
-std::span<Tenant* const> Tenants::by_turn() {
-  std::ranges::sort(active_, [](const Tenant* a, const Tenant* b) {
+std::span<TenantShare* const> Tenants::by_turn() {
+  std::ranges::sort(active_, [](const TenantShare* a, const TenantShare* b) {
     return a->time != b->time ? a->time < b->time : a->came < b->came;
   });
   return active_;
 }
 
-const Tenant* Tenants::find(const std::string& name) const {
+const TenantShare* Tenants::find(const std::string& name) const {
   const auto it = tenants_.find(name);
   return it != tenants_.end() && it->second.seqs > 0 ? &it->second : nullptr;
 }

@@ -16,7 +16,7 @@
 
 namespace ingot {
 
-struct Tenant {
+struct TenantShare {
   double weight = 1;
   double time = 0;                 // virtual: rows charged over the weight
   int seqs = 0;                    // in the engine
@@ -56,22 +56,22 @@ class Tenants {
   // The tenant's seq is given rows up to position `end`; those that it has paid for already are free.
   void charge(Sequence& seq, int end);
   // `seq` was set back for the sake of another tenant's share.
-  void bill(Sequence& seq, Tenant& taker);
+  void bill(Sequence& seq, TenantShare& taker);
   // It is computed again: what that costs keeps the taker from the next.
   void pay(Sequence& seq);
   // A step of `rows` rows was launched: those that want no more than they got are not behind those that do.
   void launched(int rows);
 
   // The part of all that a tenant is entitled to, beside those that have seqs in the engine.
-  double share(const Tenant& tenant) const { return tenant.weight / weights_; }
+  double share(const TenantShare& tenant) const { return tenant.weight / weights_; }
   double weights() const { return weights_; }
   // Of those that have seqs in the engine, whose turn is first.
-  std::span<Tenant* const> by_turn();
-  std::span<Tenant* const> active() const { return active_; }
+  std::span<TenantShare* const> by_turn();
+  std::span<TenantShare* const> active() const { return active_; }
   // Rows computed since the start, over the weights that were present.
   double clock() const { return clock_; }
   // The tenant of this name, while it has seqs in the engine; null else.
-  const Tenant* find(const std::string& name) const;
+  const TenantShare* find(const std::string& name) const;
 
   // The lowest rank of those that are suspect; null where none is.
   Sequence* suspect() const;
@@ -80,7 +80,7 @@ class Tenants {
 
   template <class F>
   void each_waiting(F&& f) const {
-    for (const Tenant* tenant : active_) {
+    for (const TenantShare* tenant : active_) {
       for (Sequence* seq : tenant->queue) f(*seq);
     }
   }
@@ -88,10 +88,10 @@ class Tenants {
  private:
   void weigh();
 
-  std::map<std::string, Tenant> tenants_;
-  std::vector<Tenant*> active_;  // those that have a seq in the engine
-  double weights_ = 0;           // theirs
-  double level_ = 0;             // the virtual time that one begins with
+  std::map<std::string, TenantShare> tenants_;
+  std::vector<TenantShare*> active_;  // those that have a seq in the engine
+  double weights_ = 0;                // theirs
+  double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
   int64_t came_ = 0;
   int size_ = 0;

@@ -30,7 +30,7 @@ struct Fixture {
   }
   // Whose turn it is; null where nobody waits.
   Sequence* next() {
-    for (const Tenant* tenant : tenants.by_turn()) {
+    for (const TenantShare* tenant : tenants.by_turn()) {
       if (!tenant->queue.empty()) return tenant->queue.back();
     }
     return nullptr;

@@ -5,7 +5,8 @@
 //                          made once for all blocks or adds something, or rows are gathered, one after it where heads
 //                          have norms of their own; a launch for each format where parts have different ones
 //   9 to 32 rows           the same by a kernel of taller tiles, of most formats, of bf16 where something is fused in
-//   up to 128 rows         of other formats than bf16: norm → bf16 · the same 32 rows at a time
+//   33 to 256 rows         of the same other formats on compute capability 9.0: norm → bf16 · a kernel that unpacks
+//                          weights for wgmma, with bias, GLU, residual and heads
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
 //                          heads
@@ -18,6 +19,7 @@
 
 #include "base/check.h"
 #include "matmul/cuda/cuda_blas.h"
+#include "matmul/cuda/tall.cuh"
 #include "matmul/cuda/wide.cuh"
 
 namespace ingot::cuda {
@@ -109,11 +111,18 @@ View stream_x(const DeviceProduct& product) {
   return is_read_in_place(product) && is_stream_x(x, padded_cols(product)) ? x : View();
 }
 
-// The most rows of op for which packed weights are read. A plain product has nothing to gain beyond kStreamRows: the
-// head of an 8B model takes 253 us of an H200 at 32 rows by cuBLASLt, 290 by the kernel of taller tiles.
+bool has_tall(const DeviceProduct& product, int arch) {
+  const auto tall = [](const ProductPart& p) { return stream_packs(*p.weight) && tall_has(p.weight->format); };
+  return arch == 90 && std::all_of(product.parts, product.parts + product.n_parts, tall);
+}
+
+// The most rows of op for which packed weights are read by the streaming kernel or that of taller tiles. A plain
+// product has nothing to gain beyond kStreamRows: the head of an 8B model takes 253 us of an H200 at 32 rows by
+// cuBLASLt, 290 by the kernel of taller tiles.
 int64_t packed_rows(const DeviceProduct& product) {
   if (!all_bf16(product)) {
     const auto wide = [](const ProductPart& p) { return wide_has(p.weight->format); };
+    if (product.streamed != nullptr && product.streamed->tall) return kTallFrom - 1;
     return std::all_of(product.parts, product.parts + product.n_parts, wide) ? kWideRows : kStreamRows;
   }
   const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
@@ -217,51 +226,30 @@ bool joined(const DeviceProduct& product, Weight* all) {
   return all->scale == nullptr;
 }
 
-// Rows up to which the kernel of taller tiles reads weights again for every 32 rows: that is less than writing and
-// reading them as bf16 once.
-constexpr int64_t kPassRows = 128;
-
-bool passes(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
-  return product.streamed != nullptr && stream_runs(ctx.arch) && !ctx.batch_invariant && !all_bf16(product) &&
-         rows <= kPassRows && packed_rows(product) == kWideRows;
+bool is_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  return product.streamed != nullptr && product.streamed->tall && rows >= kTallFrom && rows <= kTallRows &&
+         !ctx.batch_invariant;
 }
 
-// The rows of a matrix from `first` on.
-template <class M>
-M rows_from(M m, int64_t first) {
-  if (m.data != nullptr) m.data += first * m.stride * dtype_bytes(m.dtype);
-  return m;
-}
-
-void by_passes(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
+void by_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   Scratch scratch(ctx);
-  View x = scratch.take(rows, padded_cols(product), DType::kBF16);
-  make_rows(input_args(product.input), product.input.gather, rows, x, ctx);
+  StreamRun run;
+  run.product = &product;
+  run.rows = rows;
+  run.x = input_rows(product, rows, true, scratch, ctx);
   const bool later = heads_later(product);
-  View parts[3];
-  for (int i = 0; i < product.n_parts && later; ++i)
-    parts[i] = scratch.take(rows, product.parts[i].weight->rows, DType::kF32);
-  StreamedProduct alone = *product.streamed;
-  alone.from = alone.to = {};
-  for (int64_t first = 0; first < rows; first += kWideRows) {
-    DeviceProduct pass = product;
-    pass.streamed = &alone;
-    pass.heads.q = rows_from(product.heads.q, first);
-    pass.heads.table = rows_from(product.heads.table, first);
-    if (product.heads) pass.heads.slot = product.heads.slot + first;
-    StreamRun run = stream_run(pass, std::min<int64_t>(kWideRows, rows - first));
-    run.x = rows_from(x, first);
-    for (int i = 0; i < product.n_parts; ++i) {
-      if (later) run.outs[i] = {.out = parts[i], .bias = nullptr, .residual = {}};
-      run.outs[i].out = rows_from(run.outs[i].out, first);
-      run.outs[i].residual = rows_from(run.outs[i].residual, first);
-    }
-    for (int i = 0; i < alone.n_parts; ++i) {
-      run.part = &alone.parts[i];
-      run_wide(run, ctx);
-    }
+  for (int i = 0; i < product.n_parts; ++i) {
+    run.outs[i] = part_out(product, i);
+    if (later)
+      run.outs[i] = {
+          .out = scratch.take(rows, product.parts[i].weight->rows, DType::kF32), .bias = nullptr, .residual = {}};
   }
-  if (later) finish_heads(product, parts[0], parts[1], parts[2], rows, ctx);
+  std::byte* room = scratch.take_bytes(tall_scratch(product.cols(), rows));
+  for (int i = 0; i < product.streamed->n_parts; ++i) {
+    run.part = &product.streamed->parts[i];
+    run_tall(run, room, ctx);
+  }
+  if (later) finish_heads(product, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
 
 // The parts' weights as one matrix or as several, in the order of the parts.
@@ -394,7 +382,8 @@ int64_t product_scratch(const DeviceProduct& product, int64_t rows, bool batch_i
     return bytes;
   };
   const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4) + up(unpacked_bytes(product));
-  return std::max(many, sizes(std::min<int64_t>(rows, kPassRows), 2, 4));
+  const int64_t tall = std::min<int64_t>(rows, kTallRows);
+  return std::max(many, sizes(tall, 2, 4) + tall_scratch(product.cols(), tall));
 }
 
 void measure_product(const DeviceProduct& product, int64_t rows, bool packed, const DeviceCtx& device) {
@@ -414,7 +403,7 @@ void measure_product(const DeviceProduct& product, int64_t rows, bool packed, co
     }
   }
   const bool f32 = !is_finished_later(product) && product.parts[0].out.dtype == DType::kF32;
-  const int64_t packed_most = unpacked && packed_rows(product) == kWideRows ? kPassRows : packed_rows(product);
+  const int64_t packed_most = has_tall(product, device.arch) ? kTallRows : packed_rows(product);
   const int64_t first = packed && stream_runs(device.arch) ? 2 * packed_most : 1;
   for (int i = 0; i < weights.n; ++i) {
     const Weight& w = weights.of[i];
@@ -444,6 +433,7 @@ std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, cons
   // Gate and up meet in one thread.
   if (product.is_glu() && !std::all_of(begin, end, same)) return nullptr;
   StreamedProduct streamed;
+  streamed.tall = has_tall(product, device.arch);
   bool packed[3] = {};
   for (int i = 0; i < product.n_parts; ++i) {
     if (packed[i]) continue;
@@ -491,8 +481,8 @@ bool link_products(const DeviceProduct& first, const DeviceProduct& second, cons
 
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (rows == 0) return;
+  if (is_tall(product, rows, ctx)) return by_tall(product, rows, ctx);
   if (streams(product, rows, ctx)) return stream(product, rows, ctx);
-  if (passes(product, rows, ctx)) return by_passes(product, rows, ctx);
   by_products(product, rows, ctx);
 }
 

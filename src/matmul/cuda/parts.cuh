@@ -113,6 +113,7 @@ struct StreamedPart {
 struct StreamedProduct {
   StreamedPart parts[3];
   int n_parts = 0;
+  bool tall = false;  // run_tall() (tall.cuh) takes them
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };
 
