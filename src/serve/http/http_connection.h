@@ -63,6 +63,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void drain();
   // Ends at once, and tells whoever answers.
   void kill();
+  // Ends at once for a new connection. Who has begun to ask, or never had a place, is told so as far as that needs no
+  // waiting; an idle client would take it for the answer to its next request.
+  void give_way() noexcept;
 
   HttpPlaces::Place place() const { return place_; }
   const std::string& address() const { return address_; }

@@ -52,7 +52,7 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
   if (found == nullptr && place == Place::kOrdinary && address == nullptr) found = crowding(core);
   if (found == nullptr) return false;
   ++core.counters.gave_way;
-  found->kill();
+  found->give_way();
   return true;
 }
 
