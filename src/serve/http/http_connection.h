@@ -72,6 +72,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // How long its body has been coming, or its reader taking what waits for it; 0: not for long, or nothing is.
   double seconds_slow(Clock::time_point now) const;
 
+  // Seconds since its body began to come; 0: none is.
+  double body_age(Clock::time_point now) const { return stage_ == Stage::kBody ? body_pace_.age(now) : 0; }
+
   // The body that is being read: whose, how much of it, and how slow it is (HttpPace::seconds_for).
   const std::string& payer() const { return payer_; }
   size_t body_bytes() const { return counted_body_; }
