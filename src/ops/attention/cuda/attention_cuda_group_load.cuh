@@ -97,10 +97,17 @@ __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item
     }
     return true;
   }
+  constexpr int kLoads = 4;  // in flight
 #pragma unroll 1
-  for (int j = 0; j < kTimes; ++j, at.next(a))
-    store_narrow<S::kBf16>(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), from(at), a.q.dtype,
-                           j * kAtOnce < count);
+  for (int j = 0; j < kTimes; j += kLoads) {
+    uint4 pieces[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i, at.next(a))
+      pieces[i] = (j + i) * kAtOnce < count ? narrow_eight<S::kBf16>(from(at), a.q.dtype) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i)
+      *reinterpret_cast<uint4*>(to + panel_piece(first + (j + i) * kAtOnce, piece, S::kQueryPanel)) = pieces[i];
+  }
   shared_writes_done();
   return false;
 }

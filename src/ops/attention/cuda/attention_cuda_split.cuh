@@ -68,6 +68,7 @@ struct SplitRing {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     constexpr int kEach = S::kDim / kQ8Block;
     if (valid < kTileKeys) {
+#pragma unroll 1
       for (int i = lane; i < kTileKeys * kEach; i += 32) {
         const bool there = i / kEach < valid;
         const auto move = [&](std::byte* room, const std::byte* from) {
