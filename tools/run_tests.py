@@ -21,9 +21,10 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOW_PROGRAMS = ("golden_tests", "issues_tests")  # whole models: not in the fast set
-# Tests of golden_tests that run on the best instruction set alone: the reference kernels, which no set changes, and a
-# minute of perplexity, beside which every set is held to the same logits and ids.
-ANY_SET = ("*_ref", "*ReferenceKernels*", "*PerplexityOfFastKernels*")
+# Tests of golden_tests that run on the best instruction set alone: the reference kernels, which no set changes; a minute
+# of perplexity, beside which every set is held to the same logits and ids; checkpoints as GGUF, which differ in their
+# names and order of rows from those that every set runs.
+ANY_SET = ("*_ref", "*ReferenceKernels*", "*PerplexityOfFastKernels*", "*AsGguf*")
 SLOW_MODULES = ("test_howtos.py",)  # compiles: not in the fast set
 TAIL = 6000  # characters of a crashed program's output that are shown
 SLOWEST = 10  # tests that are named at the end
