@@ -152,8 +152,9 @@ __device__ inline float capped(const AttentionArgs& a, float x) {
   return a.softcap * kLog2E * tanhf(x * a.scale / a.softcap);
 }
 
-// Scores of one tile of packed rows become weights; the sums of values are brought to the new largest score.
-template <int kDim, int kTiles, int kKeys>
+// Scores of one tile of packed rows become weights; the sums of values are brought to the new largest score. The keys
+// follow one another from position `first` on, each 16 of them kApart positions behind the 16 before.
+template <int kDim, int kTiles, int kKeys, int kApart = 0>
 __device__ inline void soften(const AttentionArgs& a, WarpRows<kDim, kTiles>& rows, int m, float (&s)[kKeys / 8][4],
                               int first) {
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -164,7 +165,7 @@ __device__ inline void soften(const AttentionArgs& a, WarpRows<kDim, kTiles>& ro
       for (int i = 0; i < 4; ++i) s[n][i] = capped(a, s[n][i]);
     }
   }
-  const bool masked = first + kKeys - 1 > rows.all_last || first < rows.all_lowest;
+  const bool masked = first + kKeys - 1 + (kKeys / 16 - 1) * kApart > rows.all_last || first < rows.all_lowest;
   const float scale = a.softcap > 0 ? 1.0f : a.scale_log2;
   float factor[2];
 #pragma unroll
@@ -177,7 +178,7 @@ __device__ inline void soften(const AttentionArgs& a, WarpRows<kDim, kTiles>& ro
       for (int c = 0; c < 2; ++c) {
         float& x = s[n][2 * h + c];
         x *= scale;
-        const int p = first + 8 * n + 2 * t + c;
+        const int p = first + 8 * n + n / 2 * kApart + 2 * t + c;
         if (masked && (p > last || p < lowest)) x = -INFINITY;
         top = fmaxf(top, x);
       }
