@@ -1,5 +1,5 @@
-// The kernel of 33 to 256 rows: weights stream past once, are unpacked in registers and meet all rows of x by wgmma, of
-// which they are operand A.
+// The kernel of nine to 256 rows: weights stream past once, are unpacked in registers and meet all rows of x by wgmma,
+// of which they are operand A.
 //
 // A block has 128 rows of the weights, 16 for each of its eight warps, which ask for their own chunks as in the
 // streaming kernel. A ninth warp brings x, 64 columns a stage. While the four products of a stage run, the operands of
@@ -169,8 +169,18 @@ __device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, i
 
 #endif
 
+// Of few rows two on a multiprocessor, so that one multiplies while the other begins or ends; where weights have mins
+// there are not enough registers for that.
+template <class W>
+constexpr bool kHasMins = false;
+template <class W>
+requires(W::kScaled) constexpr bool kHasMins<W> = W::Scales::kMins;
+template <class W, int N>
+constexpr int kTallBlocks = N <= 32 && !kHasMins<W> ? 2 : 1;
+
 template <class W, int N, int J>
-__global__ void __launch_bounds__(kTallThreads<J>, 1) linear_tall(const __grid_constant__ TallArgs args) {
+__global__ void __launch_bounds__(kTallThreads<J>, kTallBlocks<W, N>)
+    linear_tall(const __grid_constant__ TallArgs args) {
 #if INGOT_HAS_WGMMA
   using Shape = TallShape<W, N, J>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -247,6 +257,8 @@ void launch_tall(const TallArgs& args, const DeviceCtx& ctx) {
 template <class W>
 void run_tall_format(const TallArgs& args, const DeviceCtx& ctx) {
   switch (args.plan.x_rows) {
+    case 32:
+      return launch_tall<W, 32, 1>(args, ctx);
     case 64:
       return launch_tall<W, 64, 1>(args, ctx);
     case 128:
