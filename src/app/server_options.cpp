@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/device.h"
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "graph/kv_store.h"
 
@@ -49,11 +50,12 @@ void fit_kv(const Model& model, EngineConfig& config) {
   }
   const int64_t pages = std::max(context_pages, config.max_seqs * kRowsOfSeq / config.page_rows);
   const int64_t available = available_memory();
-  if (available > 0 && pages * page > available) {
+  const int64_t bytes = (CheckedSize(pages, "[kv] bytes of the cache") * page).as_int64();
+  if (available > 0 && bytes > available) {
     throw Error("[kv] a context of {} tokens needs {} MiB of KV cache, and {} MiB are free: give --ctx or --kv q8_0",
-                model.context, pages * page >> 20, available >> 20);
+                model.context, bytes >> 20, available >> 20);
   }
-  config.kv_bytes = pages * page;
+  config.kv_bytes = bytes;
   config.kv_eager_bytes = std::max(kLeastEager, model.weights->taken_bytes() / 4 * 3);
 }
 

@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <future>
+#include <utility>
 
+#include "app/device.h"
 #include "app/model_sampling.h"
+#include "files/manifest.h"
 #include "tensor/memory.h"
 #include "weights/model_files.h"
 
@@ -11,8 +14,13 @@ namespace ingot {
 
 Session::Session(const std::string& path, const OpenOptions& options) : path_(path) {
   const auto start = std::chrono::steady_clock::now();
+  OpenOptions rest = options;
+  if (!options.verify.empty()) {
+    choose_device(options.device, options.ref);              // what is not there is said before the model is read
+    verify_manifest(path_, std::exchange(rest.verify, {}));  // before the first byte of it means anything
+  }
   std::future<ModelText> text = std::async(std::launch::async, load_text, path_);
-  open_ = open_engine(path_, options);
+  open_ = open_engine(path_, rest);
   text_ = text.get();
   sampling_ = model_sampling(*model().files);
   end_tokens_ = ingot::end_tokens(tokenizer(), *model().files, model().hp.vocab);

@@ -90,6 +90,8 @@ constexpr Row kRows[] = {
     {"--seqs", "N", "Requests that run at once (16)", kTrace, &EngineConfig::max_seqs, 1, 4096},
     {"--max-queue", "N", "Requests that may wait (256); more get 503", kServer, &EngineConfig::max_waiting, 0, 1 << 20},
     {"--max-waiting", "N", "Requests that may wait; more are busy", kTrace, &EngineConfig::max_waiting, 1, 1 << 30},
+    {"--ttft-target", "MS", "For the first token: who would miss it is sent away at once (0: none)", kServer | kTrace,
+     &EngineConfig::ttft_target_ms, 0, 1e9},
     {"--kv-memory", "BYTES", "Of the KV cache, such as 512M", kServer | kTrace, &EngineConfig::kv_bytes, 1, 0x1p50},
     {"--page-rows", "N", "Rows of a KV page (64)", kTrace, &EngineConfig::page_rows, 1, 4096, whole_key_groups},
 };

@@ -73,6 +73,7 @@ TEST(EngineOptions, MeanTheSameInEveryCommand) {
   expect_alike({kRun, kChat, kServe}, "--ctx", {"1", "4096"}, {"0", "-1", "x", "2147483648"});
   expect_alike({kRun, kChat, kServe, kLogits}, "--no-fuse", {"all", "a,b"}, {});
   expect_alike({kServe, kTrace}, "--gap-ms", {"0", "0.5", "1e6"}, {"-1", "nan", "1e7", "x"});
+  expect_alike({kServe, kTrace}, "--ttft-target", {"0", "0.5", "1e9"}, {"-1", "nan", "1e10", "x"});
   expect_alike({kServe, kTrace}, "--kv-memory", {"1", "512M", "1G"}, {"0", "much", "99999999999G"});
   expect_alike({kServe, kBench, kTrace}, "--step-rows", {"1", "65536"}, {"0", "65537", "x"});
 }

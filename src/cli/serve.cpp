@@ -1,10 +1,13 @@
 // ingot serve [MODEL]: the OpenAI server and the web page.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 
+#include "app/device.h"
 #include "app/server_options.h"
 #include "base/error.h"
 #include "cli/command.h"
@@ -14,7 +17,7 @@
 #include "cli/serve_signals.h"
 #include "cli/session.h"
 #include "cli/strings.h"
-#include "serve/sandbox.h"
+#include "serve/sandbox/sandbox.h"
 #include "serve/server.h"
 
 namespace ingot {
@@ -28,6 +31,7 @@ struct Options {
   std::string log = "stderr";
   double drain_seconds = 30;
   bool no_sandbox = false;
+  bool require_sandbox = false;
 };
 
 // A closed pipe or a file at its limit makes a write fail, and nothing else.
@@ -36,10 +40,35 @@ void ignore_failed_writes() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-void enter(Server& server, const Options& options, bool device) {
-  if (options.no_sandbox) return;
-  const std::string why = enter_sandbox({.unlink = !options.server.http.unix_socket.empty(), .device = device});
-  if (!why.empty()) server.log().warning("no sandbox", {{"why", why}});
+// Bodies and answers go back to the system when they end. By itself the allocator would take blocks as large as those
+// that were freed before from its arenas, and keep them there: 100 MiB after twenty answers of 12 MiB.
+void return_large_blocks() { ::mallopt(M_MMAP_THRESHOLD, 512 << 10); }
+
+// Where the libraries of a device write: the devices themselves, names of threads, and the choices and compiled kernels
+// that they keep.
+std::vector<std::string> device_folders() {
+  std::vector<std::string> folders = {"/dev", "/proc/self"};
+  const std::string home = environment("HOME");
+  std::string cache = environment("XDG_CACHE_HOME");
+  if (!cache.starts_with('/')) cache = home.empty() ? "" : home + "/.cache";
+  if (!home.empty()) folders.push_back(home + "/.nv");
+  if (cache.empty()) return folders;
+  folders.push_back(cache + "/ingot");
+  std::error_code ignored;
+  std::filesystem::create_directories(folders.back(), ignored);
+  return folders;
+}
+
+void tell(Server& server, const Options& options, const char* what, const std::string& why) {
+  if (why.empty()) return;
+  if (options.require_sandbox) throw Error("[sandbox] {}: {}", what, why);
+  server.log().warning(what, {{"why", why}});
+}
+
+SandboxOptions sandbox_options(const Options& options, bool device) {
+  return {.unlink = !options.server.http.unix_socket.empty(),
+          .device = device,
+          .writable = device ? device_folders() : std::vector<std::string>()};
 }
 
 int run(Options options) {
@@ -53,9 +82,14 @@ int run(Options options) {
   options.server.version = INGOT_VERSION;
 
   ignore_failed_writes();
+  return_large_blocks();
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
   open.on_step = [&server](const StepFacts& step) { server.on_step(step); };
+  // Before the first byte of the model is read, which may be anybody's.
+  const SandboxOptions sandbox = sandbox_options(options, choose_device(open.device, open.ref) >= 0);
+  if (!options.no_sandbox)
+    tell(server, options, "no sandbox while the model is loaded", enter_loading_sandbox(sandbox));
   Session session = open_session(options.session);
   std::string template_error;
   const ServedModel model = served_model(session, options.name, {kDefaultModel}, template_error);
@@ -63,7 +97,7 @@ int run(Options options) {
   if (!template_error.empty()) {
     server.log().warning("the chat template cannot be used", {{"why", template_error}});
   }
-  enter(server, options, !session.engine().device().name.empty());
+  if (!options.no_sandbox) tell(server, options, "no sandbox", enter_sandbox(sandbox));
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
@@ -90,7 +124,7 @@ void add_address_options(CLI::App& app, Options& options) {
   app.add_option("--unix", http.unix_socket, "Listen on a Unix socket instead")->type_name("PATH");
   app.add_option("--tls-cert", http.tls_cert, "Certificate chain, PEM: serves HTTPS")->type_name("FILE");
   app.add_option("--tls-key", http.tls_key, "Its private key, PEM")->type_name("FILE");
-  app.add_option("--api-key-file", options.server.keys.file, "Lines NAME KEY [concurrency=N] [tpm=N]")
+  app.add_option("--api-key-file", options.server.keys.file, "Tenants: lines NAME KEY [weight=X] [tpm=N] [rpm=N] …")
       ->type_name("FILE");
   app.add_option("--allow-host", options.server.allowed_hosts, "A further name that clients may call it by")
       ->allow_extra_args(false)
@@ -115,12 +149,27 @@ void add_rare_options(CLI::App& app, Options& options) {
   seconds("--write-timeout", limits.write_seconds);
   seconds("--watchdog", options.server.watchdog_seconds);
   seconds("--queue-timeout", options.server.queue_seconds);
+  seconds("--request-timeout", options.server.request_seconds);
   app.add_option("--max-connections", limits.connections)->check(integer_in(1, 1 << 20))->group("");
+  app.add_option("--max-connections-per-address", limits.address_connections)->check(integer_in(0, 1 << 20))->group("");
+  const auto bytes = [&app](const char* name, size_t& value) {
+    app.add_option(name, value)
+        ->transform(CLI::AsSizeValue(false).description(""))
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+        ->group("");
+  };
+  bytes("--min-rate", limits.min_rate);
+  bytes("--max-bodies", limits.bodies_bytes);
+  bytes("--max-unsent", limits.answers_bytes);
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 30).description(""))
       ->group("");
   app.add_option("--max-log", options.server.log.max_bytes)
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
+      ->group("");
+  app.add_option("--usage-log-bytes", options.server.usage_log.max_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 50).description(""))
       ->group("");
@@ -137,7 +186,13 @@ CommandBody setup(CLI::App& app) {
       ->type_name("S");
   app.add_option("--log", options->log, "A file, stderr or off")->type_name("FILE");
   app.add_flag("--log-json", options->server.log.json, "The log as lines of JSON");
-  app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
+  CLI::Option* const usage =
+      app.add_option("--usage-log", options->server.usage_log.path, "A file that gets a line of JSON for each request");
+  usage->type_name("FILE");
+  app.add_flag("--usage-required", options->server.usage_log.required, "503 where that line cannot be written")
+      ->needs(usage);
+  CLI::Option* none = app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
+  app.add_flag("--require-sandbox", options->require_sandbox, "Do not serve where there is no sandbox")->excludes(none);
   add_rare_options(app, *options);
   add_session_options(app, options->session);
   return [options] { return run(*options); };
@@ -147,9 +202,9 @@ constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
-    "--header-timeout, --body-timeout, --idle-timeout, --write-timeout, --queue-timeout, --max-log, --watchdog, "
-    "--gap-ms,\n"
-    "--step-rows.";
+    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-timeout, --body-timeout,\n"
+    "--idle-timeout, --write-timeout, --queue-timeout, --request-timeout, --max-log, --usage-log-bytes, --watchdog,\n"
+    "--gap-ms, --step-rows.";
 
 }  // namespace
 

@@ -11,9 +11,11 @@
 namespace ingot {
 
 ServeSignals::ServeSignals(double drain_seconds) : drain_seconds_(drain_seconds) {
-  sigemptyset(&signals_);
-  sigaddset(&signals_, SIGINT);
-  sigaddset(&signals_, SIGTERM);
+  sigemptyset(&ends_);
+  sigaddset(&ends_, SIGINT);
+  sigaddset(&ends_, SIGTERM);
+  signals_ = ends_;
+  if (isatty(STDIN_FILENO) == 0) sigaddset(&signals_, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   thread_ = std::thread([this] { watch(); });
 }
@@ -34,7 +36,14 @@ void ServeSignals::end() {
 
 void ServeSignals::watch() {
   int number = 0;
-  while (sigwait(&signals_, &number) != 0) {
+  while (sigwait(&signals_, &number) != 0 || number == SIGHUP) {
+    Server* const server = server_;
+    if (number != SIGHUP || server == nullptr) continue;  // one that loads has just read its keys
+    try {
+      server->reload_keys(true);
+    } catch (...) {
+      // No memory even to say so: the old keys stay.
+    }
   }
   if (ended_) return;
   Server* const server = server_;
@@ -49,7 +58,7 @@ void ServeSignals::drain(Server& server) {
   server.begin_drain();
   constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 5'000'000};
   while (server.in_flight() > 0 && Clock::now() < deadline) {
-    if (sigtimedwait(&signals_, nullptr, &kTick) > 0) break;
+    if (sigtimedwait(&ends_, nullptr, &kTick) > 0) break;
   }
   server.stop();
 }

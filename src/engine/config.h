@@ -34,7 +34,9 @@ struct EngineConfig {
   // Requests.
   double gap_ms = 0;          // target between two tokens of a seq while prompts of others are read; 0: none
   int max_waiting = 1 << 20;  // that may wait
-  int max_draft = 0;          // guesses of one seq in a step
+  // For the first token: a request that is foreseen to miss it is sent away at once (Submitted::late); 0: none.
+  double ttft_target_ms = 0;
+  int max_draft = 0;  // guesses of one seq in a step
   bool prefix_cache = true;
 
   // The device.

@@ -53,6 +53,7 @@ EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreO
       slots_(0, config.max_seqs),
       pace_(config.gap_ms / 1e3, kLeastPromptRows, config.step_rows),
       scheduler_(scheduler_limits(config, options), pages_, slots_, prefix_.get(), pace_),
+      admission_(config.max_waiting, config.ttft_target_ms / 1e3),
       flights_(flights, limits_, pages_.n_groups(), config.max_draft),
       meter_(options_.now_ns) {
   // Nothing that ends a seq may fail for want of memory.
@@ -83,7 +84,7 @@ std::span<Event> EngineCore::step() {
   return events_;
 }
 
-// Those whose time to begin has passed go before anything is planned.
+// Those whose time has passed go before anything is planned.
 void EngineCore::take() {
   events_.clear();
   expire();
@@ -159,6 +160,7 @@ EngineStats EngineCore::stats() const {
   EngineStats stats = stats_;
   meter_.tell(stats);
   stats.preempted = scheduler_.n_preempted();
+  stats.taken = scheduler_.n_taken();
   stats.evicted = pages_.n_evicted();
   stats.running = scheduler_.n_running();
   stats.waiting = static_cast<int>(seqs_.size()) - stats.running;

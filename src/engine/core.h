@@ -22,9 +22,10 @@
 #include "engine/config.h"
 #include "engine/flights.h"
 #include "engine/model/step_model.h"
-#include "engine/pace.h"
 #include "engine/request.h"
-#include "engine/scheduler.h"
+#include "engine/schedule/admission.h"
+#include "engine/schedule/pace.h"
+#include "engine/schedule/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/stats.h"
 #include "engine/step_meter.h"
@@ -57,9 +58,14 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  // Choice c gets the id `id` + c, which no other has; -1: the next of the core's own, from 1 on. It waits since
-  // `came_ns` of the core's clock; 0: since now.
+  // Choice c gets the id `id` + c, which no other has; -1: the next of the core's own, from 1 on, if it is let in. One
+  // that brings an id has been let in already (admission()). It waits since `came_ns` of the core's clock; 0: since
+  // now.
   Submitted submit(Request request, SeqId id = -1, int64_t came_ns = 0);
+  // Who is let in: any thread may ask.
+  Admission& admission() { return admission_; }
+  // Tells admission() how things stand.
+  void tell_admission() { admission_.tell(scheduler_.tenants()); }
   // Why the request can never be served; empty where it can. Any thread may ask.
   std::string refusal(const Request& request) const;
   // The request ends at once; no event is made. False where there is none of this id.
@@ -138,6 +144,8 @@ class EngineCore {
   StateSlots slots_;
   Pace pace_;
   Scheduler scheduler_;
+  Admission admission_;
+  int64_t told_read_ = 0;  // as Scheduler::n_read(), when the last step ended
   Flights flights_;
   StepMeter meter_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;

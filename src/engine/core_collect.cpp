@@ -25,6 +25,10 @@ void EngineCore::collect(Flight& flight) {
   }
   sweep();
   flights_.retire();
+  admission_.tell({.seconds = meter_.last().seconds,
+                   .read = scheduler_.n_read() - std::exchange(told_read_, scheduler_.n_read()),
+                   .row_seconds = pace_.row_seconds()});
+  tell_admission();
 }
 
 // Whose report of logits or hidden states threw.

@@ -1,4 +1,4 @@
-// How requests leave the engine's core: cancelled, expired, or ended by what a step made of them.
+// How requests leave the engine's core: cancelled, past a deadline, or ended by what a step made of them.
 #include <algorithm>
 #include <utility>
 
@@ -38,7 +38,8 @@ void EngineCore::await_deadline(int64_t ns) {
   next_deadline_ns_ = next_deadline_ns_ == 0 ? ns : std::min(next_deadline_ns_, ns);
 }
 
-// Those that have waited longer than they were willing to.
+// Those that have waited longer than they were willing to, and those that took longer than they were given. Whatever a
+// step in flight makes of them is discarded.
 void EngineCore::expire() {
   const int64_t now = next_deadline_ns_ ? options_.now_ns() : 0;
   if (next_deadline_ns_ == 0 || now < next_deadline_ns_) return;
@@ -50,6 +51,12 @@ void EngineCore::expire() {
   }
   next_deadline_ns_ = 0;
   for (const auto& [id, seq] : seqs_) {
+    if (seq->timeout_ns > 0 && seq->timeout_ns <= now) {
+      end(*seq, FinishReason::kTimeout);
+      ++stats_.timeouts;
+      continue;
+    }
+    if (seq->timeout_ns > 0) await_deadline(seq->timeout_ns);
     if (!seq->unserved() || seq->deadline_ns == 0) continue;
     if (seq->deadline_ns <= now) {
       end(*seq, FinishReason::kDeadline);

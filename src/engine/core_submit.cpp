@@ -47,6 +47,12 @@ std::string EngineCore::refusal(const Request& request) const {
   if (!(request.queue_seconds >= 0 && request.queue_seconds <= 1e6)) {
     return fmt::format("queue_seconds is {}, expected 0 to 1000000", request.queue_seconds);
   }
+  if (!(request.deadline_seconds >= 0 && request.deadline_seconds <= 1e6)) {
+    return fmt::format("deadline_seconds is {}, expected 0 to 1000000", request.deadline_seconds);
+  }
+  if (!(request.weight >= Request::kLeastWeight && request.weight <= Request::kMostWeight)) {
+    return fmt::format("weight is {}, expected {} to {}", request.weight, Request::kLeastWeight, Request::kMostWeight);
+  }
   if (request.constraint && request.choices > 1) return "a constraint serves one choice";
   if (request.on_logits && request.choices > 1) return "logits are reported of one choice";
   if (request.drafter && request.on_logits) return "logits of guesses are not reported: no drafter with on_logits";
@@ -69,6 +75,9 @@ std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Reque
   if (request->queue_seconds > 0) {
     seq->deadline_ns = came_ns + static_cast<int64_t>(request->queue_seconds * 1e9);
   }
+  if (request->deadline_seconds > 0) {
+    seq->timeout_ns = came_ns + static_cast<int64_t>(request->deadline_seconds * 1e9);
+  }
   return seq;
 }
 
@@ -77,9 +86,15 @@ Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
     ++stats_.refused;
     return {.id = -1, .refused = std::move(reason)};
   }
-  if (scheduler_.n_waiting() >= config_.max_waiting) {
-    ++stats_.busy;
-    return {.id = -1, .refused = {}, .busy = true};
+  if (id < 0) {
+    tell_admission();
+    const Admission::Answer answer = admission_.ask(request, 0);
+    if (!answer.in) {
+      ++stats_.busy;
+      stats_.late += answer.late;
+      return {.id = -1, .refused = {}, .busy = true, .late = answer.late, .retry_seconds = answer.retry_seconds};
+    }
+    admission_.arrived(request);
   }
   const auto shared = std::make_shared<const Request>(std::move(request));
   if (id < 0) {
@@ -109,6 +124,7 @@ Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
     throw;
   }
   if (first.deadline_ns > 0) await_deadline(first.deadline_ns);
+  if (first.timeout_ns > 0) await_deadline(first.timeout_ns);
   ++stats_.submitted;
   return {.id = id, .refused = {}};
 }

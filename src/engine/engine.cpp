@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -52,18 +51,8 @@ void Stream::push(const Event& event) {
   if (lost) throw std::bad_alloc();  // the engine ends the request
 }
 
-namespace {
-
-// What the border has let in is never sent away again.
-EngineConfig without_limit(EngineConfig config) {
-  config.max_waiting = std::numeric_limits<int>::max();
-  return config;
-}
-
-}  // namespace
-
 Engine::Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step)
-    : model_(model), config_(config), on_step_(std::move(on_step)), local_(model, without_limit(config)) {
+    : model_(model), config_(config), on_step_(std::move(on_step)), local_(model, config) {
   stats_ = local_.core().stats();
   stats_.kv_bytes = local_.device().kv_bytes();
   device_ = local_.device().use();
@@ -99,9 +88,13 @@ Submitted Engine::submit(Request request, std::function<void(const Event&)> on_e
     const std::lock_guard lock(mutex_);
     // Whoever finds a free seq does not wait.
     const int free = std::max(0, config_.max_seqs - stats_.running);
-    if (draining_ || stop_ || int64_t{stats_.waiting} + queued_ >= int64_t{config_.max_waiting} + free) {
+    Admission::Answer answer;
+    if (inbox_.size() == inbox_.capacity()) inbox_.reserve(2 * inbox_.size() + 8);  // who is let in is not lost
+    if (!draining_ && !stop_) answer = local_.core().admission().ask(*post.request, free);
+    if (!answer.in) {
       ++busy_;
-      return {.id = -1, .refused = {}, .busy = true};
+      late_ += answer.late;
+      return {.id = -1, .refused = {}, .busy = true, .late = answer.late, .retry_seconds = answer.retry_seconds};
     }
     id = post.id = next_id_;
     inbox_.push_back(std::move(post));
@@ -118,7 +111,14 @@ Submission Engine::submit(Request request) {
   auto stream = std::make_shared<Stream>();
   stream->open_ = request.choices;
   const Submitted submitted = submit(std::move(request), [stream](const Event& event) { stream->push(event); });
-  if (submitted.id < 0) return {.id = -1, .stream = nullptr, .refused = submitted.refused, .busy = submitted.busy};
+  if (submitted.id < 0) {
+    return {.id = -1,
+            .stream = nullptr,
+            .refused = submitted.refused,
+            .busy = submitted.busy,
+            .late = submitted.late,
+            .retry_seconds = submitted.retry_seconds};
+  }
   return {.id = submitted.id, .stream = std::move(stream), .refused = {}};
 }
 
@@ -142,6 +142,7 @@ EngineStats Engine::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
   stats.busy = busy_;
+  stats.late = late_;
   stats.refused = refused_;
   stats.waiting += queued_;
   return stats;
@@ -171,6 +172,7 @@ void Engine::loop() {
     lock.unlock();
     take_posts(std::move(posts));
     if (!local_.idle()) run_step();
+    local_.core().tell_admission();
     EngineStats now = local_.core().stats();
     lock.lock();
     now.kv_bytes = stats_.kv_bytes;
@@ -245,6 +247,7 @@ void Engine::take_posts(std::vector<Post> posts) {
 }
 
 void Engine::admit(Post& post) {
+  local_.core().admission().arrived(*post.request);
   const auto choices = static_cast<size_t>(post.request->choices);
   try {
     gone_.reserve(channels_.size() + 1);

@@ -48,7 +48,9 @@ struct Submission {
   SeqId id = -1;
   std::shared_ptr<Stream> stream;
   std::string refused;  // why the request can never be served
-  bool busy = false;    // not now: the queue is full, or the engine drains
+  bool busy = false;    // not now: as Submitted::busy, or the engine drains
+  bool late = false;    // as Submitted::late
+  double retry_seconds = 0;
 };
 
 class Engine {
@@ -125,7 +127,7 @@ class Engine {
   int live_ = 0;             // requests that have not ended
   int queued_ = 0;           // of them, those that the engine's thread has not seen yet
   int64_t progress_ns_ = 0;  // when the last step ended, or the first request came since
-  int64_t busy_ = 0, refused_ = 0;
+  int64_t busy_ = 0, late_ = 0, refused_ = 0;
   bool draining_ = false;
   bool stop_ = false;
   SeqId next_id_ = SeqId{1} << 40;  // apart from the core's own, which calls may use

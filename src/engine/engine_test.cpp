@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <future>
@@ -177,6 +178,46 @@ TEST(Engine, DrainLetsRunningRequestsEndAndNobodyIn) {
   EXPECT_EQ(f.tokens(running).size(), 30u);
   drain.join();
   EXPECT_GT(f.engine.stats().busy, 0);
+}
+
+// At the border too one tenant's flood is its own affair; and who is past its deadline ends.
+TEST(Engine, EachTenantHasItsPartOfTheQueue) {
+  Fixture f({.threads = 1, .max_seqs = 1, .step_rows = 32, .page_rows = 16, .max_waiting = 6});
+  std::promise<void> held, go;
+  std::thread holder([&] {
+    f.engine.call([&](LocalEngine&) {
+      held.set_value();
+      go.get_future().wait();
+    });
+  });
+  held.get_future().wait();  // from here on nothing runs
+  Request request = f.request({1, 2, 3}, 20);
+  request.tenant = "flood";
+  request.deadline_seconds = 1e-9;
+  std::vector<Submission> flood;
+  for (int i = 0; i < 20; ++i) flood.push_back(f.engine.submit(request));
+  request.tenant = "other";
+  request.deadline_seconds = 0;
+  std::vector<Submission> others;
+  for (int i = 0; i < 20; ++i) others.push_back(f.engine.submit(request));
+  go.set_value();
+  holder.join();
+  const auto let_in = [](const Submission& s) { return s.stream != nullptr; };
+  EXPECT_EQ(std::ranges::count_if(flood, let_in), 7);   // six that wait, and one that finds a free place
+  EXPECT_EQ(std::ranges::count_if(others, let_in), 3);  // half of the queue
+  for (const Submission& submission : flood) {
+    EXPECT_NE(submission.busy, submission.stream != nullptr);
+    if (submission.stream) {
+      EXPECT_EQ(f.all(submission).back().finish, FinishReason::kTimeout);
+    }
+  }
+  for (const Submission& submission : others) {
+    if (submission.stream) {
+      EXPECT_EQ(f.tokens(submission).size(), 20u);
+    }
+  }
+  EXPECT_EQ(f.engine.stats().timeouts, 7);
+  f.expect_all_free();
 }
 
 TEST(Engine, TheLastOneCancelsWhatIsLeft) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/model/step_model.h"
-#include "engine/scheduler.h"
+#include "engine/schedule/scheduler.h"
 
 namespace ingot {
 

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "engine/model/step_model.h"
-#include "engine/scheduler.h"
+#include "engine/schedule/scheduler.h"
 
 namespace ingot {
 

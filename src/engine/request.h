@@ -25,6 +25,7 @@ enum class FinishReason : uint8_t {
   kError,      // the logits were not numbers, or a part of the request threw
   kDamaged,    // a file of the model was cut short while it was in use
   kDeadline,   // it waited longer than it was willing to
+  kTimeout,    // the whole request took longer than it was given, waiting or running
 };
 
 // Limits which tokens may come next: a grammar, a schema. The engine's thread alone calls it; one that throws ends its
@@ -62,13 +63,19 @@ struct Request {
   int choices = 1;                  // answers to make; they share the prompt's pages
   int first_choice = 0;             // keys the randomness of the first of them
 
-  std::string tenant;  // pages are never shared between tenants, and tenants get equal shares of the rows
+  static constexpr double kLeastWeight = 1e-3, kMostWeight = 1e3;
+
+  // Pages are never shared between tenants, and each gets its share of rows, places, pages and of the queue.
+  std::string tenant;
+  double weight = 1;  // the tenant's share beside others', kLeastWeight … kMostWeight; the last one that came counts
   // Pages are shared within one adapter and one media content only. Nothing in the program sets them yet.
-  std::string adapter;       // name of the LoRA adapter
-  std::string media;         // content hash of images and audio in the prompt
-  int priority = 0;          // -100 … 100; one level is worth Scheduler::kPrioritySeconds of waiting
-  double queue_seconds = 0;  // ends with kDeadline when it has not begun after so long; 0: waits
-  bool reuse_prefix = true;  // whether pages that hold its first tokens already may be used
+  std::string adapter;  // name of the LoRA adapter
+  std::string media;    // content hash of images and audio in the prompt
+  // -100 … 100, among the requests of its tenant; one level is worth Scheduler::kPrioritySeconds of waiting.
+  int priority = 0;
+  double queue_seconds = 0;     // ends with kDeadline when it has not begun after so long; 0: waits
+  double deadline_seconds = 0;  // of the whole request: ends with kTimeout after so long, waiting or running; 0: none
+  bool reuse_prefix = true;     // whether pages that hold its first tokens already may be used
   std::shared_ptr<TokenConstraint> constraint;  // REQUIRES: choices == 1
   std::shared_ptr<Drafter> drafter;
 
@@ -99,8 +106,10 @@ inline int longest_of(const Request& request, int context) {
 // Either an id, or why there is none.
 struct Submitted {
   SeqId id = -1;
-  std::string refused;  // why the request can never be served
-  bool busy = false;    // not now: the queue is full
+  std::string refused;       // why the request can never be served
+  bool busy = false;         // not now: the queue, or the tenant's share of it, is full; or it would be late
+  bool late = false;         // busy, since its first token would come after EngineConfig::ttft_target_ms
+  double retry_seconds = 0;  // of one that is late: when another try may be worth it
 };
 
 // What happened to one choice of a request in a step.

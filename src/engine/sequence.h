@@ -12,6 +12,8 @@
 
 namespace ingot {
 
+struct TenantShare;
+
 // Where a seq stands. The scheduler alone moves it, by Sequence::become():
 //
 //   from         to           by
@@ -92,8 +94,15 @@ class Sequence {
   Sequence* first = nullptr;         // of a later choice: the first one, while it lives
   std::vector<Sequence*> followers;  // of the first choice: the others, while they live
 
+  TenantShare* tenant = nullptr;     // while the scheduler knows it
+  TenantShare* taken_for = nullptr;  // whose share it was set back for, until it is computed again
+  int paid = 0;                      // rows that its tenant was charged for: computing them again is free
+  int queued_rows = 0;               // tokens that it had when it came to the queue
+  int safe_tokens = 0;               // nobody else's share sets it back before it has so many tokens
+
   int64_t rank = 0;         // the lower, the earlier; fixed for life
-  int64_t deadline_ns = 0;  // 0: none
+  int64_t deadline_ns = 0;  // when it has to have begun; 0: whenever
+  int64_t timeout_ns = 0;   // when it has to have ended; 0: whenever
   int64_t came_ns = 0;      // when its caller gave it to the engine
   int64_t began_ns = 0;     // when its first step was launched; 0: not yet
   int suspect = 0;          // was in a step that failed: runs alone until so many rows are in the cache

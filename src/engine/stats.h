@@ -25,7 +25,11 @@ struct EngineStats {
   int64_t drafted = 0, accepted = 0;
   int64_t preempted = 0, evicted = 0;
   int64_t submitted = 0, refused = 0, busy = 0;
-  int64_t finished = 0, cancelled = 0, errors = 0, expired = 0;
+  int64_t late = 0;   // of the busy: their first token would have missed the target
+  int64_t taken = 0;  // of the preempted: for another tenant's share
+  int64_t finished = 0, cancelled = 0, errors = 0;
+  int64_t expired = 0;      // waited longer than they were willing to
+  int64_t timeouts = 0;     // took longer than they were given
   int64_t stopped = 0;      // single choices that their caller had enough of
   double busy_seconds = 0;  // of all steps
   double step_seconds = 0;  // of the last step

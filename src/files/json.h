@@ -21,14 +21,21 @@ using JsonArray = boost::json::array;
 
 struct JsonLimits {
   size_t max_depth = 64;                 // nested arrays and objects
+  size_t max_object_members = 0;         // members of one object; 0: no limit
   size_t max_bytes = size_t{256} << 20;  // of the text
   bool reject_duplicate_keys = false;    // otherwise the last one wins
   size_t max_values = 0;                 // values of all kinds, keys not counted; 0: no limit
+  size_t max_members = 0;                // members of all objects together; 0: no limit
   bool allow_nonfinite = false;          // Infinity, -Infinity and NaN as Python writes them; NaN is read as null
 };
 
-// Throws Error "[json] <where>: <what> at byte N"; a `where` that begins with a tag, "[part] …", replaces "[json]". The
-// value keeps its memory in one arena that copies share.
+// What a limit ended: the text may be JSON all the same.
+class JsonLimitError : public Error {
+  using Error::Error;
+};
+
+// Throws JsonLimitError beyond a limit, else Error "[json] <where>: <what> at byte N"; a `where` that begins with a
+// tag, "[part] …", replaces "[json]". The value keeps its memory in one arena that copies share.
 Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 
 // The whole file. Throws Error when it is missing, not a regular file or larger than `max_bytes`.
@@ -73,5 +80,8 @@ const JsonArray& as_array(const Json& value, std::string_view what);
 std::string to_json(const Json& value);
 // The same over several lines, indented by two spaces.
 std::string to_json_pretty(const Json& value);
+// The same of a text or a number, appended: for documents that are written as they come instead of built first.
+void append_json(std::string& out, std::string_view text);
+void append_json(std::string& out, double number);
 
 }  // namespace ingot

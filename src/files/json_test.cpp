@@ -84,6 +84,31 @@ TEST(Json, Limits) {
   EXPECT_THROW(parse("[1,2,3]", {.max_bytes = 6}), Error);
   EXPECT_NO_THROW(parse("[1,2,3]", {.max_values = 4}));
   EXPECT_NE(message_of([] { parse("[1,2,3]", {.max_values = 3}); }).find("more than 3 values"), std::string::npos);
+  const std::string members = R"({"a":{"b":1},"c":[{"d":2}]})";
+  EXPECT_NO_THROW(parse(members, {.max_members = 4}));
+  EXPECT_NE(message_of([&] { parse(members, {.max_members = 3}); }).find("more than 3 members"), std::string::npos);
+  // A limit is told from text that is no JSON.
+  EXPECT_THROW(parse(members, {.max_members = 3}), JsonLimitError);
+  EXPECT_THROW(parse("[1,2,3]", {.max_values = 3}), JsonLimitError);
+  EXPECT_THROW(parse("[1,2,3]", {.max_bytes = 6}), JsonLimitError);
+  EXPECT_THROW(parse(nested(65)), JsonLimitError);
+  for (const char* text : {"[1,2", "x", ""}) {
+    try {
+      parse(text);
+      ADD_FAILURE() << text;
+    } catch (const JsonLimitError&) {
+      ADD_FAILURE() << text;
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(Json, MembersOfOneObject) {
+  const JsonLimits limits{.max_object_members = 2};
+  EXPECT_NO_THROW(parse(R"([{"a":1,"b":2},{"c":{"d":3,"e":4}},{}])", limits));
+  EXPECT_EQ(message_of([&] { parse(R"([{"a":1,"b":2,"c":3}])", limits); }),
+            "[json] t: more than 2 members in an object at byte 19");
+  EXPECT_THROW(parse(R"({"a":1,"b":2,"c":3})", limits), JsonLimitError);
 }
 
 TEST(Json, DuplicateKeys) {

@@ -27,10 +27,10 @@ class Writer {
         fmt::format_to(std::back_inserter(out_), "{}", value.get_uint64());
         return;
       case boost::json::kind::double_:
-        write_double(value.get_double());
+        append_json(out_, value.get_double());
         return;
       case boost::json::kind::string:
-        write_string({value.get_string().data(), value.get_string().size()});
+        append_json(out_, std::string_view(value.get_string().data(), value.get_string().size()));
         return;
       case boost::json::kind::array:
         write_array(value.get_array(), depth);
@@ -44,48 +44,6 @@ class Writer {
   std::string take() { return std::move(out_); }
 
  private:
-  void write_double(double value) {
-    if (!std::isfinite(value)) {
-      out_ += "null";
-      return;
-    }
-    const std::string text = fmt::format("{}", value);  // the shortest that reads back the same
-    out_ += text;
-    if (text.find_first_of(".e") == std::string::npos) out_ += ".0";
-  }
-
-  void write_string(std::string_view raw) {
-    const bool valid = utf8_valid(raw);
-    const std::string replaced = valid ? std::string() : utf8_replace_invalid(raw);
-    out_ += '"';
-    for (const char c : valid ? raw : std::string_view(replaced)) {
-      switch (c) {
-        case '"':
-          out_ += "\\\"";
-          break;
-        case '\\':
-          out_ += "\\\\";
-          break;
-        case '\n':
-          out_ += "\\n";
-          break;
-        case '\r':
-          out_ += "\\r";
-          break;
-        case '\t':
-          out_ += "\\t";
-          break;
-        default:
-          if (static_cast<unsigned char>(c) < 0x20) {
-            fmt::format_to(std::back_inserter(out_), "\\u{:04x}", static_cast<unsigned>(c));
-          } else {
-            out_ += c;
-          }
-      }
-    }
-    out_ += '"';
-  }
-
   void new_line(size_t depth) {
     if (!pretty_) return;
     out_ += '\n';
@@ -110,7 +68,7 @@ class Writer {
       if (!first) out_ += ',';
       first = false;
       new_line(depth + 1);
-      write_string({member.key().data(), member.key().size()});
+      append_json(out_, std::string_view(member.key().data(), member.key().size()));
       out_ += pretty_ ? ": " : ":";
       write(member.value(), depth + 1);
     }
@@ -123,6 +81,48 @@ class Writer {
 };
 
 }  // namespace
+
+void append_json(std::string& out, double number) {
+  if (!std::isfinite(number)) {
+    out += "null";
+    return;
+  }
+  const std::string text = fmt::format("{}", number);  // the shortest that reads back the same
+  out += text;
+  if (text.find_first_of(".e") == std::string::npos) out += ".0";
+}
+
+void append_json(std::string& out, std::string_view raw) {
+  const bool valid = utf8_valid(raw);
+  const std::string replaced = valid ? std::string() : utf8_replace_invalid(raw);
+  out += '"';
+  for (const char c : valid ? raw : std::string_view(replaced)) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
+        } else {
+          out += c;
+        }
+    }
+  }
+  out += '"';
+}
 
 std::string to_json(const Json& value) {
   Writer writer(false);

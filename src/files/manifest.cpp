@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "base/mmap.h"
+#include "base/seeded_hash.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "files/atomic_file.h"
@@ -87,14 +89,57 @@ void describe_all(const Model& model, JsonArray& files) {
   }
 }
 
-// The small files of a model's directory: whatever decides how the weights are read and the text is made.
+// Of llama2.c.
+bool is_token_list(std::string_view name) { return name.starts_with("tok") && name.ends_with(".bin"); }
+
+// The small files of a model's directory: whatever decides how the weights are read and the text is made, and what
+// lies beside it in the same kinds of files.
 std::vector<std::string> side_files(const std::string& directory) {
   std::vector<std::string> paths = list_files(directory);
   std::erase_if(paths, [](const std::string& path) {
+    const std::string name = fs::path(path).filename().string();
     const std::string ending = fs::path(path).extension().string();
-    return ending != ".json" && ending != ".model" && ending != ".txt" && ending != ".jinja";
+    return name.starts_with('.') ||
+           (ending != ".json" && ending != ".model" && ending != ".txt" && ending != ".jinja" && !is_side_file(name));
   });
   return paths;
+}
+
+// "x-00001-of-00003.gguf" → "x-", "-of-00003.gguf". Others: the name and nothing.
+std::pair<std::string, std::string> split_name(const std::string& name) {
+  constexpr size_t kDigits = 5, kTail = std::string_view("-of-00003.gguf").size();
+  if (name.size() <= kDigits + kTail || name.substr(name.size() - kTail, 4) != "-of-") return {name, ""};
+  return {name.substr(0, name.size() - kTail - kDigits), name.substr(name.size() - kTail)};
+}
+
+// The file and, of a split model, all its parts.
+std::vector<std::string> gguf_parts(const std::string& path) {
+  const auto [begin, end] = split_name(fs::path(path).filename().string());
+  if (end.empty()) return {path};
+  const std::string parent = fs::path(path).parent_path().string();
+  std::vector<std::string> parts = list_files(parent.empty() ? "." : parent);
+  std::erase_if(parts, [&](const std::string& part) {
+    const auto [its_begin, its_end] = split_name(fs::path(part).filename().string());
+    return its_begin != begin || its_end != end;
+  });
+  return parts;
+}
+
+// The GGUF model of a directory, as ModelFiles::open finds it; none where it is of safetensors.
+std::optional<std::string> gguf_of(const std::string& directory) {
+  if (exists((fs::path(directory) / "config.json").string())) return std::nullopt;
+  for (const std::string& path : list_files(directory)) {
+    if (path.ends_with(".gguf")) return path;
+  }
+  return std::nullopt;
+}
+
+void require_listed(const std::vector<std::string>& paths, const SeededSet& listed) {
+  for (const std::string& path : paths) {
+    const std::string name = fs::path(path).filename().string();
+    if (listed.contains(name)) continue;
+    throw Error("[manifest] {}: is read with the model, and the manifest does not list it", utf8_printable(name));
+  }
 }
 
 // One file of the manifest against the file on the disk.
@@ -133,10 +178,32 @@ void verify_file(const fs::path& directory, const JsonObject& entry) {
 
 }  // namespace
 
+bool is_side_file(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"config.json",
+                                                "generation_config.json",
+                                                "tokenizer.json",
+                                                "tokenizer_config.json",
+                                                "special_tokens_map.json",
+                                                "tekken.json",
+                                                "tokenizer.model",
+                                                "tiktoken.model",
+                                                "vocab.json",
+                                                "merges.txt",
+                                                "vocab.txt",
+                                                "chat_template.json",
+                                                "chat_template.jinja",
+                                                "model.safetensors.index.json"};
+  return std::ranges::find(kNames, name) != std::end(kNames) || name.ends_with(".tiktoken") || is_token_list(name);
+}
+
 void write_manifest(const std::string& model_path, const std::string& out_path) {
   JsonArray files;
   if (is_directory(model_path)) {
-    describe_all(SafeTensors::open(model_path), files);
+    if (const std::optional<std::string> gguf = gguf_of(model_path)) {
+      describe_all(Gguf::open(*gguf), files);
+    } else {
+      describe_all(SafeTensors::open(model_path), files);
+    }
     for (const std::string& path : side_files(model_path)) {
       std::error_code ignored;
       if (fs::equivalent(path, out_path, ignored)) continue;  // the manifest that is being replaced
@@ -164,13 +231,20 @@ void verify_manifest(const std::string& model_path, const std::string& manifest_
   if (files == nullptr || files->empty()) throw Error("[manifest] {}: names no files", manifest_path);
   const bool whole_directory = is_directory(model_path);
   const fs::path directory = whole_directory ? fs::path(model_path) : fs::path(model_path).parent_path();
-  bool found = whole_directory;
-  for (const Json& file : *files) {
-    const JsonObject& entry = as_object(file, "[manifest] a file");
-    found = found || get_string(entry, "name") == fs::path(model_path).filename();
-    verify_file(directory, entry);
+  SeededSet listed;
+  for (const Json& file : *files) listed.insert(get_string(as_object(file, "[manifest] a file"), "name"));
+  if (whole_directory) {
+    std::vector<std::string> side = list_files(model_path);
+    std::erase_if(side, [](const std::string& path) { return !is_side_file(fs::path(path).filename().string()); });
+    require_listed(side, listed);
   }
-  if (!found) throw Error("[manifest] {}: does not name the model {}", manifest_path, model_path);
+  for (const Json& file : *files) verify_file(directory, file.get_object());
+  if (!whole_directory && !listed.contains(fs::path(model_path).filename().string())) {
+    throw Error("[manifest] {}: does not name the model {}", manifest_path, model_path);
+  }
+  // The index that names the weights has been verified by now.
+  const std::optional<std::string> gguf = whole_directory ? gguf_of(model_path) : model_path;
+  require_listed(gguf ? gguf_parts(*gguf) : SafeTensors::files_in(model_path), listed);
 }
 
 }  // namespace ingot

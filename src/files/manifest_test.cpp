@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
+#include <set>
 
 #include "base/sha256.h"
 #include "files/atomic_file.h"
@@ -96,6 +98,108 @@ TEST(Manifest, Directory) {
   write_manifest(dir / "model.safetensors", dir / "one.json");
   EXPECT_EQ(verify(dir / "model.safetensors", dir / "one.json"), "");
   EXPECT_TRUE(contains(verify(dir / "notes.md", dir / "one.json"), "does not name the model"));
+}
+
+// Whatever a changed file is called, and whether it is changed or added: what is read is what was hashed.
+TEST(Manifest, EveryFileThatIsReadIsListed) {
+  const TempDir dir;
+  dir.write("model.safetensors", safetensors_bytes(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2));
+  dir.write("config.json", "{}");
+  dir.write("qwen.tiktoken", "IQ== 0\n");
+  const std::string manifest = dir / "x.manifest";
+  write_manifest(dir.path(), manifest);
+  EXPECT_EQ(verify(dir.path(), manifest), "");
+  flip(dir / "qwen.tiktoken", 3);
+  EXPECT_TRUE(contains(verify(dir.path(), manifest), "qwen.tiktoken: file differs"));
+  flip(dir / "qwen.tiktoken", 3);
+  for (const char* added : {"chat_template.jinja", "chat_template.json", "generation_config.json", "tokenizer.json",
+                            "tokenizer.model", "tokenizer_config.json", "tiktoken.model", "other.tiktoken", "tok1.bin",
+                            "model.safetensors.index.json", "special_tokens_map.json", "vocab.txt", "tekken.json"}) {
+    dir.write(added, "{}");
+    EXPECT_TRUE(contains(verify(dir.path(), manifest), fmt::format("{}: is read with the model", added))) << added;
+    std::filesystem::remove(dir / added);
+  }
+  dir.write("notes.md", "");
+  dir.write("consolidated.safetensors", "");  // model.safetensors wins
+  dir.write("other.gguf", "");                // not read where config.json is
+  EXPECT_EQ(verify(dir.path(), manifest), "");
+  std::filesystem::remove(dir / "config.json");
+  EXPECT_NE(verify(dir.path(), manifest), "");
+}
+
+TEST(Manifest, EveryShardAndEveryPartIsListed) {
+  const TempDir dir;
+  const auto shard = [](const char* name) {
+    return safetensors_bytes(fmt::format(R"({{"{}":{{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}}})", name), 2);
+  };
+  dir.write("config.json", "{}");
+  dir.write("a.safetensors", shard("a"));
+  dir.write("b.safetensors", shard("b"));
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"a.safetensors","b":"b.safetensors"}})");
+  const std::string manifest = dir / "x.manifest";
+  write_manifest(dir.path(), manifest);
+  EXPECT_EQ(verify(dir.path(), manifest), "");
+  Json json = read_json_file(manifest);
+  JsonArray& files = json.as_object()["files"].as_array();
+  files.erase(std::ranges::find_if(files, [](const Json& f) { return f.at("name") == "b.safetensors"; }));
+  EXPECT_TRUE(contains(verify(dir.path(), dir.write("y.manifest", to_json(json))), "b.safetensors: is read"));
+  dir.write("model.safetensors", shard("a"));  // it would be read instead of the shards
+  EXPECT_TRUE(contains(verify(dir.path(), manifest), "model.safetensors: is read"));
+
+  const TempDir parts;
+  const std::string first = parts.write("m-00001-of-00002.gguf", "abc");
+  const std::string hash = sha256_hex(bytes_of("abc"));
+  const std::string one = fmt::format(
+      R"({{"ingot_manifest":1,"files":[{{"name":"m-00001-of-00002.gguf","bytes":3,"regions":[{{"name":"r","offset":0,)"
+      R"("bytes":3,"sha256":"{}"}}]}}]}})",
+      hash);
+  const std::string of_one = parts.write("one.manifest", one);
+  EXPECT_EQ(verify(first, of_one), "");
+  parts.write("m-00002-of-00003.gguf", "");
+  EXPECT_EQ(verify(first, of_one), "");
+  parts.write("m-00002-of-00002.gguf", "");
+  EXPECT_TRUE(contains(verify(first, of_one), "m-00002-of-00002.gguf: is read"));
+  EXPECT_TRUE(contains(verify(parts.path(), of_one), "m-00002-of-00002.gguf: is read"));
+}
+
+TEST(Manifest, DirectoryOfAGguf) {
+  const TempDir dir;
+  dir.write("m.gguf", small_gguf().bytes);
+  const std::string manifest = dir / "x.manifest";
+  write_manifest(dir.path(), manifest);
+  EXPECT_EQ(verify(dir.path(), manifest), "");
+  dir.write("a.gguf", small_gguf().bytes);  // the first is the model
+  EXPECT_TRUE(contains(verify(dir.path(), manifest), "a.gguf: is read"));
+}
+
+// A reader of another file of the model that is not in the list would be a hole in every manifest.
+TEST(Manifest, TheSourcesReadNoOtherFile) {
+  constexpr const char* kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  const auto is_name = [](const std::string& text) {
+    const std::vector<std::string> endings = {".json", ".jinja", ".model", ".txt", ".tiktoken", ".bin"};
+    return std::ranges::any_of(endings,
+                               [&](const std::string& e) { return text.size() > e.size() && text.ends_with(e); });
+  };
+  const std::set<std::string> others = {"tokenizer.ggml.model", ".index.json"};
+  std::set<std::string> found;
+  for (const char* folder : {"app", "files", "models", "text", "weights"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::string(INGOT_SOURCE_DIR "/src/") + folder)) {
+      const std::string path = entry.path().string();
+      if (!entry.is_regular_file() || path.find("_test") != std::string::npos) continue;
+      const std::string text = read_text_file(path);
+      for (size_t quote = text.find('"'); quote != std::string::npos; quote = text.find('"', quote + 1)) {
+        const size_t begin = text.find_first_not_of('/', quote + 1);
+        const size_t end = std::min(text.find_first_not_of(kOfNames, begin), text.size());
+        if (text.substr(end, 1) == "\"" && is_name(text.substr(begin, end - begin))) {
+          found.insert(text.substr(begin, end - begin));
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(found.contains("tekken.json"));
+  EXPECT_TRUE(found.contains("chat_template.jinja"));
+  for (const std::string& file : found) EXPECT_TRUE(others.contains(file) || is_side_file(file)) << file;
 }
 
 TEST(Manifest, BadManifests) {

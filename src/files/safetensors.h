@@ -33,6 +33,8 @@ class SafeTensors {
   // A .safetensors file, a .safetensors.index.json, or a directory that holds model.safetensors or
   // model.safetensors.index.json (or one single .safetensors file of another name).
   static SafeTensors open(const std::string& path);
+  // The paths of the files that open(directory) reads, the index left out. Reads the index, where there is one.
+  static std::vector<std::string> files_in(const std::string& directory);
   // One file in memory; `bytes` must outlive the result. `name` stands for the file in errors.
   static SafeTensors parse(std::span<const std::byte> bytes, std::string_view name = "memory");
 
@@ -45,6 +47,7 @@ class SafeTensors {
   void add_file(std::span<const std::byte> bytes, const std::string& name, int file_index);
   void open_file(const std::string& path);
   void open_shards(const std::string& index_path);
+  static std::string only_file_in(const std::string& directory);
 
   std::vector<MappedFile> files_;
   std::vector<SafeTensor> tensors_;

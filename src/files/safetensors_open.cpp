@@ -26,6 +26,28 @@ void check_shard_name(const std::string& index, std::string_view shard) {
   if (!plain) throw Error("[safetensors] {}: '{}' is no name of a shard", index, utf8_printable(shard));
 }
 
+Json read_index(const std::string& path) {
+  return read_json_file(
+      path,
+      {.max_depth = 8, .max_bytes = kMaxIndexBytes, .reject_duplicate_keys = true, .max_values = kMaxIndexValues});
+}
+
+// The paths of the shards, sorted: the order of the files.
+std::set<std::string> shards_of(const Json& root, const std::string& index_path) {
+  const std::string index = fs::path(index_path).filename().string();
+  const JsonObject* map = root.is_object() ? find_object(root.get_object(), "weight_map") : nullptr;
+  if (map == nullptr) throw Error("[safetensors] {}: has no 'weight_map'", index);
+  std::set<std::string> shards;
+  for (const auto& member : *map) {
+    const std::string_view shard = as_string(member.value(), fmt::format("[safetensors] {}: a shard's name", index));
+    check_shard_name(index, shard);
+    shards.insert((fs::path(index_path).parent_path() / shard).string());
+  }
+  return shards;
+}
+
+std::string single_in(const std::string& directory) { return (fs::path(directory) / "model.safetensors").string(); }
+
 }  // namespace
 
 void SafeTensors::open_file(const std::string& path) {
@@ -36,22 +58,14 @@ void SafeTensors::open_file(const std::string& path) {
 
 void SafeTensors::open_shards(const std::string& index_path) {
   const std::string index = fs::path(index_path).filename().string();
-  const Json root = read_json_file(
-      index_path,
-      {.max_depth = 8, .max_bytes = kMaxIndexBytes, .reject_duplicate_keys = true, .max_values = kMaxIndexValues});
-  const JsonObject* map = root.is_object() ? find_object(root.get_object(), "weight_map") : nullptr;
-  if (map == nullptr) throw Error("[safetensors] {}: has no 'weight_map'", index);
-  std::set<std::string> shards;  // sorted: the order of the files
-  for (const auto& member : *map) {
-    const std::string_view shard = as_string(member.value(), fmt::format("[safetensors] {}: a shard's name", index));
-    check_shard_name(index, shard);
-    shards.emplace(shard);
+  const Json root = read_index(index_path);
+  for (const std::string& path : shards_of(root, index_path)) {
+    if (!exists(path)) {
+      throw Error("[safetensors] {}: shard '{}' is missing", index, fs::path(path).filename().string());
+    }
+    open_file(path);
   }
-  for (const std::string& shard : shards) {
-    const fs::path path = fs::path(index_path).parent_path() / shard;
-    if (!exists(path.string())) throw Error("[safetensors] {}: shard '{}' is missing", index, shard);
-    open_file(path.string());
-  }
+  const JsonObject* map = find_object(root.get_object(), "weight_map");
   for (const auto& member : *map) {
     const std::string_view name(member.key().data(), member.key().size());
     const SafeTensor* tensor = find(name);
@@ -62,9 +76,18 @@ void SafeTensors::open_shards(const std::string& index_path) {
   }
 }
 
+std::string SafeTensors::only_file_in(const std::string& directory) {
+  std::vector<std::string> found = list_files(directory);
+  std::erase_if(found, [](const std::string& file) { return !file.ends_with(".safetensors"); });
+  if (found.size() != 1) {
+    throw Error("[safetensors] {}: has neither model.safetensors nor model.safetensors.index.json", directory);
+  }
+  return found[0];
+}
+
 SafeTensors SafeTensors::open(const std::string& path) {
   SafeTensors result;
-  const std::string single = (fs::path(path) / "model.safetensors").string();
+  const std::string single = single_in(path);
   const std::string index = single + ".index.json";
   if (!is_directory(path)) {
     path.ends_with(".index.json") ? result.open_shards(path) : result.open_file(path);
@@ -73,13 +96,18 @@ SafeTensors SafeTensors::open(const std::string& path) {
   } else if (exists(index)) {
     result.open_shards(index);
   } else {
-    std::vector<std::string> found = list_files(path);
-    std::erase_if(found, [](const std::string& file) { return !file.ends_with(".safetensors"); });
-    if (found.size() != 1)
-      throw Error("[safetensors] {}: has neither model.safetensors nor model.safetensors.index.json", path);
-    result.open_file(found[0]);
+    result.open_file(only_file_in(path));
   }
   return result;
+}
+
+std::vector<std::string> SafeTensors::files_in(const std::string& directory) {
+  const std::string single = single_in(directory);
+  const std::string index = single + ".index.json";
+  if (exists(single)) return {single};
+  if (!exists(index)) return {only_file_in(directory)};
+  const std::set<std::string> shards = shards_of(read_index(index), index);
+  return {shards.begin(), shards.end()};
 }
 
 }  // namespace ingot

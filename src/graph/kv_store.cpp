@@ -3,14 +3,17 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/checked_size.h"
 #include "graph/traits.h"
 #include "ops/kv_cache.h"
 
 namespace ingot {
 namespace {
 
+// A model's file names the numbers that are multiplied here, up to 2^73 together.
 int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
-  return static_cast<int64_t>(group.kv_heads) * page_rows * dtype_row_bytes(group.dtype, dim);
+  const CheckedSize heads(group.kv_heads, "[kv] bytes of a page");
+  return (heads * page_rows * dtype_row_bytes(group.dtype, dim)).as_int64();
 }
 
 template <class F>
@@ -21,23 +24,25 @@ void each_layer(Program& program, F&& f) {
 }  // namespace
 
 int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows) {
-  return group.n_layers *
-         (layer_page_bytes(group, group.k_dim, page_rows) + layer_page_bytes(group, group.v_dim, page_rows));
+  const CheckedSize k(layer_page_bytes(group, group.k_dim, page_rows), "[kv] bytes of a page");
+  return ((k + layer_page_bytes(group, group.v_dim, page_rows)) * group.n_layers).as_int64();
 }
 
 int64_t kv_page_bytes(const Graph& graph, std::optional<DType> kv, int page_rows) {
-  int64_t bytes = 0;
+  CheckedSize bytes(0, "[kv] bytes of a page");
   for (KvGroupSpec group : graph.kv_groups) {
     group.dtype = kv.value_or(group.dtype);
     bytes += kv_page_bytes(group, page_rows);
   }
-  return bytes;
+  return bytes.as_int64();
 }
 
 int64_t kv_store_bytes(const Program& program, const std::vector<int>& pages, int page_rows) {
-  int64_t total = 0;
-  for (size_t g = 0; g < pages.size(); ++g) total += pages[g] * kv_page_bytes(program.kv_groups[g], page_rows);
-  return total;
+  CheckedSize total(0, "[kv] bytes of the cache");
+  for (size_t g = 0; g < pages.size(); ++g) {
+    total += CheckedSize(pages[g]) * kv_page_bytes(program.kv_groups[g], page_rows);
+  }
+  return total.as_int64();
 }
 
 KvStore::KvStore(const Program& program, const std::vector<int>& pages, int page_rows)

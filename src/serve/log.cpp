@@ -34,7 +34,9 @@ const char* level_name(LogLevel level) {
   return "error";
 }
 
-std::string time_now() {
+}  // namespace
+
+std::string log_time() {
   const auto now = std::chrono::system_clock::now();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::tm utc{};
@@ -42,8 +44,6 @@ std::string time_now() {
   gmtime_r(&seconds, &utc);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", utc, ms);
 }
-
-}  // namespace
 
 Log::Log(const LogOptions& options) : options_(options) {
   if (options_.path == "off") return;
@@ -72,13 +72,13 @@ Log::~Log() {
 
 std::string Log::line(LogLevel level, std::string_view event, const JsonObject& fields) const {
   if (options_.json) {
-    JsonObject all{{"time", time_now()}, {"level", level_name(level)}, {"event", event}};
+    JsonObject all{{"time", log_time()}, {"level", level_name(level)}, {"event", event}};
     for (const auto& [name, value] : fields) {
       all[name] = value.is_string() ? Json(utf8_printable(value.get_string(), kMaxTextBytes)) : value;
     }
     return to_json(all) + "\n";
   }
-  std::string text = fmt::format("{} {:<7} {}", time_now(), level_name(level), event);
+  std::string text = fmt::format("{} {:<7} {}", log_time(), level_name(level), event);
   for (const auto& [name, value] : fields) {
     text += fmt::format(" {}={}", std::string_view(name),
                         value.is_string() ? utf8_printable(value.get_string(), kMaxTextBytes) : to_json(value));

@@ -23,6 +23,9 @@ struct LogOptions {
 
 enum class LogLevel : uint8_t { kInfo, kWarning, kError };
 
+// Now, as logs have it: "2026-01-31T12:00:00.000Z".
+std::string log_time();
+
 // Any thread.
 class Log {
  public:

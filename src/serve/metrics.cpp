@@ -20,9 +20,11 @@ constexpr double kRowBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 20
 constexpr double kSeqBounds[] = {1, 2, 4, 8, 12, 16, 24, 32, 64, 128, 256};
 
 constexpr const char* kRejectedNames[] = {"bad_request", "no_key",     "forbidden", "no_route",
-                                          "key_limit",   "queue_full", "draining",  "internal_error"};
+                                          "key_limit",   "queue_full", "draining",  "internal_error",
+                                          "late",        "timeout",    "usage_log"};
 static_assert(std::size(kRejectedNames) == static_cast<size_t>(Rejected::kCount));
-constexpr const char* kFinishNames[] = {"none", "stop", "length", "cancelled", "error", "damaged", "deadline"};
+constexpr const char* kFinishNames[] = {"none",  "stop",    "length",   "cancelled",
+                                        "error", "damaged", "deadline", "timeout"};
 
 using Out = fmt::memory_buffer;
 
@@ -90,14 +92,37 @@ void http_text(Out& out, const HttpCounters& c) {
   one(out, "ingot_http_connections", "gauge", "Connections open now.", c.open);
   one(out, "ingot_http_connections_total", "counter", "Connections accepted.", c.accepted);
   one(out, "ingot_http_connections_refused_total", "counter", "Connections beyond the limit.", c.refused);
+  one(out, "ingot_http_connections_gave_way_total", "counter", "Idle or slow connections closed for new ones.",
+      c.gave_way);
   one(out, "ingot_http_requests_total", "counter", "Requests read.", c.requests);
   one(out, "ingot_http_bad_requests_total", "counter", "Requests that were no valid HTTP or too large.",
       c.bad_requests);
   one(out, "ingot_http_timeouts_total", "counter", "Requests that came too slowly.", c.timeouts);
   one(out, "ingot_http_stalled_readers_total", "counter", "Connections cut because the client did not read.",
       c.stalled);
+  one(out, "ingot_http_body_bytes", "gauge", "Bytes of bodies that are being read.", c.body_bytes);
+  one(out, "ingot_http_unsent_bytes", "gauge", "Bytes of answers that wait for their readers.", c.answer_bytes);
   one(out, "ingot_http_received_bytes_total", "counter", "Bytes read from clients.", c.bytes_in);
   one(out, "ingot_http_sent_bytes_total", "counter", "Bytes written to clients.", c.bytes_out);
+}
+
+void tenants_text(Out& out, const std::vector<TenantUsage>& tenants) {
+  if (tenants.empty()) return;
+  const auto series = [&](const char* name, const char* type, const char* help, auto value) {
+    head(out, name, type, help);
+    for (const TenantUsage& tenant : tenants) labelled(out, name, "tenant", tenant.name.c_str(), value(tenant));
+  };
+  using T = const TenantUsage&;
+  series("ingot_tenant_requests_total", "counter", "Requests worked on.", [](T t) { return t.numbers.requests; });
+  series("ingot_tenant_limited_total", "counter", "Requests beyond a limit of their key.",
+         [](T t) { return t.numbers.limited; });
+  series("ingot_tenant_timeouts_total", "counter", "Requests ended by their deadline.",
+         [](T t) { return t.numbers.timeouts; });
+  series("ingot_tenant_prompt_tokens_total", "counter", "Tokens of prompts.",
+         [](T t) { return t.numbers.prompt_tokens; });
+  series("ingot_tenant_generated_tokens_total", "counter", "Tokens of answers.",
+         [](T t) { return t.numbers.completion_tokens; });
+  series("ingot_tenant_requests_active", "gauge", "Requests under way.", [](T t) { return int64_t{t.active}; });
 }
 
 void process_text(Out& out) {
@@ -182,8 +207,12 @@ std::string Metrics::text(const Now& now) const {
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});
   one(out, "ingot_worker_jobs", "gauge", "Jobs that wait for a worker.", now.worker_jobs);
+  one(out, "ingot_worker_busy_seconds", "gauge", "How long the longest job that runs has run.", now.worker_seconds);
   one(out, "ingot_worker_failures_total", "counter", "Jobs that threw.", now.failed_jobs);
   one(out, "ingot_log_dropped_lines_total", "counter", "Lines of the log that could not be written.", now.log_dropped);
+  one(out, "ingot_usage_lost_lines_total", "counter", "Lines of the usage log that could not be written.",
+      now.usage_lost);
+  tenants_text(out, now.tenants);
   one(out, "ingot_key_reloads_total", "counter", "Times the key file was read anew.", key_reloads.value());
   one(out, "ingot_key_reload_failures_total", "counter", "Times it could not be.", key_reload_failures.value());
   process_text(out);

@@ -1,5 +1,6 @@
-// Counters of the server in Prometheus' text format. Names and labels are fixed at compile time: nothing a client sends
-// becomes a label, so the number of series does not grow.
+// Counters of the server in Prometheus' text format. Names and labels are fixed at compile time, but for the names of
+// tenants, at most a hundred (UsageBook): nothing a client sends becomes a label, so the number of series does not
+// grow.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include "engine/core.h"
 #include "engine/model/device_model.h"
 #include "serve/http/http.h"
+#include "serve/tenants/usage.h"
 
 namespace ingot {
 
@@ -56,6 +58,9 @@ enum class Rejected : uint8_t {
   kQueueFull,      // 503
   kDraining,       // 503
   kInternalError,  // 5xx
+  kLate,           // 503: the first token would miss the target
+  kTimeout,        // 504, or the same within a stream
+  kUsageLog,       // 503: what is used cannot be written down
   kCount,
 };
 
@@ -92,7 +97,10 @@ class Metrics {
     double stalled_seconds = 0;
     bool stalled = false;  // the watchdog's verdict
     int64_t log_dropped = 0;
+    int64_t usage_lost = 0;            // lines of the usage log
+    std::vector<TenantUsage> tenants;  // for who may see them: empty for others
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
+    double worker_seconds = 0;  // of the longest job that runs
     int64_t requests_in_flight = 0;
     DeviceUse device;
   };
@@ -101,7 +109,7 @@ class Metrics {
 
  private:
   static constexpr size_t kClasses = 5;  // 1xx … 5xx
-  static constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kDeadline) + 1;
+  static constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kTimeout) + 1;
 
   const std::vector<std::string_view> routes_;
   std::vector<std::array<Counter, kClasses>> answers_;  // [routes + 1]

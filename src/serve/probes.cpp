@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "files/json.h"
 #include "serve/api/fields.h"
+#include "serve/api/generation.h"
 #include "serve/api/limits.h"
 #include "serve/api/openapi.h"
 #include "serve/process_facts.h"
@@ -35,6 +37,16 @@ JsonObject model_json(const ServedModel& model) {
           {"format", model.format},
           {"formats", formats},
           {"fingerprint", model.fingerprint()}};
+}
+
+// 0: no limit.
+JsonObject rights_json(const TenantRights& rights) {
+  return {{"weight", rights.weight},
+          {"tokens_per_minute", rights.tokens_per_minute},
+          {"requests_per_minute", rights.requests_per_minute},
+          {"concurrency", rights.concurrency},
+          {"context", rights.context},
+          {"priority", rights.priority}};
 }
 
 int hex_digit(char c) {
@@ -73,46 +85,83 @@ auto first_of(std::initializer_list<const char*> names, const Get& get) -> declt
 
 void handle_health(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
   const Server::Health health = server.health();
-  send_json(*responder, JsonObject{{"status", health.live ? "ok" : health.status}}, health.live ? 200 : 503);
+  JsonObject body{{"status", health.live ? "ok" : health.status}};
+  if (!health.live) body["reason"] = health.reason;
+  send_json(*responder, body, health.live ? 200 : 503);
 }
 
 void handle_ready(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
   const Server::Health health = server.health();
-  send_json(*responder, JsonObject{{"status", health.status}}, health.ready ? 200 : 503);
+  JsonObject body{{"status", health.status}};
+  if (!health.reason.empty()) body["reason"] = health.reason;
+  send_json(*responder, body, health.ready ? 200 : 503);
 }
 
-void handle_metrics(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
-  responder->send(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = server.metrics().text(server.now())});
+void handle_metrics(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  Metrics::Now now = server.now();
+  if (caller_of(request.head)->rights().admin) now.tenants = server.context().keys.book().tenants();
+  responder->send({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = server.metrics().text(now)});
 }
 
-void handle_models(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
-  const JsonArray models{model_json(server.context().model)};
+void handle_usage(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const UsageBook& book = server.context().keys.book();
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  JsonObject json{{"object", "usage"},
+                  {"since", static_cast<int64_t>(process_facts().start_seconds)},
+                  {"total", usage_json(book.total())}};
+  JsonArray tenants;
+  for (const TenantUsage& tenant : book.tenants()) {
+    JsonObject one = usage_json(tenant.numbers);
+    one["name"] = tenant.name;
+    one["active"] = tenant.active;
+    if (tenant.name == caller->tenant()) json["own"] = one;
+    tenants.push_back(std::move(one));
+  }
+  if (caller->rights().admin) json["tenants"] = std::move(tenants);
+  send_json(*responder, json);
+}
+
+void handle_models(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  JsonArray models;
+  if (may_use(caller_of(request.head)->rights(), server.context().model)) {
+    models.push_back(model_json(server.context().model));
+  }
   send_json(*responder, JsonObject{{"object", "list"}, {"data", models}});
 }
 
 void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   const std::string asked = unescaped(request.head.path.substr(std::string_view("/v1/models/").size()));
   const ServedModel& model = server.context().model;
-  if (!model.answers_to(asked)) {
+  if (!model.answers_to(asked) || !may_use(caller_of(request.head)->rights(), model)) {
     throw ApiError{
         .status = 404, .message = "this model is not served here", .param = "model", .code = "model_not_found"};
   }
   send_json(*responder, model_json(model));
 }
 
-void handle_limits(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   const HttpLimits& http = server.options().http.limits;
   JsonObject limits = field_limits();
-  limits["http"] = JsonObject{{"header_bytes", http.header_bytes},   {"headers", http.headers},
-                              {"target_bytes", http.target_bytes},   {"body_bytes", http.body_bytes},
-                              {"connections", http.connections},     {"header_seconds", http.header_seconds},
-                              {"body_seconds", http.body_seconds},   {"idle_seconds", http.idle_seconds},
-                              {"write_seconds", http.write_seconds}, {"unsent_bytes", http.unsent_bytes}};
+  limits["http"] = JsonObject{{"header_bytes", http.header_bytes},
+                              {"headers", http.headers},
+                              {"target_bytes", http.target_bytes},
+                              {"body_bytes", http.body_bytes},
+                              {"bodies_bytes", http.bodies_bytes},
+                              {"connections", http.connections},
+                              {"address_connections", http.address_connections},
+                              {"header_seconds", http.header_seconds},
+                              {"body_seconds", http.body_seconds},
+                              {"idle_seconds", http.idle_seconds},
+                              {"write_seconds", http.write_seconds},
+                              {"min_rate", http.min_rate},
+                              {"unsent_bytes", http.unsent_bytes},
+                              {"answers_bytes", http.answers_bytes}};
   const ServedModel& model = server.context().model;
   limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
-                                  {"running", server.context().engine().config().max_seqs}};
+                                  {"running", server.context().engine().config().max_seqs},
+                                  {"seconds", server.options().request_seconds}};
+  limits["key"] = rights_json(caller_of(request.head)->rights());
   send_json(*responder, limits);
 }
 
@@ -163,8 +212,12 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const std::vector<Token> tokens = model.tokenizer->encode(
       *text,
       {.add_special = special.value_or(false), .parse_special = fields.boolean("parse_special").value_or(false)});
-  const JsonArray ids(tokens.begin(), tokens.end());
-  send_json(*responder, JsonObject{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.context}});
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  caller->take_tokenized(static_cast<int64_t>(tokens.size()));
+  caller->complete();
+  // As text from the start: a body of 4 MiB may have as many tokens, and a JSON value takes 16 bytes.
+  responder->send({.body = fmt::format("{{\"tokens\":[{}],\"count\":{},\"max_model_len\":{}}}", fmt::join(tokens, ","),
+                                       tokens.size(), model.context)});
 }
 
 void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -173,7 +226,11 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
   const char* const name = fields.array("tokens") != nullptr ? "tokens" : "ids";
   const JsonArray* ids = fields.array(name);
   if (ids == nullptr) throw bad_field("tokens", "tokens is required: a list of ids");
-  const Tokenizer& tokenizer = *server.context().model.tokenizer;
+  const ServedModel& model = server.context().model;
+  if (ids->size() > static_cast<size_t>(model.context)) {
+    throw context_exceeded(model, std::to_string(ids->size()), name);
+  }
+  const Tokenizer& tokenizer = *model.tokenizer;
   std::vector<Token> tokens;
   for (size_t i = 0; i < ids->size(); ++i) {
     const std::optional<int64_t> token = exact_integer((*ids)[i]);
@@ -183,8 +240,12 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
     }
     tokens.push_back(static_cast<Token>(*token));
   }
-  const std::string text = tokenizer.decode(tokens, true);
-  send_json(*responder, JsonObject{{"content", text}, {"prompt", text}});
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  caller->take_tokenized(static_cast<int64_t>(tokens.size()));
+  caller->complete();
+  std::string text;
+  append_json(text, tokenizer.decode(tokens, true));
+  responder->send({.body = fmt::format("{{\"content\":{},\"prompt\":{}}}", text, text)});
 }
 
 }  // namespace ingot

@@ -9,13 +9,15 @@ namespace ingot {
 
 class Server;
 
-// 200 while the process can do its work, 503 where a restart would help: the engine makes no step, or a file of the
-// model was cut short. {"status": "ok"}
+// 200 while the process can do its work, 503 where a restart would help: the engine makes no step, a worker does not
+// come to an end, or a file of the model was cut short. {"status": "ok"}, or {"status", "reason"}
 void handle_health(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 // 200 while new requests are taken.
 void handle_ready(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
-// Prometheus' text format.
+// Prometheus' text format; with series of each tenant for an admin.
 void handle_metrics(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
+// What was used since the server began: in all and by the caller's own tenant; by every one for an admin.
+void handle_usage(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 // OpenAI's list of models, and one of them by its name.
 void handle_models(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);

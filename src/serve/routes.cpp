@@ -12,6 +12,8 @@ namespace ingot {
 
 namespace {
 
+constexpr size_t kAnyBody = SIZE_MAX;  // up to the server's limit
+
 template <auto kHandler>
 void api(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   kHandler(server.context(), std::move(request), std::move(responder));
@@ -33,6 +35,7 @@ std::vector<Route> make_routes() {
       {"GET", "/v1/limits", handle_limits},
       {"GET", "/openapi.json", handle_openapi},
       {"GET", "/v1/engine", handle_engine},
+      {"GET", "/v1/usage", handle_usage},
       {"GET", "/metrics", handle_metrics},
       // The probes of whoever runs the server have no key, and tell nothing that one protects.
       {"GET", "/health", handle_health, kOpen, kIo},
@@ -42,6 +45,10 @@ std::vector<Route> make_routes() {
   };
   for (const UiFile& file : ui_files()) {
     table.push_back({"GET", fmt::format("/{}", file.name), handle_page_file, kOpen, kIo});
+  }
+  for (Route& route : table) {
+    if (route.method == "POST") route.body_bytes = kAnyBody;
+    route.probe = route.path == "/health" || route.path == "/ready" || route.path == "/metrics";
   }
   return table;
 }

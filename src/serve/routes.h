@@ -2,6 +2,7 @@
 // a route needs a key unless the table says otherwise.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,11 @@ struct Route {
   Access access = Access::kKey;
   RunsOn runs = RunsOn::kWorker;
   bool generates = false;  // uses the engine: refused while the server drains or its queue is full
+  size_t body_bytes = 0;   // the largest body, within the server's limit; 0: none is read
+  bool probe = false;      // is answered though all connections are taken
+
+  // Costs the machine work for its caller, and so counts against the limits of a key: all that take a body.
+  bool computes() const { return method == "POST"; }
 };
 
 // All routes; the page's files included.

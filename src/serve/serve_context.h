@@ -3,16 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string_view>
 
 #include "serve/api/api_error.h"
 #include "serve/http/http.h"
 #include "serve/http/workers.h"
-#include "serve/keys.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/served_model.h"
+#include "serve/tenants/caller.h"
 
 namespace ingot {
 
@@ -20,11 +21,12 @@ namespace ingot {
 // answer), or anything else (500) before it has started an answer.
 //
 // The server wraps the Responder: it counts statuses and request_seconds, writes the log's line, gives the key's place
-// back when the answer ends, and ends answers that outlast the drain (on_close is called then too, so that the engine
-// stops). Handlers record all else in `metrics`, set Request::tenant to head.tenant, and charge the tokens.
+// back when the answer ends, and ends answers that outlast the drain or their deadline (on_close is called then too, so
+// that the engine stops). Handlers record all else in `metrics`, and tell the request's Caller what it costs.
 struct ServeContext {
   const ServedModel& model;
   Workers& workers;
+  Workers& streams;  // of streams' events alone, so that no long text keeps one waiting
   Metrics& metrics;
   Keys& keys;
   Log& log;
@@ -32,17 +34,30 @@ struct ServeContext {
   std::atomic<bool> draining{false};  // no new request is taken any more
 
   Engine& engine() const { return *model.engine; }
-  // The request's tokens, for the limit of its key.
-  void charge(const HttpHead& head, int64_t tokens) {
-    if (!head.tenant.empty()) keys.charge(head.tenant, tokens);
-  }
 };
+
+// Whether the tenant may use the model, by any of its names.
+inline bool may_use(const TenantRights& rights, const ServedModel& model) {
+  return rights.models.empty() ||
+         std::ranges::any_of(rights.models, [&](const std::string& name) { return model.answers_to(name); });
+}
 
 // A list of which not all can wait at once would be turned away for ever. Throws ApiError, 400.
 inline void check_list(std::string_view param, size_t items, const Engine& engine) {
   const size_t room = static_cast<size_t>(engine.config().max_waiting) + static_cast<size_t>(engine.config().max_seqs);
   if (items <= room) return;
   throw bad_field(param, fmt::format("{} has {} entries; this server takes {} at once", param, items, room));
+}
+
+// The 503 of a request that the engine does not take now; counted.
+inline ApiError turned_away(ServeContext& context, const Submitted& submitted) {
+  const bool draining = context.draining;
+  context.metrics.rejected(draining ? Rejected::kDraining : submitted.late ? Rejected::kLate : Rejected::kQueueFull);
+  if (draining) return server_busy("the server is shutting down");
+  if (!submitted.late) return server_busy("too many requests wait already");
+  ApiError error = server_busy("the first token would come later than this server promises");
+  error.retry_after = std::max(1.0, submitted.retry_seconds);
+  return error;
 }
 
 }  // namespace ingot

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <new>
 #include <thread>
 #include <utility>
@@ -47,21 +48,33 @@ std::string allowed_request_headers(const HttpHead& head) {
 // By its status. A 503 was counted by whoever knows which queue is full.
 std::optional<Rejected> why_rejected(int status) {
   if (status == 503) return std::nullopt;
+  if (status == 401) return Rejected::kNoKey;
+  if (status == 403) return Rejected::kForbidden;
   if (status == 429) return Rejected::kKeyLimit;
+  if (status == 504) return std::nullopt;  // by whoever ends it
   if (status >= 500) return Rejected::kInternalError;
   if (status >= 400) return Rejected::kBadRequest;
   return std::nullopt;
 }
+
+KeyOptions with_routes(KeyOptions keys) {
+  keys.routes = route_labels();
+  return keys;
+}
+
+ApiError queue_full_error() { return server_busy("too many requests are under way; try again"); }
 
 }  // namespace
 
 Server::Server(const ServerOptions& options)
     : options_(options),
       log_(options.log),
-      keys_(options.keys),
+      usage_log_(options.usage_log),
+      keys_(with_routes(options.keys)),
       metrics_(route_labels()),
+      workers_(2, 1024, options.http.limits.bodies_bytes),
       http_((check_exposure(options, keys_), options.http),
-            {.check = [this](const HttpHead& head) { return check(head); },
+            {.admit = [this](const HttpHead& head) { return admit(head); },
              .handle = [this](HttpRequest request,
                               std::shared_ptr<Responder> to) { handle(std::move(request), std::move(to)); },
              .refusal = [this](const HttpRefusal& refused) { return refusal(refused); }}) {}
@@ -71,6 +84,7 @@ Server::~Server() = default;
 void Server::set_model(const ServedModel& model) {
   context_.reset(new ServeContext{.model = model,
                                   .workers = workers_,
+                                  .streams = streams_,
                                   .metrics = metrics_,
                                   .keys = keys_,
                                   .log = log_,
@@ -80,7 +94,8 @@ void Server::set_model(const ServedModel& model) {
 void Server::run() {
   if (!options_.keys.file.empty()) watch_keys();
   http_.run();
-  workers_.stop();  // the model may go from here on
+  workers_.stop();
+  streams_.stop();  // the model may go from here on
 }
 
 void Server::on_step(const StepFacts& step) {
@@ -116,7 +131,9 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
   const RouteMatch match = find_route(head.method, head.path);
   // The key comes first: without one nobody learns which routes there are.
   const bool open = match.route != nullptr && match.route->access == Access::kOpen;
-  if (keys_.required() && !open && !keys_.name_of(head)) {
+  const bool keyed = keys_.required() && !open;
+  const std::shared_ptr<const ApiKey> key = keyed ? keys_.find(head) : keys_.nobody();
+  if (!key) {
     metrics_.rejected(Rejected::kNoKey);
     return refuse(head, no_key());
   }
@@ -127,6 +144,18 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
     response.headers.emplace_back("allow", match.allowed);
     return response;
   }
+  if (const std::optional<ApiError> error = without_right(*match.route, *key->tenant->rights())) {
+    metrics_.rejected(Rejected::kForbidden);
+    return refuse(head, *error);
+  }
+  if (match.route->computes()) {  // what a key at its limit sends is not even read
+    if (const std::optional<ApiError> limit = key->tenant->refusal()) {
+      metrics_.rejected(Rejected::kKeyLimit);
+      HttpResponse response = refuse(head, *limit);
+      std::ranges::move(key->tenant->limit_headers(), std::back_inserter(response.headers));
+      return response;
+    }
+  }
   if (!match.route->generates) return std::nullopt;
   if (context_->draining) {
     metrics_.rejected(Rejected::kDraining);
@@ -134,11 +163,22 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
     response.close = true;
     return response;
   }
-  if (in_flight_.generating() >= options_.max_in_flight) {
+  if (queue_full(key->tenant->name())) {
     metrics_.rejected(Rejected::kQueueFull);
-    return refuse(head, server_busy("too many requests are under way; try again"));
+    return refuse(head, queue_full_error());
   }
   return std::nullopt;
+}
+
+HttpAdmission Server::admit(const HttpHead& head) {
+  HttpAdmission admission{.answer = check(head)};
+  const Route* route = find_route(head.method, head.path).route;
+  if (route == nullptr) return admission;
+  admission.body_bytes = route->body_bytes;
+  admission.probe = route->probe;
+  // Who has no key where keys are needed has no body that is kept: `check` has answered.
+  if (keys_.required() && !admission.answer) admission.payer = keys_.name_of(head).value_or("");
+  return admission;
 }
 
 HttpResponse Server::refuse(const HttpHead& head, const ApiError& error) {
@@ -181,7 +221,10 @@ HttpHeaders Server::common_headers(const HttpHead& head) const {
     headers.emplace_back("access-control-allow-headers", allowed_request_headers(head));
     headers.emplace_back("access-control-max-age", "600");
   } else {
-    headers.emplace_back("access-control-expose-headers", "retry-after, x-request-id");
+    headers.emplace_back("access-control-expose-headers",
+                         "retry-after, x-request-id, x-should-retry, x-ratelimit-limit-requests, "
+                         "x-ratelimit-limit-tokens, x-ratelimit-remaining-requests, x-ratelimit-remaining-tokens, "
+                         "x-ratelimit-reset-requests, x-ratelimit-reset-tokens");
   }
   return headers;
 }
@@ -194,31 +237,34 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   const Route& route = *match.route;
   // The key was checked before the body came; it may have been revoked since.
   const bool keyed = keys_.required() && route.access == Access::kKey;
-  const std::optional<std::string> name = keyed ? keys_.name_of(request.head) : std::nullopt;
-  request.head.tenant = name.value_or("");
-  const auto entered = std::make_shared<bool>(false);
+  const std::shared_ptr<const ApiKey> key = keyed ? keys_.find(request.head) : nullptr;
+  const std::shared_ptr<Caller> caller = make_caller(route, request.head, key ? key : keys_.nobody());
   const auto tracked = std::make_shared<TrackedResponder>(
       std::move(responder), style_of(request.head.path), common_headers(request.head),
-      [this, &route, entered, id = request.head.id, tenant = request.head.tenant](const Ended& ended) {
-        if (*entered) keys_.leave(tenant);
+      [this, &route, caller, id = request.head.id](const Ended& ended) {
+        const bool ok = ended.status != 0 && ended.status < 400;
+        caller->settle(ended.gone ? CallEnd::kCancelled : ok ? CallEnd::kComplete : CallEnd::kError, ended.status);
         in_flight_.remove(ended.responder);
-        record(route, id, tenant, ended);
+        record(route, id, *caller, ended);
       });
-  const bool full = route.generates && in_flight_.generating() >= options_.max_in_flight;
-  in_flight_.add(tracked, route.generates);
+  const bool full = route.generates && queue_full(caller->tenant());
+  in_flight_.add(tracked, route.generates, caller);
   tracked->watch();
   std::optional<ApiError> refused;
-  if (keyed && !name) {
+  if (keyed && !key) {
     refused = no_key();
+  } else if ((refused = without_right(route, caller->rights()))) {
+    // Taken from it since.
   } else if (route.generates && context_->draining) {
     refused = server_busy("the server is shutting down");
   } else if (full) {
     metrics_.rejected(Rejected::kQueueFull);
-    refused = server_busy("too many requests are under way; try again");
-  } else if (keyed && route.generates) {
+    refused = queue_full_error();
+  } else if (route.computes()) {
     // A key's limits are of what costs: its user may look at the engine while an answer comes.
-    refused = keys_.enter(*name);
-    *entered = !refused;
+    refused = caller->enter();
+    tracked->add_headers(caller->limit_headers());
+    if (refused && refused->status == 503) metrics_.rejected(Rejected::kUsageLog);
   }
   if (refused) return tracked->send(error_response(*refused, style_of(request.head.path)));
   dispatch(route, std::move(request), tracked);
@@ -241,27 +287,24 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
     }
   };
   if (route.runs == RunsOn::kIo) return body(request);
-  // Bodies that wait for a worker count like those that are being read.
-  const auto size = static_cast<int64_t>(request.body.size());
-  const std::shared_ptr<void> counted(nullptr, [this, size](void*) { queued_bytes_ -= size; });
-  const bool fits = (queued_bytes_ += size) <= static_cast<int64_t>(options_.http.limits.bodies_bytes);
-  const bool taken = fits && workers_.post([body = std::move(body), request = std::move(request), counted]() mutable {
-    body(request);
-  });
+  JobCost cost{.payer = request.head.tenant, .bytes = request.body.size()};
+  const bool taken = workers_.post([body = std::move(body), request = std::move(request)]() mutable { body(request); },
+                                   std::move(cost));
   if (taken) return;
   metrics_.rejected(Rejected::kQueueFull);
   tracked->send(error_response(server_busy("too many requests are waiting; try again"), style));
 }
 
-void Server::record(const Route& route, const std::string& id, const std::string& tenant, const Ended& ended) {
+void Server::record(const Route& route, const std::string& id, const Caller& caller, const Ended& ended) {
   if (ended.gone && !route.generates) metrics_.client_gone.add();  // the others count it when they stop
   if (ended.status != 0) metrics_.answered(route.path, ended.status);
   if (const std::optional<Rejected> why = why_rejected(ended.status)) metrics_.rejected(*why);
+  if (caller.timed_out()) metrics_.rejected(Rejected::kTimeout);
   if (route.generates && !ended.gone && ended.status < 400) metrics_.request_seconds.observe(ended.seconds);
   if (route.runs == RunsOn::kIo) return;  // probes and files would be most of the log
   JsonObject fields{
       {"id", id}, {"route", route.path}, {"status", ended.status}, {"ms", std::round(ended.seconds * 1e4) / 10}};
-  if (!tenant.empty()) fields["key"] = tenant;
+  if (!caller.tenant().empty()) fields["key"] = caller.tenant();
   if (ended.gone) fields["client_gone"] = true;
   log_.write(ended.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo, "request", std::move(fields));
 }
@@ -276,9 +319,26 @@ bool Server::stalled() const {
   return context_->engine().stalled_seconds() > std::max(options_.watchdog_seconds, shown);
 }
 
+// No request takes a worker for so long: a job that does has no end, and every further one takes another worker.
+double Server::worker_stalled_seconds() const {
+  constexpr double kWatchdogs = 8;
+  const double busy = std::max(workers_.busy_seconds(), streams_.busy_seconds());
+  return busy > kWatchdogs * options_.watchdog_seconds ? busy : 0;
+}
+
 Server::Health Server::health() const {
-  if (mapping_damaged()) return {.live = false, .ready = false, .status = "damaged"};
-  if (stalled()) return {.live = false, .ready = false, .status = "stalled"};
+  if (mapping_damaged()) {
+    return {.live = false, .ready = false, .status = "damaged", .reason = "a file of the model was cut short"};
+  }
+  if (stalled()) {
+    return {.live = false, .ready = false, .status = "stalled", .reason = "the engine makes no step"};
+  }
+  if (const double seconds = worker_stalled_seconds(); seconds > 0) {
+    return {.live = false,
+            .ready = false,
+            .status = "stalled",
+            .reason = fmt::format("a worker has been at one request for {:.0f} s", seconds)};
+  }
   if (context_->draining) return {.live = true, .ready = false, .status = "draining"};
   return {};
 }
@@ -293,9 +353,12 @@ Metrics::Now Server::now() const {
           .stalled_seconds = engine.stalled_seconds(),
           .stalled = stalled(),
           .log_dropped = log_.dropped(),
+          .usage_lost = usage_log_.lost(),
+          .tenants = {},
           .kv_bytes = engine.stats().kv_bytes,
-          .worker_jobs = static_cast<int64_t>(workers_.waiting()),
-          .failed_jobs = workers_.failed_jobs(),
+          .worker_jobs = static_cast<int64_t>(workers_.waiting() + streams_.waiting()),
+          .failed_jobs = workers_.failed_jobs() + streams_.failed_jobs(),
+          .worker_seconds = std::max(workers_.busy_seconds(), streams_.busy_seconds()),
           .requests_in_flight = in_flight_.generating(),
           .device = engine.device()};
 }
@@ -325,24 +388,6 @@ void Server::stop() {
   // What was given to the sockets just now goes out first; a client that reads nothing is not waited for.
   for (int i = 0; i < 400 && http_.counters().open > 0; ++i) std::this_thread::sleep_for(milliseconds(5));
   http_.stop();
-}
-
-void Server::watch_keys() {
-  const auto look = [this] {
-    watch_keys();  // first: what follows may find no memory
-    const bool taken = workers_.post([this] {
-      try {
-        if (!keys_.reload()) return;
-        metrics_.key_reloads.add();
-        log_.info("the key file was read again");
-      } catch (const Error& e) {
-        metrics_.key_reload_failures.add();
-        log_.warning("the key file is wrong; the old keys stay", {{"why", e.what()}});
-      }
-    });
-    (void)taken;  // busy workers look at it the next time
-  };
-  http_.post(look, options_.key_check_seconds);
 }
 
 }  // namespace ingot

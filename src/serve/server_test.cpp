@@ -198,6 +198,38 @@ TEST(Server, AnEngineThatHangsIsSeen) {
   EXPECT_TRUE(eventually([&] { return f.server.health().live; }));
 }
 
+TEST(Server, AWorkerThatDoesNotEndIsSeen) {
+  Fixture f({.watchdog_seconds = 0.02});
+  for (Workers* workers : {&f.server.context().workers, &f.server.context().streams}) {
+    std::promise<void> gate;
+    ASSERT_TRUE(workers->post([open = gate.get_future().share()] { open.wait(); }));
+    EXPECT_TRUE(eventually([&] { return !f.server.health().live; }));
+    const auto to = std::make_shared<FakeResponder>();
+    f.server.handle({.head = head_of("GET", "/health"), .body = {}}, to);
+    EXPECT_EQ(to->response->status, 503);
+    EXPECT_NE(to->response->body.find("\"reason\":\"a worker has been at one request for"), std::string::npos);
+    gate.set_value();
+    EXPECT_TRUE(eventually([&] { return f.server.health().live; }));
+  }
+}
+
+TEST(Server, OnlyRoutesThatReadABodyTakeOne) {
+  Fixture f(with_key());
+  for (const Route& route : routes()) {
+    std::string path = route.path;
+    if (path.ends_with("*")) path.back() = 'x';
+    const HttpAdmission admission = f.server.admit(head_of(route.method, path, bearer()));
+    EXPECT_FALSE(admission.answer) << path;
+    EXPECT_EQ(admission.body_bytes > 0, route.method == "POST") << path;
+    EXPECT_EQ(admission.payer, "default") << path;
+    EXPECT_EQ(admission.probe, path == "/health" || path == "/ready" || path == "/metrics") << path;
+    // Who has no key has no share either: an answer, or nothing that is read.
+    const HttpAdmission stranger = f.server.admit(head_of(route.method, path));
+    EXPECT_TRUE(stranger.answer || stranger.body_bytes == 0) << path;
+    EXPECT_EQ(stranger.payer, "") << path;
+  }
+}
+
 TEST(Server, AHandlerThatThrowsIsAnAnswer) {
   Fixture f;
   const auto to = std::make_shared<FakeResponder>();
@@ -218,7 +250,7 @@ TEST(TrackedResponder, AnAnswerThatOutlastsTheServerEndsWithAnError) {
     EXPECT_EQ(e.status, 200);
     in_flight.remove(e.responder);
   });
-  in_flight.add(tracked, true);
+  in_flight.add(tracked, true, caller_of({}));
   tracked->watch();
   tracked->on_close([&] { ++closes; });
   tracked->start({.content_type = "text/event-stream", .body = "data: 1\n\n"});

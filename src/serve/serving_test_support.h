@@ -194,11 +194,13 @@ class ToyServer {
     return handle_embeddings;
   }
   // As the server does it: what the handler throws is the answer.
-  std::shared_ptr<TestResponder> begin(const std::string& path, std::string body) {
+  std::shared_ptr<TestResponder> begin(const std::string& path, std::string body,
+                                       std::shared_ptr<Caller> caller = nullptr) {
     auto responder = std::make_shared<TestResponder>();
     HttpRequest request;
     request.head.method = "POST";
     request.head.path = path;
+    request.head.caller = std::move(caller);
     request.body = std::move(body);
     try {
       handler(path)(context, std::move(request), responder);
@@ -262,10 +264,10 @@ class ToyServer {
     options.keep_last = true;
     return options;
   }
-  Workers workers_;
+  Workers workers_, streams_;
 
  public:
-  ServeContext context{model, workers_, metrics, keys, log};
+  ServeContext context{model, workers_, streams_, metrics, keys, log};
 
  private:
   Model weights_;

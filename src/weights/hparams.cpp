@@ -105,6 +105,8 @@ void read_rope_gguf(Hparams& hp, const Config& config) {
 }
 
 void check_rope(const RopeSpec& spec) {
+  // Before it is made an integer: what does not fit into one is undefined.
+  if (!(spec.partial >= 0 && spec.partial <= 1024)) throw Error("[config] rope rotates a share of {}", spec.partial);
   const size_t pairs = static_cast<size_t>(spec.rotary_dim()) / 2;
   if (!(spec.theta > 0) || !std::isfinite(spec.theta))
     throw Error("[config] rope theta {} is not positive", spec.theta);
@@ -157,6 +159,7 @@ int vocab_size(const Config& config) {
   if (!config.is_gguf()) return config.integer("vocab_size", "", 1, 1 << 24);
   const GgufTensor* table = config.gguf().find_tensor("token_embd.weight");
   if (!table || table->dims.size() != 2) throw Error("[gguf] there is no matrix 'token_embd.weight'");
+  if (table->dims[1] > 1 << 24) throw Error("[gguf] 'token_embd.weight' has {} rows", table->dims[1]);
   return static_cast<int>(table->dims[1]);
 }
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "tensor/memory.h"
 
@@ -16,9 +17,9 @@ namespace {
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 int64_t product(const std::vector<int64_t>& shape) {
-  int64_t n = 1;
+  CheckedSize n(1, "[weights] values of a tensor");
   for (const int64_t d : shape) n *= d;
-  return n;
+  return n.as_int64();
 }
 
 bool plain(Format format) { return format_block(format) == 1; }
@@ -187,7 +188,7 @@ void Weights::transpose(Weight& weight, const StoredWeight& stored) {
     throw Error("[weights] '{}' is stored transposed in {}: not supported", weight.name, format_name(stored.format));
   }
   const int64_t rows = weight.rows, cols = weight.cols, size = format_block_bytes(stored.format);
-  std::byte* out = allocate(rows * cols * size);
+  std::byte* out = allocate((CheckedSize(rows, "[weights] bytes of a tensor") * cols * size).as_int64());
   const auto turn = [&](auto bytes) { turn_around<decltype(bytes)::value>(stored.data, rows, cols, out); };
   if (size == 1) turn(std::integral_constant<size_t, 1>{});
   if (size == 2) turn(std::integral_constant<size_t, 2>{});

@@ -102,6 +102,9 @@ class BenchServeTest(support.TestCase):
             "sent": 80, "ok": 20, "cancelled": 0, "rejected": 20, "failed": 30, "lost": 10})
         self.assertEqual(report["rejected_without_retry_after"], 10)
         self.assertEqual(report["reject_ms"]["count"], 20)
+        # Those of a key's limit and those of a busy server apart; only the former say when to come again here.
+        self.assertEqual((report["rejected"]["429"], report["rejected"]["503"]), (10, 10))
+        self.assertEqual(report["rejected"]["retry_after_s"]["count"], 10)
         problems = {problem["what"]: problem["count"] for problem in report["problems"]}
         for what in ("status 500: this is a 500", "status 400: this is a 400", "an event says: broken inside"):
             self.assertEqual(problems.get(what), 10, problems)
@@ -140,8 +143,14 @@ class BenchServeTest(support.TestCase):
         limits = ("--slo", "ttft=100s,itl=100s", "--requests", 10, "--gen-tokens", 3, "--warm-up", 0)
         good = self.report(server, *limits)["goodput"]
         self.assertEqual((good["requests"], good["percent"], good["ttft_ms"], good["e2e_ms"]), (5, 50.0, 100000.0, None))
+        self.assertEqual(good["first_tokens_in_time"], 5)
         good = self.report(server, "--slo", "ttft=0.0001", *limits[2:])["goodput"]
         self.assertEqual((good["requests"], good["percent"], good["output_tps"]), (0, 0.0, 0.0))
+        self.assertEqual(good["first_tokens_in_time"], 0)
+        # Of an answer that breaks off, the first token was in time all the same.
+        server = self.serve(behave=lambda index: ("ok", "cut", 503)[index % 3])
+        good = self.report(server, "--slo", "ttft=100s", *limits[2:], "--rest", 0)["goodput"]
+        self.assertEqual((good["requests"], good["first_tokens_in_time"]), (4, 7))
 
     def test_cancels(self):
         server = self.serve(pause=0.02)

@@ -112,6 +112,29 @@ class BenchTraceTest(support.TestCase):
         self.assertGreater(got["requests"]["finished"], 0)
         self.assert_consistent(got)
 
+    def test_goodput(self):
+        requests = azure([(0.0, 160, 160)] * 4)
+        self.assertIsNone(self.report(requests)["goodput"])
+        got = self.report(requests, "--slo", "ttft=100s")
+        self.assert_consistent(got)
+        self.assertEqual((got["goodput"]["requests"], got["goodput"]["percent"]), (4, 100))
+        self.assertEqual(got["goodput"]["ttft_ms"], 100e3)
+        self.assertEqual(self.report(requests, "--slo", "ttft=0.000001")["goodput"]["requests"], 0)
+        self.assert_fails(self.bench(requests, "--slo", "soon"), 2, "--slo", "soon")
+
+    def test_who_would_be_late_is_sent_away(self):
+        # A prompt of 200 rows takes milliseconds: after the first of them nobody else is let in.
+        requests = azure([(0.0, 3200, 16)] * 100)
+        got = self.report(requests, "--ttft-target", "0.001")
+        self.assert_consistent(got)
+        self.assertGreater(got["requests"]["finished"], 0)
+        self.assertGreater(got["late"], 0)
+        self.assertEqual(got["late"], got["requests"]["busy"])
+        self.assertEqual((got["ttft_target_ms"], got["goodput"]["ttft_ms"]), (0.001, 0.001))
+        plain = self.report(requests)
+        self.assertEqual((plain["requests"]["busy"], plain["late"], plain["ttft_target_ms"]), (0, 0, None))
+        self.assertIn("late ", self.bench(requests, "--ttft-target", "1").stdout)
+
     def test_few_pages_preempt_and_all_finish(self):
         # Six pages of 16 KiB; a request needs four in the end.
         got = self.report(azure([(0.0, 1600, 1600)] * 8), "--seqs", "4", "--kv-memory", "96K")

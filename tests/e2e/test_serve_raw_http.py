@@ -2,9 +2,12 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
+import resource
 import signal
 import socket
+import tempfile
 import time
 
 import serving
@@ -14,6 +17,7 @@ ALONE = "waits for deadlines"  # not beside other modules: tools/run_tests.py
 LONG = bool(os.environ.get("INGOT_LONG"))
 MIB = 1 << 20
 PATIENCE = 60  # seconds: only a broken server needs them
+REFUSED = 20  # seconds for any refusal: a machine of its own needs milliseconds, and half a second for 64 MiB of header
 
 
 def body_of(request):
@@ -72,9 +76,12 @@ class Raw:
 
     def _receive(self):
         try:
-            return self.socket.recv(65536)
+            data = self.socket.recv(65536)
         except ConnectionError:
             return b""
+        if re.match(rb"HTTP/1\.1 [45]", self.received + data):
+            serving.check_refusal(400, self.received + data)
+        return data
 
     def statuses(self):
         return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", self.received)]
@@ -85,6 +92,7 @@ class RawHttpTest(serving.ToyCase):
 
     def setUp(self):
         super().setUp()
+        self.began = time.monotonic()
         self.golden = self.complete(max_tokens=8, temperature=0)["choices"][0]["text"]
         self.memory = self.server.memory()
 
@@ -92,6 +100,7 @@ class RawHttpTest(serving.ToyCase):
         """Whatever came, the same process gives the same answer, and has not grown."""
         self.assert_alive()
         self.assertEqual(self.complete(max_tokens=8, temperature=0)["choices"][0]["text"], self.golden)
+        self.assertLess(time.monotonic() - self.began, 3 * REFUSED)  # whatever it was, it was answered soon
 
     def test_refusals_have_the_shape_of_their_api_and_an_id(self):
         """Also what is refused before the request was whole: Anthropic's clients read another shape."""
@@ -125,8 +134,10 @@ class RawHttpTest(serving.ToyCase):
 
     def status_of(self, data):
         """The status of one answer, after which the connection ends. Its body is an error that tells no secrets."""
+        began = time.monotonic()
         with Raw(self.server) as raw:
             head, _, body = raw.send(data).rest().partition(b"\r\n\r\n")
+        self.assertLess(time.monotonic() - began, REFUSED, data[:200])
         self.assertTrue(head.startswith(b"HTTP/1.1 "), (data[:200], head[:200]))
         self.assertIn("message", json.loads(body)["error"], body[:500])
         self.assertNotRegex(body.decode(), r"0x[0-9a-f]{6,}|/src/|\.cpp|/work|/home|/tmp")
@@ -347,6 +358,97 @@ class SlowReadersTest(LoadCase):
         print(f"{self.READERS} slow readers cost {most / MIB:.1f} MiB at most")
         self.assertLessEqual(most, (32 + self.READERS) * MIB)
         self.complete(max_tokens=4)
+
+
+class GreedyClientsTest(serving.ToyCase):
+    """Clients without a key, and one key among others, that take what they can and give nothing back."""
+
+    KEYS = "greedy sk-greedy\nhonest sk-honest\n"
+    SECONDS = 20  # for any single answer: a machine of its own needs milliseconds
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="ingot-e2e-")
+        cls.addClassCleanup(folder.cleanup)
+        keys = pathlib.Path(folder.name) / "keys"
+        keys.write_text(cls.KEYS)
+        cls.ARGS = ("--log", "off", "--api-key-file", keys)
+        super().setUpClass()
+
+    def assert_served(self):
+        """The probe without a key, and a request with one, soon."""
+        began = time.monotonic()
+        self.assertEqual(self.server.get("/health").status, 200)
+        headers = {"authorization": "Bearer sk-honest"}
+        answer = self.server.post("/v1/completions", {"prompt": "once", "max_tokens": 2}, headers=headers)
+        self.assertEqual(answer.status, 200, answer.body[:500])
+        self.assertLess(time.monotonic() - began, self.SECONDS)
+
+    def test_bodies_that_nobody_reads_take_no_room(self):
+        """32 times 4 MiB without their last byte: on a route that reads none, without a key, and with one."""
+        length = 4 * MIB
+        for name, head in (
+            ("GET", f"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"),
+            ("no key", f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"),
+            ("a key", "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-greedy\r\n"
+                      f"Content-Length: {length}\r\n\r\n"),
+        ):
+            with self.subTest(name), contextlib.ExitStack() as stack:
+                began, before, most = time.monotonic(), self.server.memory(), 0
+                for _ in range(34):
+                    raw = stack.enter_context(Raw(self.server))
+                    raw.send(head.encode() + b"b" * (length - 1))
+                    most = max(most, self.server.memory() - before)
+                self.assert_served()
+                self.assertLess(time.monotonic() - began, 3 * self.SECONDS)
+                print(f"{name}: {most / MIB:.1f} MiB for 34 bodies")
+                # The room for bodies is 128 MiB; of what is refused by its head nothing is kept.
+                self.assertLessEqual(most, (128 + 48 if name == "a key" else 24) * MIB)
+                if name != "a key":
+                    self.assertEqual(raw.rest()[:13], b"HTTP/1.1 413 " if name == "GET" else b"HTTP/1.1 401 ")
+
+    def test_idle_sockets_keep_nobody_out(self):
+        """More than there are places, silent ones and such that have begun a head."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 2000:
+            self.skipTest("too few file descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for begun in (b"", b"GET /he"):
+            with contextlib.ExitStack() as stack:
+                for _ in range(1100):
+                    stack.enter_context(Raw(self.server)).send(begun)
+                for _ in range(5):
+                    self.assert_served()
+
+
+class SlowWholeAnswersTest(serving.ToyCase):
+    """Whole answers that nobody reads: memory is looked at while they wait."""
+
+    ARGS = ("--log", "off")
+    READERS = 20
+    BUDGET = 64 * MIB
+
+    def test_slow_readers_of_whole_answers_cost_the_budget(self):
+        request = post(body_of({"text": "some words " * 200_000}), path="/tokenize")
+        with Raw(self.server) as raw:  # once, so that what a worker needs for it is known
+            before = self.server.memory()
+            raw.send(request).until(b"max_model_len")
+            answer = len(raw.received)
+        self.assertGreater(answer * self.READERS, 2 * self.BUDGET)
+        most = 0
+        with contextlib.ExitStack() as stack:
+            readers = []
+            for _ in range(self.READERS):
+                readers.append(stack.enter_context(Raw(self.server, receive_buffer=4096)))
+                readers[-1].send(request).until(b"\r\n\r\n")  # its answer has begun
+                most = max(most, self.server.memory() - before)
+            with Raw(self.server) as honest:
+                self.assertGreaterEqual(len(honest.send(request).until(b"max_model_len")), answer - 100)
+            most = max(most, self.server.memory() - before)
+        print(f"{self.READERS} slow readers of {answer / MIB:.1f} MiB cost {most / MIB:.1f} MiB at most")
+        # The budget, what a worker needs to make one (15 times the text), and some of the allocator's.
+        self.assertLessEqual(most, self.BUDGET + 64 * MIB)
 
 
 if __name__ == "__main__":

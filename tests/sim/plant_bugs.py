@@ -54,6 +54,14 @@ BUGS = [
      "  for (int behind = 1; behind < flights_.in_flight(); ++behind) model_.wait();\n", ""),
     ("a row follows a token of a step that is not the one in front", "core_ahead.cpp",
      "seq.result_step == in_front.number && ", ""),
+    ("a prompt is given more rows and no pages for them", "scheduler_share.cpp",
+     "  const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);\n  CHECK(grown,",
+     "  const bool grown = true;\n  CHECK(grown,"),
+    ("a seq that waits itself is set back for its own page", "scheduler_share.cpp",
+     "  return found == &seq ? nullptr : found;", "  return found;"),
+    ("who is past its deadline keeps its pages", "core_end.cpp",
+     "      await_deadline(seq->deadline_ns);\n    }\n  }\n  sweep();\n",
+     "      await_deadline(seq->deadline_ns);\n    }\n  }\n"),
     ("a deadline ends a seq that was preempted", "sequence.h",
      "return state_ == SeqState::kWaiting || state_ == SeqState::kHeldBack;", "return !running();"),
 ]
@@ -79,7 +87,8 @@ class Builder:
         self.flags = ["-std=c++20", "-O1", "-ffp-contract=off", f"-I{self.src}", f"-I{ROOT}/src", f"-I{ROOT}/tests",
                       f"-I{build}/generated", f'-DINGOT_SOURCE_DIR="{ROOT}"', "-iquote", str(self.src)]
         self.core = [path.stem for path in sorted((self.src / "engine").glob("core*.cpp"))]
-        names = ["kv_pages", "prefix_cache", "waiting", "scheduler", "fill", "sampler", *self.core]
+        names = ["kv_pages", "prefix_cache", "tenants", "admission", "scheduler", "scheduler_share", "fill", "sampler",
+                 *self.core]
         self.sources = {n: find(self.src, f"{n}.cpp") for n in names}
         self.sources |= {n: ROOT / "tests" / "sim" / f"{n}.cpp" for n in ["simulation", "allocation", "simulation_test"]}
 

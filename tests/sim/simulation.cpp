@@ -62,6 +62,7 @@ struct Client {
   std::vector<size_t> got;
   std::vector<char> open;
   bool may_fail = false;  // NaN, poison, a throwing constraint
+  bool may_time_out = false;
 };
 
 class Run {
@@ -109,6 +110,7 @@ class Run {
     }
     const EngineStats stats = core_->stats();
     count("preempted", stats.preempted);
+    count("taken for another's share", stats.taken);
     count("evicted", stats.evicted);
     count("reused", stats.reused_tokens);
     count("copied on write", model_->copies);
@@ -192,8 +194,10 @@ class Run {
     if (pick(6) == 0) r.min_tokens = pick(1, 8);
     if (pick(6) == 0) r.choices = pick(2, 4);
     r.tenant = pick(2) == 0 ? "a" : fmt::format("b{}", pick(3));
-    r.priority = pick(4) == 0 ? pick(-2, 2) : 0;
+    r.weight = r.tenant == "a" ? 1 : weights_[pick(4)];
+    r.priority = pick(4) == 0 ? pick(-2, 2) : r.tenant == "b0" ? 100 : 0;
     if (pick(8) == 0) r.queue_seconds = 0.05;
+    if (pick(12) == 0) r.deadline_seconds = 0.02 * pick(1, 10);
     r.reuse_prefix = pick(8) != 0;
     if (pick(25) == 0) r.sampling.seed |= kNanSeed;
     if (step_faults_ && pick(40) == 0) r.sampling.seed |= kPoisonSeed;
@@ -204,6 +208,7 @@ class Run {
     Request r = make_request();
     Client client;
     client.may_fail = memory_faults_ || (r.sampling.seed & (kNanSeed | kPoisonSeed)) != 0;
+    client.may_time_out = r.deadline_seconds > 0;
     const bool constrained = pick(6) == 0 && r.choices == 1, throws = constrained && pick(5) == 0;
     for (int c = 0; c < r.choices; ++c) {
       EveryThird plain(shape_.vocab, false);
@@ -295,6 +300,9 @@ class Run {
       count("failed alone");
     } else if (event.finish == FinishReason::kDeadline) {
       require(client.got[c] == 0, "a deadline after it had begun");
+    } else if (event.finish == FinishReason::kTimeout) {
+      require(client.may_time_out, "a deadline that nobody set");
+      count(client.got[c] > 0 ? "timed out while decoding" : "timed out before its first token");
     } else {
       require(client.got[c] == client.expected[c].size(), fmt::format("request {} ended early", event.request));
     }
@@ -333,6 +341,7 @@ class Run {
   EngineConfig config_;
   CoreOptions options_;
   std::vector<std::vector<int32_t>> texts_;
+  const std::vector<double> weights_ = {1, 0.1, 3, 1000};
   std::unique_ptr<ScriptedModel> model_;
   std::unique_ptr<EngineCore> core_;
   std::map<SeqId, Client> clients_;
@@ -358,6 +367,9 @@ Outcome simulate(uint64_t seed, int steps) {
 
 const std::vector<std::string>& required_branches() {
   static const std::vector<std::string> names = {"preempted",
+                                                 "taken for another's share",
+                                                 "timed out while decoding",
+                                                 "timed out before its first token",
                                                  "evicted",
                                                  "reused",
                                                  "copied on write",

@@ -62,7 +62,7 @@ void show_progress(const LoadProgress& now, const LoadProgress& before) {
 }
 
 int run(Options& options) {
-  LoadSlo slo;
+  Slo slo;
   try {
     if (!options.slo.empty()) slo = parse_slo(options.slo);
   } catch (const Error& error) {

@@ -1,10 +1,8 @@
 #include "cli/load/load_report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
-#include "base/error.h"
 #include "cli/bench/spread.h"
 
 namespace ingot {
@@ -18,10 +16,12 @@ constexpr double kShortestBucket = 0.05;  // s
 
 double mean_gap_ms(const LoadRecord& r) { return r.pieces > 1 ? 1e3 * (r.last - r.first) / (r.pieces - 1) : 0; }
 
-bool keeps(const LoadSlo& slo, const LoadRecord& r) {
-  const auto within = [](double limit, double ms) { return limit == 0 || ms <= limit; };
-  return within(slo.ttft_ms, 1e3 * (r.first - r.due)) && within(slo.itl_ms, mean_gap_ms(r)) &&
-         within(slo.e2e_ms, 1e3 * (r.end - r.due));
+bool first_in_time(const Slo& slo, const LoadRecord& r) {
+  return slo.ttft_ms == 0 || 1e3 * (r.first - r.due) <= slo.ttft_ms;
+}
+
+bool keeps(const Slo& slo, const LoadRecord& r) {
+  return slo.kept(1e3 * (r.first - r.due), mean_gap_ms(r), 1e3 * (r.end - r.due));
 }
 
 // The most frequent first.
@@ -88,7 +88,12 @@ void add(LoadReport& report, const LoadRecord& r) {
       break;
     case State::kRejected:
       ++report.rejected;
-      report.without_retry_after += r.retry_after < 0;
+      ++(r.status == 429 ? report.rejected_429 : report.rejected_503);
+      if (r.retry_after >= 0) {
+        report.retry_after_s.push_back(r.retry_after);
+      } else {
+        ++report.without_retry_after;
+      }
       report.reject_ms.push_back(1e3 * (r.end - r.sent));
       break;
     case State::kFailed:
@@ -100,6 +105,7 @@ void add(LoadReport& report, const LoadRecord& r) {
   }
   if (r.pieces == 0 && r.state != State::kOk) return;
   report.ttft_ms.push_back(1e3 * (r.first - r.due));
+  report.first_in_time += first_in_time(report.setup.slo, r);
   for (const float gap : r.gaps) report.gap_ms.push_back(1e3 * static_cast<double>(gap));
   report.prompt_tokens += r.prompt_tokens;
   report.output_tokens += r.tokens;
@@ -107,28 +113,6 @@ void add(LoadReport& report, const LoadRecord& r) {
 }
 
 }  // namespace
-
-LoadSlo parse_slo(const std::string& text) {
-  LoadSlo slo;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string_view part = std::string_view(text).substr(at, comma - at);
-    at = comma + 1;
-    const size_t equals = std::min(part.find('='), part.size());
-    const std::string_view name = part.substr(0, equals);
-    double* limit = name == "ttft" ? &slo.ttft_ms : name == "itl" ? &slo.itl_ms : name == "e2e" ? &slo.e2e_ms : nullptr;
-    if (limit == nullptr || equals == part.size()) throw Error("'{}' is not ttft=MS, itl=MS or e2e=MS", part);
-    const std::string_view value = part.substr(equals + 1);
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *limit);
-    const std::string_view unit(end, static_cast<size_t>(value.data() + value.size() - end));
-    if (unit == "s") *limit *= 1e3;
-    const bool known = unit.empty() || unit == "ms" || unit == "s";
-    if (error != std::errc() || !known || !(*limit > 0 && *limit <= 1e9)) {
-      throw Error("'{}' is not a time such as 500, 500ms or 0.5s", value);
-    }
-  }
-  return slo;
-}
 
 LoadReport make_load_report(const LoadRun& run, const LoadSetup& setup) {
   LoadReport report{.setup = setup, .sent = std::ssize(run.records), .seconds = run.seconds};
@@ -144,8 +128,9 @@ LoadReport make_load_report(const LoadRun& run, const LoadSetup& setup) {
   report.problems = by_count(problems);
   report.finishes = by_count(finishes);
   report.series = make_series(run);
-  for (std::vector<double> LoadReport::*values : {&LoadReport::ttft_ms, &LoadReport::gap_ms, &LoadReport::e2e_ms,
-                                                  &LoadReport::request_tps, &LoadReport::reject_ms}) {
+  for (std::vector<double> LoadReport::*values :
+       {&LoadReport::ttft_ms, &LoadReport::gap_ms, &LoadReport::e2e_ms, &LoadReport::request_tps,
+        &LoadReport::reject_ms, &LoadReport::retry_after_s}) {
     std::ranges::sort(report.*values);
   }
   return report;
@@ -162,6 +147,10 @@ std::string load_table(const LoadReport& r) {
   std::string text = fmt::format("{}, {}: {}\n", r.setup.url, o.model, arrivals);
   text += fmt::format("{} requests in {:.1f} s: {} ok, {} cancelled, {} rejected, {} failed, {} lost\n", r.sent,
                       r.seconds, r.ok, r.cancelled, r.rejected, r.failed, r.lost);
+  if (r.rejected > 0) {
+    text += fmt::format("  rejected: {} with 503 (busy), {} with 429 (a limit of this key), {} without Retry-After\n",
+                        r.rejected_503, r.rejected_429, r.without_retry_after);
+  }
   for (const auto& [what, count] : r.problems) text += fmt::format("  {} x {}\n", count, what);
   text += "\n" + spread_header();
   text += spread_line("first token ms", r.ttft_ms);
@@ -169,22 +158,25 @@ std::string load_table(const LoadReport& r) {
   text += spread_line("whole answer ms", r.e2e_ms);
   text += spread_line("tokens/s of a request", r.request_tps);
   text += spread_line("rejection ms", r.reject_ms);
+  text += spread_line("Retry-After s", r.retry_after_s);
   text += fmt::format("\nprompts    {} tokens, {:.1f}/s\nanswers    {} tokens, {:.1f}/s{}\n", r.prompt_tokens,
                       rate(r.prompt_tokens, r.seconds), r.output_tokens, rate(r.output_tokens, r.seconds),
                       r.counted ? "" : " (pieces of text: the server does not count)");
   text += fmt::format("requests   {:.2f}/s ok; this client used {:.0f} % of a core, at most {:.1f} ms late\n",
                       rate(r.ok, r.seconds), r.client_cpu_percent, r.late_ms);
   if (r.setup.slo.any()) {
+    const auto of_all = [&](int64_t n) { return percent(static_cast<double>(n), static_cast<double>(r.sent)); };
     text += fmt::format("goodput    {:.2f} requests/s and {:.1f} tokens/s within the SLO, {:.1f} % of all\n",
-                        rate(r.good, r.seconds), rate(r.good_tokens, r.seconds),
-                        percent(static_cast<double>(r.good), static_cast<double>(r.sent)));
+                        rate(r.good, r.seconds), rate(r.good_tokens, r.seconds), of_all(r.good));
+    text += fmt::format("           {:.1f} % of all had their first token in time, {:.1f} % were rejected\n",
+                        of_all(r.first_in_time), of_all(r.rejected));
   }
   return text;
 }
 
 JsonObject load_json(const LoadReport& r) {
   const LoadOptions& o = r.setup.options;
-  const LoadSlo& slo = r.setup.slo;
+  const Slo& slo = r.setup.slo;
   JsonObject json{{"url", r.setup.url}, {"model", o.model}, {"endpoint", o.chat ? "chat" : "completions"}};
   json["mode"] = r.setup.mode;
   const bool closed = o.trace.empty() && o.rate == 0;
@@ -197,6 +189,8 @@ JsonObject load_json(const LoadReport& r) {
   json["seed"] = o.seed;
   json["requests"] = JsonObject{{"sent", r.sent},         {"ok", r.ok},         {"cancelled", r.cancelled},
                                 {"rejected", r.rejected}, {"failed", r.failed}, {"lost", r.lost}};
+  json["rejected"] =
+      JsonObject{{"429", r.rejected_429}, {"503", r.rejected_503}, {"retry_after_s", spread_json(r.retry_after_s)}};
   json["rejected_without_retry_after"] = r.without_retry_after;
   json["problems"] = counts_json(r.problems, "what");
   json["finish_reasons"] = counts_json(r.finishes, "reason");
@@ -221,6 +215,7 @@ JsonObject load_json(const LoadReport& r) {
                                  {"itl_ms", limit(slo.itl_ms)},
                                  {"e2e_ms", limit(slo.e2e_ms)},
                                  {"requests", r.good},
+                                 {"first_tokens_in_time", r.first_in_time},
                                  {"requests_per_second", rate(r.good, r.seconds)},
                                  {"output_tps", rate(r.good_tokens, r.seconds)},
                                  {"percent", percent(static_cast<double>(r.good), static_cast<double>(r.sent))}};

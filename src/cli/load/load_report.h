@@ -6,34 +6,25 @@
 #include <vector>
 
 #include "cli/load/load_run.h"
+#include "cli/load/slo.h"
 #include "files/json.h"
 
 namespace ingot {
-
-// What a good answer keeps to, in milliseconds; 0: not asked for.
-struct LoadSlo {
-  double ttft_ms = 0;
-  double itl_ms = 0;  // the mean gap between the pieces of one answer
-  double e2e_ms = 0;
-
-  bool any() const { return ttft_ms > 0 || itl_ms > 0 || e2e_ms > 0; }
-};
-
-// "ttft=500,itl=50,e2e=10s": milliseconds, or seconds with an s. Throws Error that says what is wrong.
-LoadSlo parse_slo(const std::string& text);
 
 struct LoadSetup {
   std::string url = {};
   LoadOptions options = {};
   const char* mode = "";
-  LoadSlo slo = {};
+  Slo slo = {};
 };
 
 struct LoadReport {
   LoadSetup setup;
   int64_t sent = 0, ok = 0, cancelled = 0, rejected = 0, failed = 0, lost = 0;
-  int64_t without_retry_after = 0;  // of the rejected
-  int64_t good = 0;                 // ok, and within the SLO
+  int64_t rejected_429 = 0, rejected_503 = 0;  // of the rejected: beyond a limit of one's own; the server is busy
+  int64_t without_retry_after = 0;             // likewise
+  int64_t good = 0;                            // ok, and within the SLO
+  int64_t first_in_time = 0;                   // first tokens within the SLO's, whatever came after them
   int64_t good_tokens = 0;
   double seconds = 0;
   double late_ms = 0;  // the most that this client was behind the plan
@@ -44,6 +35,7 @@ struct LoadReport {
   std::vector<double> ttft_ms = {}, gap_ms = {}, e2e_ms = {};
   std::vector<double> request_tps = {};  // tokens after the first over their time, of each ok request with two or more
   std::vector<double> reject_ms = {};    // until a rejection
+  std::vector<double> retry_after_s = {};                      // what rejections said, where they did
   std::vector<std::pair<std::string, int64_t>> problems = {};  // the most frequent first
   std::vector<std::pair<std::string, int64_t>> finishes = {};
   JsonArray series = {};

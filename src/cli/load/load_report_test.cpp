@@ -24,7 +24,9 @@ LoadRun some_run() {
   run.records.push_back(cancelled);
   LoadRecord rejected{.state = State::kRejected, .due = 1, .sent = 1, .first = 2, .last = 2, .end = 1.25};
   rejected.problem = "busy";
+  rejected.status = 503;
   run.records.push_back(rejected);
+  rejected.status = 429;
   rejected.retry_after = 1;
   run.records.push_back(rejected);
   LoadRecord failed{.state = State::kFailed, .due = 1, .sent = 1, .end = 1.5};
@@ -43,6 +45,9 @@ TEST(LoadReport, CountsTimesAndRates) {
   const JsonObject json = load_json(report);
   EXPECT_EQ(to_json(json.at("requests")), R"({"sent":6,"ok":1,"cancelled":1,"rejected":2,"failed":1,"lost":1})");
   EXPECT_EQ(json.at("rejected_without_retry_after").as_int64(), 1);
+  EXPECT_EQ(json.at("rejected").at("429").as_int64(), 1);
+  EXPECT_EQ(json.at("rejected").at("503").as_int64(), 1);
+  EXPECT_EQ(report.retry_after_s, std::vector<double>{1});
   EXPECT_EQ(to_json(json.at("problems").at(0)), R"({"what":"busy","count":2})");
   EXPECT_EQ(to_json(json.at("finish_reasons")), R"([{"reason":"length","count":1}])");
   EXPECT_EQ(report.ttft_ms, (std::vector<double>{1000, 1000}));
@@ -75,6 +80,13 @@ TEST(LoadReport, Goodput) {
   EXPECT_EQ(good("ttft=1s,itl=1000ms,e2e=3.5s"), 1);
   EXPECT_EQ(good("ttft=1s,itl=999"), 0);
   EXPECT_EQ(good("e2e=3.4s"), 0);
+  // The first token of a request counts by itself: that of the cancelled one too, of the rejected ones none.
+  const auto in_time = [](const char* slo) {
+    const LoadSetup setup{.url = "", .options = {}, .mode = "closed", .slo = parse_slo(slo)};
+    return load_json(make_load_report(some_run(), setup)).at("goodput").at("first_tokens_in_time").as_int64();
+  };
+  EXPECT_EQ(in_time("ttft=1s,e2e=3.4s"), 2);
+  EXPECT_EQ(in_time("ttft=999"), 0);
   for (const char* bad :
        {"", "ttft", "ttft=", "ttft=x", "ttft=0", "ttft=-1", "ttft=nan", "ttft=5h", "tpot=5", "ttft=1,"}) {
     EXPECT_THROW(parse_slo(bad), Error) << bad;

@@ -100,9 +100,13 @@ void DeviceRunner::prepare_all() {
             .blas = blas_.get(),
             .batch_invariant = options_.device.batch_invariant,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
-            .room_for_packed = free - weights_->bytes() >= left};
-  for (Node& node : program_.nodes) {
-    std::visit([&](auto& op) { prepare(op, p); }, node.op);
+            .room_for_packed = free - weights_->data_bytes() >= left};
+  for (size_t n = 0; n < program_.nodes.size(); ++n) {
+    std::visit([&](auto& op) { prepare(op, p); }, program_.nodes[n].op);
+    auto* linear = std::get_if<Linear>(&program_.nodes[n].op);
+    if (linear == nullptr || !leave_published(*linear)) continue;
+    stream_.synchronize();
+    weights_->give_back(n);
   }
   for (size_t n = 0; n + 1 < program_.nodes.size(); ++n) {
     std::visit([&](auto& first, auto& second) { link(first, second, p); }, program_.nodes[n].op,
@@ -240,7 +244,7 @@ void DeviceRunner::give_nodes(Part part, const Bucket& bucket) {
 // The device is kept busy first, until the host is far ahead: else small kernels would show the time of their launches.
 void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
   if (begin == 0 && !is_emulated()) {
-    keep_busy(weights_->data(), std::min(weights_->bytes(), kBusyBytes), kBusySeconds, stream_.ref());
+    keep_busy(weights_->data(), std::min(weights_->data_bytes(), kBusyBytes), kBusySeconds, stream_.ref());
   }
   for (size_t n = begin; n < end; ++n) {
     times_[n].first.record(stream_.ref());

@@ -28,8 +28,16 @@ struct Source {
   const std::byte* data = nullptr;
   const Weight* weight = nullptr;  // the first that has it; null: scales
   int64_t bytes = 0;
-  int64_t offset = 0;
+  int64_t offset = 0;      // in the memory of all, or of its node
+  size_t node = 0;         // the first that reads it
+  bool by_others = false;  // another node reads it too
+  bool packed = false;     // read as a matrix of a format that a device packs
+  // Whether it lies in the memory of its node, to be given back when the node has packed it.
+  bool is_own() const { return packed && !by_others; }
 };
+
+// BF16 is read as it is published by products of many rows, F32 always.
+bool is_packed(Format format) { return format != Format::kBF16 && format != Format::kF32; }
 
 int64_t scale_bytes(const Weight& w) { return (w.rows + w.scale_rows - 1) / w.scale_rows * w.scale_stride * 4; }
 
@@ -38,34 +46,46 @@ int64_t scale_bytes(const Weight& w) { return (w.rows + w.scale_rows - 1) / w.sc
 class Sources : public TensorVisitor {
  public:
   explicit Sources(Program& program) {
-    for (Node& node : program.nodes) {
-      each_matrix(node.op, [this](const Weight& w, const PackedWeight*) { add_weight(w); });
+    for (node_ = 0; node_ < program.nodes.size(); ++node_) {
+      Node& node = program.nodes[node_];
+      each_matrix(node.op, [this](const Weight& w, const PackedWeight*) { add_weight(w, is_packed(w.format)); });
       each_tensor(node.op, *this);
     }
     for (Source& source : all_) {
-      source.offset = bytes_;
-      bytes_ += (source.bytes + kAlign - 1) / kAlign * kAlign;
+      int64_t& end = source.is_own() ? own_[source.node] : bytes_;
+      source.offset = end;
+      end += (source.bytes + kAlign - 1) / kAlign * kAlign;
     }
     bytes_ += kAlign;  // vector loads may reach past the last row
+    for (auto& [node, bytes] : own_) bytes += kAlign;
   }
-  void weight(Weight& w) { add_weight(w); }
+  void weight(Weight& w) { add_weight(w, false); }
   const std::vector<Source>& all() const { return all_; }
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bytes_; }                       // of what stays
+  const std::map<size_t, int64_t>& own() const { return own_; }  // of each node's that it may give back
+  int64_t total() const {
+    int64_t sum = bytes_;
+    for (const auto& [node, bytes] : own_) sum += bytes;
+    return sum;
+  }
 
  private:
-  void add_weight(const Weight& w) {
-    add(w.data, w.bytes(), &w);
-    if (w.scale != nullptr) add(reinterpret_cast<const std::byte*>(w.scale), scale_bytes(w), nullptr);
+  void add_weight(const Weight& w, bool packed) {
+    add(w.data, w.bytes(), &w, packed);
+    if (w.scale != nullptr) add(reinterpret_cast<const std::byte*>(w.scale), scale_bytes(w), nullptr, packed);
   }
-  void add(const std::byte* data, int64_t bytes, const Weight* weight) {
+  void add(const std::byte* data, int64_t bytes, const Weight* weight, bool packed) {
     const auto [known, first] = index_.try_emplace(data, all_.size());
-    if (first) all_.push_back({.data = data, .weight = weight});
+    if (first) all_.push_back({.data = data, .weight = weight, .node = node_, .packed = packed});
     Source& source = all_[known->second];
     source.bytes = std::max(source.bytes, bytes);
+    source.by_others |= source.node != node_;
   }
 
   std::vector<Source> all_;
   std::map<const std::byte*, size_t> index_;
+  std::map<size_t, int64_t> own_;
+  size_t node_ = 0;
   int64_t bytes_ = 0;
 };
 
@@ -178,16 +198,17 @@ struct Move : TensorVisitor {
 
 }  // namespace
 
-int64_t device_weight_bytes(Program& program) { return Sources(program).bytes(); }
+int64_t device_weight_bytes(Program& program) { return Sources(program).total(); }
 
 DeviceWeights::DeviceWeights(Program& program, int device, int threads) {
   const Sources sources(program);
   memory_ = DeviceMemory(sources.bytes());
+  for (const auto& [node, bytes] : sources.own()) own_[node] = DeviceMemory(bytes);
   Places places;
   std::vector<Piece> pieces;
   const Stream stream;
   for (const Source& source : sources.all()) {
-    std::byte* to = memory_.data() + source.offset;
+    std::byte* to = (source.is_own() ? own_.at(source.node) : memory_).data() + source.offset;
     places[source.data] = to;
     if (source.weight != nullptr && source.weight->random) {
       fill_random(*source.weight, to, stream.ref());
@@ -200,6 +221,12 @@ DeviceWeights::DeviceWeights(Program& program, int device, int threads) {
   stream.synchronize();
   if (mapping_damaged()) throw Error("[model] a file was cut short while it was read");
   for (Node& node : program.nodes) each_tensor(node.op, Move(places));
+}
+
+int64_t DeviceWeights::bytes() const {
+  int64_t sum = memory_.bytes();
+  for (const auto& [node, memory] : own_) sum += memory.bytes();
+  return sum;
 }
 
 }  // namespace ingot::cuda

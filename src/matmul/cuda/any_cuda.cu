@@ -1,6 +1,6 @@
 // Every format of weights, any number of rows and columns: weights are decoded to f32 in shared memory as they are
 // needed, products and sums are f32. An output is a sum of sums of a stage's columns, each in ascending order: the same
-// for every number of rows.
+// for every number of rows. And the same decoding into bf16, for products of other kernels.
 #include "base/check.h"
 #include "matmul/cuda/parts.cuh"
 
@@ -101,6 +101,26 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
   }
 }
 
+// kOutputs rows of a stage's columns as bf16.
+template <class F>
+__global__ void __launch_bounds__(kThreads) unpack_any(const WeightView weight, const UnpackRows to) {
+  constexpr int kCols = kStageCols<F>;
+  float* w = shared_memory<float>();
+  let_next_begin();
+  wait_for_inputs();
+  const int64_t n0 = to.first + int64_t{blockIdx.x} * kOutputs, col = int64_t{blockIdx.y} * kCols;
+  decode_stage<F>(weight, n0, col, w);
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kOutputs * kCols / 2; i += kThreads) {
+    const int r = i / (kCols / 2), c = i % (kCols / 2) * 2;
+    if (n0 + r >= to.end || col + c >= to.stride) continue;
+    const float* from = w + r * (kCols + 1) + c;
+    // Where a block ends beyond the row there was nothing to decode.
+    const uint32_t pair = pack_bf16(col + c < to.cols ? from[0] : 0.0f, col + c + 1 < to.cols ? from[1] : 0.0f);
+    *reinterpret_cast<uint32_t*>(to.to[0] + ((n0 + r - to.first) * to.stride + col + c) * 2) = pair;
+  }
+}
+
 template <class F, int M>
 void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   constexpr int64_t kShared = int64_t{kOutputs + M} * (kStageCols<F> + 1) * 4;
@@ -109,6 +129,17 @@ void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t
 }
 
 }  // namespace
+
+void unpack_published(const Weight& weight, const UnpackRows& rows, const DeviceCtx& ctx) {
+  visit_format(weight.format, [&](auto format) {
+    using F = decltype(format);
+    constexpr int64_t kShared = int64_t{kOutputs} * (kStageCols<F> + 1) * 4;
+    launch(ctx, unpack_any<F>,
+           {dim3(ceil_div(rows.end - rows.first, kOutputs), ceil_div(rows.stride, kStageCols<F>)), dim3(kThreads),
+            kShared},
+           WeightView(weight), rows);
+  });
+}
 
 void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   visit_format(weight.format, [&](auto format) {

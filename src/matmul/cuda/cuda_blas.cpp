@@ -203,12 +203,17 @@ void Blas::measure(const Product& product, StreamRef stream) {
   p.rows = std::get<0>(key);
   p.x_stride = p.cols;
   p.out_stride = p.n;
-  DeviceMemory x, out;
+  DeviceMemory x, out, weights;
   try {
+    if (p.weights == nullptr) weights = DeviceMemory(p.n * p.cols * 2);
     x = DeviceMemory(p.rows * p.cols * 2);
     out = DeviceMemory(p.rows * p.n * 4);
   } catch (const Error&) {
     return;
+  }
+  if (p.weights == nullptr) {
+    fill_bytes(weights.data(), 0x3c, weights.bytes(), stream);
+    p.weights = weights.data();
   }
   fill_bytes(x.data(), 0x3d, x.bytes(), stream);  // 0.046 each
   fill_bytes(out.data(), 0, out.bytes(), stream);

@@ -35,7 +35,7 @@ class Blas {
   Blas& operator=(const Blas&) = delete;
 
   // Measures algorithms for this shape, where that has not been done: gives work to the stream and waits for it. Not
-  // while a graph is recorded. `product` names weights alone; x and out are made here.
+  // while a graph is recorded. `product` names weights alone, or not even them; x and out are made here.
   // Row counts up to a power of two share one choice. Where there is no memory to measure in, nothing happens.
   void measure(const Product& product, StreamRef stream);
   // Gives the product to the stream, by the algorithm that was measured or else by the library's first choice. False

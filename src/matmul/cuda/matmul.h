@@ -56,6 +56,10 @@ void measure_product(const DeviceProduct& product, int64_t rows, bool packed, co
 using Allocate = std::function<std::byte*(int64_t bytes)>;
 std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, const DeviceCtx& device,
                                               const Allocate& allocate);
+// Whether the packed copy takes the place of the published weights, which are not read again once it is made; else both
+// are.
+bool packs_instead(const DeviceProduct& product);
+const std::byte* packed_data(const StreamedProduct& streamed);
 // Where the second runs right after the first, both are packed, and the first's output is the second's x: the norm
 // between them is made on the way. False: it is not.
 bool link_products(const DeviceProduct& first, const DeviceProduct& second, const Allocate& allocate);

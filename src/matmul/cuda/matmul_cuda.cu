@@ -1,20 +1,25 @@
 // Chooses how a product is made, by rows and format.
 //
-//   1 to 8 rows of bf16    the streaming kernel, with norm, bias, GLU, residual and heads in the same launch,
-//                          and with the products that follow; a launch before it where a norm is made once for all
-//                          blocks or adds something, or rows are gathered, one after it where heads have norms of
-//                          their own
-//   9 to 32 rows of bf16   the same by a kernel of taller tiles, where something is fused in
-//   more rows of bf16      norm → bf16 · product by cuBLASLt or else our own · GLU or heads
-//   all else               norm → f32 · product by the kernel that decodes as it goes · GLU or heads
+//   1 to 8 rows            the streaming kernel of the packed weights' format, with norm, bias, GLU, residual and heads
+//                          in the same launch, and with the products that follow; a launch before it where a norm is
+//                          made once for all blocks or adds something, or rows are gathered, one after it where heads
+//                          have norms of their own; a launch for each format where parts have different ones
+//   9 to 32 rows           the same by a kernel of taller tiles, of e4m3, and of bf16 where something is fused in
+//   up to 256 rows         of most formats but bf16, on compute capability 9.0: norm → bf16 · a kernel that unpacks
+//                          weights for wgmma, with bias, GLU, residual and heads
+//   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
+//   or
+//                          heads
+//   F32                    norm → f32 · product by the kernel that decodes as it goes · GLU or heads
 //
-// Batch-invariant: bf16 by our own product alone and never cuBLASLt, because its order over K does not depend on the
-// number of rows; it reads weights at about a tenth of the streaming kernel's speed for one row. The third way is
-// invariant as it is.
+// Batch-invariant: by our own product alone and never cuBLASLt, because its order over K does not depend on the number
+// of rows; it reads weights at about a tenth of the streaming kernel's speed for one row. The last way is invariant as
+// it is.
 #include <algorithm>
 
 #include "base/check.h"
 #include "matmul/cuda/cuda_blas.h"
+#include "matmul/cuda/tall.cuh"
 #include "matmul/cuda/wide.cuh"
 
 namespace ingot::cuda {
@@ -23,6 +28,13 @@ namespace {
 bool all_bf16(const DeviceProduct& product) {
   return std::all_of(product.parts, product.parts + product.n_parts,
                      [](const ProductPart& p) { return p.weight->format == Format::kBF16; });
+}
+
+// Whether rows are rounded to bf16, and weights where no kernel reads them exactly: all but those of f32.
+bool by_bf16(const DeviceProduct& product) {
+  return std::none_of(product.parts, product.parts + product.n_parts,
+                      [](const ProductPart& p) { return p.weight->format == Format::kF32; }) &&
+         (!all_bf16(product) || product.cols() % 8 == 0);
 }
 
 RowMap row_map(const DeviceProduct& product) {
@@ -66,7 +78,7 @@ class Scratch {
   int64_t left_;
 };
 
-int64_t padded_cols(const DeviceProduct& product) { return stream_chunks(product.cols()) * kStreamCols; }
+int64_t padded_cols(const DeviceProduct& product) { return stream_units(product.cols()) * kStreamCols; }
 
 // Whether the products go to scratch, for a launch after them.
 bool is_finished_later(const DeviceProduct& product) { return product.is_glu() || product.heads; }
@@ -85,9 +97,7 @@ bool is_stream_x(const View& x, int64_t padded) {
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
 
-bool heads_later(const DeviceProduct& product, const RowMap& map) {
-  return product.heads && map.order != RowOrder::kHeads;
-}
+bool heads_later(const DeviceProduct& product) { return product.heads && !heads_by_pairs(product); }
 
 // Whether the rows that the weights meet are x as it lies.
 bool is_read_in_place(const DeviceProduct& product) {
@@ -101,9 +111,19 @@ View stream_x(const DeviceProduct& product) {
   return is_read_in_place(product) && is_stream_x(x, padded_cols(product)) ? x : View();
 }
 
-// The most rows of op for which packed weights are read. A plain product has nothing to gain beyond kStreamRows: the
-// head of an 8B model takes 253 us of an H200 at 32 rows by cuBLASLt, 290 by the kernel of taller tiles.
+bool has_tall(const DeviceProduct& product, int arch) {
+  const auto tall = [](const ProductPart& p) { return stream_packs(*p.weight) && tall_has(p.weight->format); };
+  return arch == 90 && std::all_of(product.parts, product.parts + product.n_parts, tall);
+}
+
+// The most rows of op for which packed weights are read by the streaming kernel or that of taller tiles. A plain
+// product has nothing to gain beyond kStreamRows: the head of an 8B model takes 253 us of an H200 at 32 rows by
+// cuBLASLt, 290 by the kernel of taller tiles.
 int64_t packed_rows(const DeviceProduct& product) {
+  if (!all_bf16(product)) {
+    const auto wide = [](const ProductPart& p) { return wide_has(p.weight->format); };
+    return std::all_of(product.parts, product.parts + product.n_parts, wide) ? kWideRows : kStreamRows;
+  }
   const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
   return fused || product.blas == nullptr ? kWideRows : kStreamRows;
 }
@@ -114,16 +134,9 @@ bool streams(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   return rows <= packed_rows(product) && (from.weight == nullptr || rows <= from.rows);
 }
 
-WidePlan plan_of(const DeviceProduct& product, const RowMap& map, int multiprocessors) {
-  const int tile_rows = product.streamed->tile_rows;
-  return wide_plan(stream_tiles(map, tile_rows), tile_rows, static_cast<int>(stream_chunks(product.cols())),
-                   multiprocessors);
-}
-
 StreamRun stream_run(const DeviceProduct& product, int64_t rows) {
   StreamRun run;
   run.product = &product;
-  run.map = row_map(product);
   run.rows = rows;
   run.input = input_args(product.input);
   run.x = stream_x(product);
@@ -135,22 +148,27 @@ void stream(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   Scratch scratch(ctx);
   StreamRun run = stream_run(product, rows);
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
-  const bool by_every_block = run.input.add.data == nullptr && product.input.gather == nullptr &&
-                              rows <= kStreamNormRows &&
-                              stream_holds(rows, product.cols(), product.streamed->tile_rows);
+  const StreamedProduct& streamed = *product.streamed;
+  const bool by_every_block =
+      run.input.add.data == nullptr && product.input.gather == nullptr && rows <= kStreamNormRows &&
+      std::all_of(streamed.parts, streamed.parts + streamed.n_parts,
+                  [&](const StreamedPart& part) { return stream_holds(rows, product.cols(), part); });
   if (run.x.data == nullptr && !by_every_block) {
     run.x = scratch.take(rows, padded_cols(product), DType::kBF16);
     make_rows(run.input, product.input.gather, rows, run.x, ctx);
   }
-  const bool later = heads_later(product, run.map);
+  const bool later = heads_later(product);
   for (int i = 0; i < product.n_parts && later; ++i) {
     run.outs[i] = {};
     run.outs[i].out = scratch.take(rows, product.parts[i].weight->rows, DType::kF32);
   }
-  if (rows <= kStreamRows) {
-    run_stream(run, ctx);
-  } else {
-    run_wide(run, plan_of(product, run.map, ctx.multiprocessors), ctx);
+  for (int i = 0; i < streamed.n_parts; ++i) {
+    run.part = &streamed.parts[i];
+    if (rows <= kStreamRows) {
+      run_stream(run, ctx);
+    } else {
+      run_wide(run, ctx);
+    }
   }
   if (later) finish_heads(product, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
@@ -158,7 +176,8 @@ void stream(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
 // x as the products read it.
 View input_rows(const DeviceProduct& product, int64_t rows, bool bf16, Scratch& scratch, const DeviceCtx& ctx) {
   const InputArgs input = input_args(product.input);
-  if (is_read_in_place(product) && (!bf16 || (input.x.dtype == DType::kBF16 && input.x.stride % 8 == 0 &&
+  const bool padded = all_bf16(product) || product.cols() == padded_cols(product);
+  if (is_read_in_place(product) && (!bf16 || (padded && input.x.dtype == DType::kBF16 && input.x.stride % 8 == 0 &&
                                               reinterpret_cast<uintptr_t>(input.x.data) % 16 == 0)))
     return input.x;
   View x = scratch.take(rows, padded_cols(product), bf16 ? DType::kBF16 : DType::kF32);
@@ -206,13 +225,129 @@ bool joined(const DeviceProduct& product, Weight* all) {
   return all->scale == nullptr;
 }
 
+bool is_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  return product.streamed != nullptr && product.streamed->tall && rows > packed_rows(product) && rows <= kTallRows &&
+         !ctx.batch_invariant;
+}
+
+void by_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  Scratch scratch(ctx);
+  StreamRun run;
+  run.product = &product;
+  run.rows = rows;
+  run.x = input_rows(product, rows, true, scratch, ctx);
+  const bool later = heads_later(product);
+  for (int i = 0; i < product.n_parts; ++i) {
+    run.outs[i] = part_out(product, i);
+    if (later)
+      run.outs[i] = {
+          .out = scratch.take(rows, product.parts[i].weight->rows, DType::kF32), .bias = nullptr, .residual = {}};
+  }
+  std::byte* room = scratch.take_bytes(tall_scratch(product.cols(), rows));
+  for (int i = 0; i < product.streamed->n_parts; ++i) {
+    run.part = &product.streamed->parts[i];
+    run_tall(run, room, ctx);
+  }
+  if (later) finish_heads(product, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
+}
+
+// The parts' weights as one matrix or as several, in the order of the parts.
+struct Matrices {
+  Weight of[3];
+  int n = 0;
+};
+
+// Where weights are not bf16 they are made so in scratch, all parts one after another.
+Matrices matrices(const DeviceProduct& product) {
+  Matrices m;
+  if (is_finished_later(product) && joined(product, &m.of[0])) {
+    m.n = 1;
+    return m;
+  }
+  m.n = product.n_parts;
+  for (int i = 0; i < m.n; ++i) m.of[i] = *product.parts[i].weight;
+  return m;
+}
+
+// A plain weight is unpacked and multiplied in slices of so many bytes: the head of an 8B model has 1 GB.
+constexpr int64_t kSliceBytes = int64_t{256} << 20;
+int64_t slice_rows(const DeviceProduct& product) {
+  const int64_t total = total_rows(product);
+  if (product.n_parts > 1) return total;
+  const int64_t rows = kSliceBytes / (padded_cols(product) * 2) / 96 * 96;  // whole tiles of every size
+  return std::min(total, std::max<int64_t>(rows, 96));
+}
+bool is_unpacked(const DeviceProduct& product) { return by_bf16(product) && !all_bf16(product); }
+int64_t unpacked_bytes(const DeviceProduct& product) {
+  return is_unpacked(product) ? slice_rows(product) * padded_cols(product) * 2 : 0;
+}
+
+Weight unpacked_weight(const DeviceProduct& product, std::byte* data, int64_t rows) {
+  Weight w;
+  w.format = Format::kBF16;
+  w.rows = rows;
+  w.cols = padded_cols(product);
+  w.row_bytes = w.cols * 2;
+  w.data = data;
+  return w;
+}
+
+// Rows [first, end) of the only part, or all of all.
+void unpack(const DeviceProduct& product, int64_t first, int64_t end, std::byte* to, const DeviceCtx& ctx) {
+  UnpackRows rows{.cols = product.cols(), .stride = padded_cols(product), .first = first, .end = end};
+  for (int i = 0; i < product.n_parts; ++i) {
+    rows.to[i] = to;
+    to += product.parts[i].weight->rows * rows.stride * 2;
+  }
+  if (product.streamed != nullptr) {
+    for (int i = 0; i < product.streamed->n_parts; ++i) unpack_stream(product.streamed->parts[i], rows, ctx);
+    return;
+  }
+  for (int i = 0; i < product.n_parts; ++i) {
+    const Weight& w = *product.parts[i].weight;
+    UnpackRows one = rows;
+    one.to[0] = rows.to[i];
+    one.end = std::min(end, w.rows);
+    unpack_published(w, one, ctx);
+  }
+}
+
+void by_plain_slices(const DeviceProduct& product, const View& x, int64_t rows, Scratch& scratch,
+                     const DeviceCtx& ctx) {
+  const int64_t total = total_rows(product), step = slice_rows(product);
+  std::byte* room = scratch.take_bytes(unpacked_bytes(product));
+  for (int64_t first = 0; first < total; first += step) {
+    const int64_t n = std::min(step, total - first);
+    unpack(product, first, first + n, room, ctx);
+    PartOut out = part_out(product, 0);
+    out.out.data += first * dtype_bytes(out.out.dtype);
+    if (out.bias != nullptr) out.bias += first;
+    if (out.residual.data != nullptr) out.residual.data += first * dtype_bytes(out.residual.dtype);
+    multiply_part(product.blas, x, unpacked_weight(product, room, n), out, rows, ctx);
+  }
+}
+
 void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   Scratch scratch(ctx);
-  const bool bf16 = all_bf16(product) && product.cols() % 8 == 0;
+  const bool bf16 = by_bf16(product), unpacked = is_unpacked(product);
   const View x = input_rows(product, rows, bf16, scratch, ctx);
+  if (unpacked && product.n_parts == 1 && !is_finished_later(product))
+    return by_plain_slices(product, x, rows, scratch, ctx);
+  Matrices all_weights = matrices(product);
+  if (unpacked) {
+    std::byte* room = scratch.take_bytes(unpacked_bytes(product));
+    unpack(product, 0, total_rows(product), room, ctx);
+    for (int i = 0; i < product.n_parts; ++i) {
+      const int64_t n = product.parts[i].weight->rows;
+      all_weights.of[i] = unpacked_weight(product, room, n);
+      room += n * padded_cols(product) * 2;
+    }
+    all_weights.n = product.n_parts;
+    if (is_finished_later(product)) all_weights.n = 1, all_weights.of[0].rows = total_rows(product);
+  }
   if (!is_finished_later(product)) {
     for (int i = 0; i < product.n_parts; ++i)
-      multiply_part(product.blas, x, *product.parts[i].weight, part_out(product, i), rows, ctx);
+      multiply_part(product.blas, x, all_weights.of[i], part_out(product, i), rows, ctx);
     return;
   }
   // [rows, all outputs], so that weights that lie together are one product.
@@ -226,13 +361,9 @@ void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ct
     parts[i].cols = static_cast<int>(n);
     at += n;
   }
-  Weight together;
-  if (joined(product, &together)) {
-    multiply_part(product.blas, x, together, {.out = all, .bias = nullptr, .residual = {}}, rows, ctx);
-  } else {
-    for (int i = 0; i < product.n_parts; ++i)
-      multiply_part(product.blas, x, *product.parts[i].weight, {.out = parts[i], .bias = nullptr, .residual = {}}, rows,
-                    ctx);
+  for (int i = 0; i < all_weights.n; ++i) {
+    const View& out = all_weights.n == 1 ? all : parts[i];
+    multiply_part(product.blas, x, all_weights.of[i], {.out = out, .bias = nullptr, .residual = {}}, rows, ctx);
   }
   if (product.is_glu()) return finish_glu(product, parts[0], parts[1], rows, ctx);
   finish_heads(product, parts[0], parts[1], parts[2], rows, ctx);
@@ -242,34 +373,44 @@ void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ct
 
 // The largest that stream() and by_products() take.
 int64_t product_scratch(const DeviceProduct& product, int64_t rows, bool batch_invariant) {
-  const bool bf16 = all_bf16(product) && product.cols() % 8 == 0;
+  const bool bf16 = by_bf16(product);
   const auto sizes = [&](int64_t n, int64_t x_bytes, int64_t y_bytes) {
     int64_t bytes = up(n * padded_cols(product) * x_bytes);
     // Each part is rounded up by itself.
     if (is_finished_later(product)) bytes += up(n * total_rows(product) * y_bytes) + 3 * 256;
     return bytes;
   };
-  const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4);
-  return std::max(many, all_bf16(product) ? sizes(std::min<int64_t>(rows, kWideRows), 2, 4) : 0);
+  const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4) + up(unpacked_bytes(product));
+  const int64_t tall = std::min<int64_t>(rows, kTallRows);
+  return std::max(many, sizes(tall, 2, 4) + tall_scratch(product.cols(), tall));
 }
 
 void measure_product(const DeviceProduct& product, int64_t rows, bool packed, const DeviceCtx& device) {
-  if (product.blas == nullptr || device.batch_invariant || !all_bf16(product) || product.cols() % 8 != 0) return;
-  Weight together;
-  std::vector<Weight> weights;
-  if (is_finished_later(product) && joined(product, &together)) {
-    weights.push_back(together);
-  } else {
-    for (int i = 0; i < product.n_parts; ++i) weights.push_back(*product.parts[i].weight);
+  if (product.blas == nullptr || device.batch_invariant || !by_bf16(product)) return;
+  const bool unpacked = is_unpacked(product);
+  Matrices weights = matrices(product);
+  if (unpacked) {
+    // Memory for these is made where they are measured.
+    const int64_t step = slice_rows(product), rest = total_rows(product) % step;
+    weights.n = 0;
+    if (product.n_parts > 1 && !is_finished_later(product)) {
+      for (int i = 0; i < product.n_parts; ++i)
+        weights.of[weights.n++] = unpacked_weight(product, nullptr, product.parts[i].weight->rows);
+    } else {
+      weights.of[weights.n++] = unpacked_weight(product, nullptr, step);
+      if (rest != 0) weights.of[weights.n++] = unpacked_weight(product, nullptr, rest);
+    }
   }
   const bool f32 = !is_finished_later(product) && product.parts[0].out.dtype == DType::kF32;
-  const int64_t first = packed && stream_runs(device.arch) ? 2 * packed_rows(product) : 1;
-  for (const Weight& w : weights) {
+  const int64_t packed_most = has_tall(product, device.arch) ? kTallRows : packed_rows(product);
+  const int64_t first = packed && stream_runs(device.arch) ? 2 * packed_most : 1;
+  for (int i = 0; i < weights.n; ++i) {
+    const Weight& w = weights.of[i];
     for (int64_t n = first; n < 2 * rows; n *= 2) {
       Blas::Product measured;
       measured.weights = w.data;
       measured.out_f32 = f32;
-      measured.add = product.residual ? w.data : nullptr;
+      measured.add = product.residual ? &w : nullptr;
       measured.rows = std::min(n, rows);
       measured.n = w.rows;
       measured.cols = w.cols;
@@ -278,17 +419,39 @@ void measure_product(const DeviceProduct& product, int64_t rows, bool packed, co
   }
 }
 
+bool packs_instead(const DeviceProduct& product) { return is_unpacked(product); }
+const std::byte* packed_data(const StreamedProduct& streamed) { return streamed.parts[0].weights; }
+
 std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, const DeviceCtx& device,
                                               const Allocate& allocate) {
-  if (!all_bf16(product) || !stream_runs(device.arch)) return nullptr;
-  const RowMap map = row_map(product);
-  const int tile_rows = stream_tile_rows(map.total(), device.multiprocessors);
-  std::byte* to = allocate(streamed_bytes(map, tile_rows, product.cols()));
-  DeviceCtx alone = device;
-  alone.overlap = false;
-  pack_stream(product, map, tile_rows, to, alone);
-  return std::make_shared<StreamedProduct>(
-      StreamedProduct{.weights = to, .tile_rows = tile_rows, .from = {}, .to = {}});
+  const auto *begin = product.parts, *end = begin + product.n_parts;
+  if (!stream_runs(device.arch) ||
+      !std::all_of(begin, end, [](const ProductPart& p) { return stream_packs(*p.weight); }))
+    return nullptr;
+  const auto same = [&](const ProductPart& p) { return p.weight->format == begin->weight->format; };
+  // Gate and up meet in one thread.
+  if (product.is_glu() && !std::all_of(begin, end, same)) return nullptr;
+  StreamedProduct streamed;
+  streamed.tall = has_tall(product, device.arch);
+  bool packed[3] = {};
+  for (int i = 0; i < product.n_parts; ++i) {
+    if (packed[i]) continue;
+    StreamedPart& part = streamed.parts[streamed.n_parts++];
+    part.format = product.parts[i].weight->format;
+    part.map = row_map(product);
+    for (int j = 0; j < product.n_parts; ++j) {
+      const bool is_here = product.parts[j].weight->format == part.format;
+      packed[j] = packed[j] || is_here;
+      if (!is_here) part.map.rows[j] = 0;
+    }
+    part.tile_rows = stream_tile_rows(part.map.total(), device.multiprocessors, stream_most_rows(part.format));
+    std::byte* to = allocate(streamed_bytes(part, product.cols()));
+    part.weights = to;
+    DeviceCtx alone = device;
+    alone.overlap = false;
+    pack_stream(product, part, to, alone);
+  }
+  return std::make_shared<StreamedProduct>(streamed);
 }
 
 bool link_products(const DeviceProduct& first, const DeviceProduct& second, const Allocate& allocate) {
@@ -317,6 +480,7 @@ bool link_products(const DeviceProduct& first, const DeviceProduct& second, cons
 
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (rows == 0) return;
+  if (is_tall(product, rows, ctx)) return by_tall(product, rows, ctx);
   if (streams(product, rows, ctx)) return stream(product, rows, ctx);
   by_products(product, rows, ctx);
 }

@@ -104,10 +104,19 @@ struct NormLink {
   int parts = 0;
 };
 
+// Packed weights of one format: all parts of a product, or one of several that have different formats.
+struct StreamedPart {
+  const std::byte* weights = nullptr;  // in the order of stream_packing.h and stream_codes.cuh
+  Format format = Format::kBF16;
+  int tile_rows = 0;
+  RowMap map;  // parts that lie elsewhere have no rows in it
+};
+
 // What a device keeps of a product whose weights it streams.
 struct StreamedProduct {
-  const std::byte* weights = nullptr;  // of all parts, in the order of stream_packing.h
-  int tile_rows = 0;
+  StreamedPart parts[3];
+  int n_parts = 0;
+  bool tall = false;  // run_tall() (tall.cuh) takes them
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };
 
@@ -117,7 +126,7 @@ inline constexpr int kStreamNormRows = 4;
 // 1 to kStreamRows rows of x against product.streamed. Outs of the parts are `outs` where its heads are not made here.
 struct StreamRun {
   const DeviceProduct* product;
-  RowMap map;
+  const StreamedPart* part = nullptr;
   int64_t rows;
   InputArgs input;  // used where x is none
   View x;           // bf16 rows of a multiple of 32 columns, 16-byte aligned; data null: from `input`
@@ -125,11 +134,24 @@ struct StreamRun {
 };
 void run_stream(const StreamRun& run, const DeviceCtx& ctx);
 
-// The bytes of the product's weights as run_stream() reads them, and the kernel that puts them there.
-int64_t streamed_bytes(const RowMap& map, int tile_rows, int64_t cols);
-void pack_stream(const DeviceProduct& product, const RowMap& map, int tile_rows, std::byte* to, const DeviceCtx& ctx);
+// Whether a part's weights can be packed, the bytes that they take then, and the kernel that puts them there.
+bool stream_packs(const Weight& weight);
+int stream_most_rows(Format format);  // of a tile
+int64_t streamed_bytes(const StreamedPart& part, int64_t cols);
+void pack_stream(const DeviceProduct& product, const StreamedPart& part, std::byte* to, const DeviceCtx& ctx);
 // Whether x of `rows` rows fits beside the ring, as shared memory of run_stream().
-bool stream_holds(int64_t rows, int64_t cols, int tile_rows);
+bool stream_holds(int64_t rows, int64_t cols, const StreamedPart& part);
+
+// Weights as bf16, rounded, one row after another: rows [first, end) of each part to its own place, zeros in columns
+// from `cols` to `stride`, which is a multiple of 32. More than one part: all rows.
+struct UnpackRows {
+  int64_t cols = 0, stride = 0;
+  int64_t first = 0, end = 0;
+  std::byte* to[3] = {};
+};
+void unpack_stream(const StreamedPart& part, const UnpackRows& rows, const DeviceCtx& ctx);
+// The same of a published weight, to rows.to[0].
+void unpack_published(const Weight& weight, const UnpackRows& rows, const DeviceCtx& ctx);
 
 // out = x · Wᵀ for bf16 x and W with 16-byte aligned rows (of a multiple of 8 columns).
 bool gemm_takes(const View& x, const Weight& weight);

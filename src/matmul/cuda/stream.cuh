@@ -5,20 +5,11 @@
 
 namespace ingot::cuda {
 
-// A format of the stream: bytes of a chunk of 16 rows, and the operand that a lane makes of it. bf16 is the operand.
-struct StreamBF16 {
-  static constexpr int kBytes = 1024;
-  // Columns 16s … 16s + 15 of the chunk, as permuted.
-  __device__ static void fragment(const std::byte* chunk, int s, int lane, uint32_t (&a)[4]) {
-    const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
-    a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
-  }
-};
-
 struct StreamArgs {
   const std::byte* weights = nullptr;
   int64_t tiles = 0;
-  int chunks = 0;
+  int chunks = 0;  // of a tile, as the weights' format has them
+  int units = 0;   // of x: 32 columns each
   int rows = 0;
   View x;           // of bf16, in global memory
   InputArgs input;  // or made here
@@ -30,6 +21,12 @@ struct StreamArgs {
 };
 
 StreamArgs stream_args(const StreamRun& run);
+
+// The streaming kernel of a format (stream_formats.cuh), and what its block takes of shared memory beside x.
+template <class W>
+void run_stream_format(const StreamArgs& args, int tile_rows, const DeviceCtx& ctx);
+template <class W>
+int64_t stream_fixed_bytes(int tile_rows);
 
 // The output, or the pair of outputs, that a thread makes of a tile's sums: found while weights are on their way, so
 // that sums, one expression and the stores are left at the end. Reading arguments and finding places there took 1.3 us,

@@ -1,10 +1,11 @@
 // Where each weight lies in what the streaming kernel reads (stream_cuda.cu). Plain functions, for the kernel
 // that packs and for tests on the host.
 //
-// The rows of all parts are dealt to tiles of 16, 32 or 48 rows; a tile's chunks of 32 columns lie one after another,
-// and a chunk is read by one bulk copy. In a chunk the weights are in the order in which lanes hold mma.m16n8k16's
-// operand A, [16 rows][half of the columns][lane][16 bytes], with the 32 columns permuted: lane t of four has the
-// columns 8t … 8t + 7, so that one 16-byte load of x feeds both halves. Columns and rows beyond the matrix are zeros.
+// The rows of all parts are dealt to tiles of 16, 32 or 48 rows; a tile's chunks of one or some times 32 columns lie
+// one after another, and a chunk is read by one bulk copy. In a chunk the weights are in the order in which lanes hold
+// mma.m16n8k16's operand A, 16 bits each [16 rows][half of the columns][lane][16 bytes], others as stream_codes.cuh
+// says, with the 32 columns permuted: lane t of four has the columns 8t … 8t + 7, so that one 16-byte load of x feeds
+// both halves. Columns and rows beyond the matrix are zeros.
 //
 // Rows that an epilogue needs together (gate and up; the two ends of rope's pairs) are pairs: the first ends lie in
 // rows 0 … 7 of each 16 of the tile, the second in rows 8 … 15.
@@ -17,7 +18,7 @@
 
 namespace ingot::cuda {
 
-inline constexpr int kStreamCols = 32;  // of a chunk
+inline constexpr int kStreamCols = 32;  // of a unit
 // Rows of x up to which the streaming kernel reads packed weights (stream_cuda.cu). With 16 rows its tiles read
 // x too often: a layer of an 8B model takes 146 us of an H200 by it, 130 by the kernel of taller tiles.
 inline constexpr int kStreamRows = 8;
@@ -87,7 +88,11 @@ INGOT_HD constexpr PartRow packed_row(const RowMap& map, int tile_rows, int64_t 
 INGOT_HD constexpr int64_t stream_tiles(const RowMap& map, int tile_rows) {
   return (map.total() + tile_rows - 1) / tile_rows;
 }
-INGOT_HD constexpr int64_t stream_chunks(int64_t cols) { return (cols + kStreamCols - 1) / kStreamCols; }
+// Units of 32 columns; a chunk is `units` of them, as the format has it.
+INGOT_HD constexpr int64_t stream_units(int64_t cols) { return (cols + kStreamCols - 1) / kStreamCols; }
+INGOT_HD constexpr int64_t stream_chunks(int64_t cols, int units) {
+  return (cols + kStreamCols * units - 1) / (kStreamCols * units);
+}
 
 // The place of a piece of 8 weights: columns 4s … 4s + 3 of lane t's eight, of rows g and g + 8 of 16 rows m.
 struct Piece {
@@ -106,10 +111,11 @@ INGOT_HD constexpr int piece_col(const Piece& p, int e) { return 8 * p.t + 4 * p
 
 // The rows of a tile for `total` rows: of the sizes whose slowest multiprocessor has the least to do (5 % is no
 // difference) the largest, because every tile reads x again.
-constexpr int stream_tile_rows(int64_t total, int multiprocessors) {
+constexpr int stream_tile_rows(int64_t total, int multiprocessors, int most_rows) {
   int best = 16;
   int64_t best_rows = 0;
   for (const int rows : {16, 32, 48}) {
+    if (rows > most_rows) break;
     const int64_t tiles = (total + rows - 1) / rows;
     const int64_t most = (tiles + multiprocessors - 1) / multiprocessors * rows;
     if (best_rows == 0 || most * 100 <= best_rows * 105) {

@@ -9,7 +9,7 @@ namespace ingot {
 namespace {
 
 void check_packing(const cuda::RowMap& map, int tile_rows, int64_t cols) {
-  const int64_t chunks = cuda::stream_chunks(cols), tiles = cuda::stream_tiles(map, tile_rows);
+  const int64_t chunks = cuda::stream_units(cols), tiles = cuda::stream_tiles(map, tile_rows);
   std::map<std::tuple<int, int64_t, int64_t>, int> seen;
   for (int64_t i = 0; i < tiles * chunks * tile_rows * 4; ++i) {
     const cuda::Piece piece = cuda::piece_at(i, tile_rows, chunks);
@@ -49,10 +49,11 @@ TEST(LinearPacking, EveryWeightIsPackedOnce) {
 
 // 132 multiprocessors: the shapes of an 8B Llama fill them evenly.
 TEST(LinearPacking, TilesFillTheDevice) {
-  EXPECT_EQ(cuda::stream_tile_rows(4096, 132), 32);
-  EXPECT_EQ(cuda::stream_tile_rows(6144, 132), 48);
-  EXPECT_EQ(cuda::stream_tile_rows(28672, 132), 32);
-  EXPECT_EQ(cuda::stream_tile_rows(576, 132), 16);
+  EXPECT_EQ(cuda::stream_tile_rows(4096, 132, 48), 32);
+  EXPECT_EQ(cuda::stream_tile_rows(6144, 132, 48), 48);
+  EXPECT_EQ(cuda::stream_tile_rows(28672, 132, 48), 32);
+  EXPECT_EQ(cuda::stream_tile_rows(576, 132, 48), 16);
+  EXPECT_EQ(cuda::stream_tile_rows(6144, 132, 32), 16);
 }
 
 }  // namespace

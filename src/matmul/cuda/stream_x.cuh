@@ -8,20 +8,20 @@ namespace ingot::cuda {
 inline constexpr int kStreamWarps = 8;
 
 // x in shared memory: 32 bytes between rows, so that the eight rows of a load lie in different banks.
-__host__ __device__ constexpr int64_t shared_x_stride(int64_t chunks) { return chunks * kStreamCols + 16; }
+__host__ __device__ constexpr int64_t shared_x_stride(int64_t units) { return units * kStreamCols + 16; }
 
 // x (normed where there is a weight, but for the division by its root: that is done to the sums) as bf16 to shared
 // memory, by `share` warps for each row. Leaves the sums of squares of each warp's part in `squares`.
 __device__ inline void stage_x(const StreamArgs& args, uint16_t* to, float* squares, int share) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t stride = shared_x_stride(args.chunks);
+  const int64_t stride = shared_x_stride(args.units);
   const InputArgs& in = args.input;
   for (int row = warp / share; row < args.rows; row += kStreamWarps / share) {
     float sum = 0;
     const std::byte* from = in.x.row(row);
     uint16_t* out = to + row * stride;
 #pragma unroll 8
-    for (int i = (warp % share * 32 + lane) * 2; i < args.chunks * kStreamCols; i += share * 64) {
+    for (int i = (warp % share * 32 + lane) * 2; i < args.units * kStreamCols; i += share * 64) {
       float a = i < in.x.cols ? load_value(from, i, in.x.dtype) : 0.0f;
       float b = i + 1 < in.x.cols ? load_value(from, i + 1, in.x.dtype) : 0.0f;
       if (in.weight != nullptr) {
@@ -40,14 +40,14 @@ __device__ inline void stage_x(const StreamArgs& args, uint16_t* to, float* squa
 // The same for rows of f32 whose ends are aligned: 16 bytes at a time.
 __device__ inline void stage_x_aligned(const StreamArgs& args, uint16_t* to, float* squares, int share) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t stride = shared_x_stride(args.chunks);
+  const int64_t stride = shared_x_stride(args.units);
   const InputArgs& in = args.input;
   for (int row = warp / share; row < args.rows; row += kStreamWarps / share) {
     float sum = 0;
     const float* from = reinterpret_cast<const float*>(in.x.row(row));
     uint16_t* out = to + row * stride;
 #pragma unroll 4
-    for (int i = (warp % share * 32 + lane) * 4; i < args.chunks * kStreamCols; i += share * 128) {
+    for (int i = (warp % share * 32 + lane) * 4; i < args.units * kStreamCols; i += share * 128) {
       float4 v = *reinterpret_cast<const float4*>(from + i);
       if (in.weight != nullptr) {
         const float4 w = *reinterpret_cast<const float4*>(in.weight + i);
@@ -66,7 +66,7 @@ __device__ inline void prepare_x(const StreamArgs& args, uint16_t* x, float* squ
   int share = kStreamWarps;
   while (share > 1 && args.rows * share > kStreamWarps) share /= 2;
   const InputArgs& in = args.input;
-  const bool aligned = in.x.dtype == DType::kF32 && in.x.cols == args.chunks * kStreamCols && in.x.stride % 4 == 0 &&
+  const bool aligned = in.x.dtype == DType::kF32 && in.x.cols == args.units * kStreamCols && in.x.stride % 4 == 0 &&
                        (reinterpret_cast<uintptr_t>(in.x.data) | reinterpret_cast<uintptr_t>(in.weight)) % 16 == 0;
   if (aligned) {
     stage_x_aligned(args, x, squares, share);
@@ -110,20 +110,24 @@ struct Squares {
   }
 };
 
-// Where this lane finds its eight columns of a chunk of x, of row lane / 4; zeros where there is no such row.
-template <bool kShared>
+// Where this lane finds its eight columns of a unit of x, of row lane / 4; zeros where there is no such row.
+// kBySixteens: four of the unit's first sixteen columns and four of its last.
+template <bool kShared, bool kBySixteens>
 struct XRow {
   const std::byte* at = nullptr;
 
   __device__ XRow(const StreamArgs& args, const uint16_t* shared, int lane) {
     const int row = lane / 4;
     if (row >= args.rows) return;
-    at = kShared ? reinterpret_cast<const std::byte*>(shared + row * shared_x_stride(args.chunks)) : args.x.row(row);
-    at += lane % 4 * 16;
+    at = kShared ? reinterpret_cast<const std::byte*>(shared + row * shared_x_stride(args.units)) : args.x.row(row);
+    at += lane % 4 * (kBySixteens ? 8 : 16);
   }
-  __device__ uint4 load(int chunk) const {
+  __device__ uint4 load(int unit) const {
     if (at == nullptr) return make_uint4(0, 0, 0, 0);
-    return *reinterpret_cast<const uint4*>(at + int64_t{chunk} * (kStreamCols * 2));
+    const std::byte* from = at + int64_t{unit} * (kStreamCols * 2);
+    if constexpr (!kBySixteens) return *reinterpret_cast<const uint4*>(from);
+    const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
+    return make_uint4(a.x, a.y, b.x, b.y);
   }
 };
 

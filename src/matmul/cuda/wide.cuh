@@ -1,6 +1,4 @@
-// The kernel of nine to 32 rows, for weights of bf16 alone: its ring and plan (wide_plan.h) count two bytes for
-// a weight, and a chunk as it lies is the matrix instruction's operand, so that consumers do nothing but multiply.
-// Other formats: the streaming kernel is a template over them (StreamBF16), and run_any() takes every one.
+// The kernel of nine to 32 rows: who has it, and how it is called.
 #pragma once
 
 #include "matmul/cuda/stream.cuh"
@@ -8,7 +6,16 @@
 
 namespace ingot::cuda {
 
-// REQUIRES: run.x is given.
-void run_wide(const StreamRun& run, const WidePlan& plan, const DeviceCtx& ctx);
+bool wide_has(Format format);
+// REQUIRES: run.x is given, and wide_has() the part's format.
+void run_wide(const StreamRun& run, const DeviceCtx& ctx);
+
+// What a format (stream_formats.cuh) brings in a step. Eight slices are bf16's alone: for the others four are enough,
+// and a kernel less is built.
+template <class W>
+constexpr WideStep wide_step() {
+  constexpr int kUnits = W::kUnits > 2 ? W::kUnits : 2;
+  return {.units = kUnits, .sixteen_bytes = kUnits / W::kUnits * W::kBytes, .most_slices = W::kScaled ? 4 : 8};
+}
 
 }  // namespace ingot::cuda

@@ -16,6 +16,10 @@ struct WideArgs {
   float* handed = nullptr;  // [slab, slice, sixteen, octet, lane, 4] what slices hand to each other
 };
 
+// The kernel of a format (stream_formats.cuh).
+template <class W>
+void run_wide_format(const WideArgs& args, const DeviceCtx& ctx);
+
 // What follows the sums.
 enum class WideEnd : uint8_t {
   kPlain,

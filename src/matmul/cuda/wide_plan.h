@@ -14,9 +14,18 @@ inline constexpr int kWideOctets = kWideRows / 8;     // of rows of x
 inline constexpr int kTurnedRow = 20;                 // floats of 16 outputs in shared memory: lanes have 32 banks
 inline constexpr int kTurnedRoom = 8 * kTurnedRow;
 
-// Slabs of `tiles` packed tiles; their steps of 64 columns in `slices`, 1, 4 or 8. With slices there is one item for
-// each block.
+// What a format brings in a step: two times 32 columns or a chunk of more.
+struct WideStep {
+  int units = 2;             // of 32 columns
+  int sixteen_bytes = 2048;  // of 16 rows of weights
+  int most_slices = 8;
+
+  constexpr int x_row() const { return units * 64; }  // bytes of a row of x
+};
+
+// Slabs of `tiles` packed tiles; their steps in `slices`, 1, 4 or 8. With slices there is one item for each block.
 struct WidePlan {
+  WideStep step;
   int tile_rows = 0;
   int tiles = 0;
   int slabs = 0, slices = 1;
@@ -25,7 +34,7 @@ struct WidePlan {
 
   // Times 16 rows of each consumer.
   constexpr int sixteens() const { return tiles * tile_rows <= 16 * kWideConsumers ? 1 : 2; }
-  constexpr int stage_bytes() const { return (tiles * tile_rows + kWideRows) * 128; }
+  constexpr int stage_bytes() const { return tiles * (tile_rows / 16) * step.sixteen_bytes + kWideRows * step.x_row(); }
   constexpr int shared_bytes() const {
     return stages * (stage_bytes() + 8) + 8 + kWideRows * 4 + kWideConsumers * kTurnedRoom * 4;
   }
@@ -33,20 +42,22 @@ struct WidePlan {
 
 // Costs are in bytes that a block reads from memory in the same time, 36 to a nanosecond, as measured on an H200: of a
 // step its weights and, from the L2 cache, x, but at least 0.4 us; of slices what they hand to each other.
-constexpr WidePlan wide_plan(int64_t tiles, int tile_rows, int chunks, int multiprocessors) {
+constexpr WidePlan wide_plan(int64_t tiles, int tile_rows, int units, int multiprocessors, const WideStep& step = {}) {
   constexpr int kShared = 160 << 10;  // 110 and 200 were 0.5 and 1.5 % slower
-  const int steps = (chunks + 1) / 2;
+  const int steps = (units + step.units - 1) / step.units;
   WidePlan best;
   int64_t best_cost = 0;
   for (int of_slab = 1; of_slab * tile_rows <= 256 && of_slab <= tiles; ++of_slab) {
     const int64_t slabs = (tiles + of_slab - 1) / of_slab;
     for (const int slices : {1, 4, 8}) {
+      if (slices > step.most_slices) break;
       if (slices > 1 && (slabs * slices > multiprocessors || slices > steps)) continue;
-      WidePlan plan{tile_rows, of_slab, static_cast<int>(slabs), slices, steps, 0};
+      WidePlan plan{step, tile_rows, of_slab, static_cast<int>(slabs), slices, steps, 0};
       const int64_t rounds = slices > 1 ? 1 : (slabs + multiprocessors - 1) / multiprocessors;
       const int64_t of_block = rounds * ((steps + slices - 1) / slices);
-      const int64_t step = std::max(14848, of_slab * tile_rows * 128 + kWideRows * 77);
-      int64_t cost = of_block * step;
+      const int64_t each =
+          std::max(14848, of_slab * (tile_rows / 16) * step.sixteen_bytes + kWideRows * 77 * step.units / 2);
+      int64_t cost = of_block * each;
       if (slices > 1) cost += (54 << 10) + plan.sixteens() * (12 << 10);
       if (best_cost != 0 && cost >= best_cost) continue;
       plan.stages = std::min(15, (kShared - 6144) / (plan.stage_bytes() + 8));

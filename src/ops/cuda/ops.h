@@ -12,6 +12,9 @@ INGOT_OPS(X)
 
 // What is chosen, packed or uploaded once.
 void prepare(Linear& op, Prepare& p);
+// After prepare(): whether it has packed its matrices and reads them no more as they are published. Then it knows their
+// places no more.
+bool leave_published(Linear& op);
 // After prepare() of both, where the second runs right after the first: what is between them is done on the way. False:
 // nothing is.
 bool link(Linear& first, Linear& second, Prepare& p);

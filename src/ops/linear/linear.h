@@ -109,7 +109,7 @@ struct Linear {
   template <class F>
   void each_bf16(F&& f) const {
     for (int i = 0; i < n_parts; ++i)
-      if (parts[static_cast<size_t>(i)].weight.format != Format::kBF16) return;
+      if (parts[static_cast<size_t>(i)].weight.format == Format::kF32) return;
     if (!input) f.may(x);
     // With heads that is q alone: k and v go into the cache. A residual is of the stream, and so is what it gives.
     const bool own = heads || is_glu() || n_parts == 1;

@@ -49,8 +49,19 @@ void prepare(Linear& op, Prepare& p) {
   device.batch_invariant = p.batch_invariant;
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   p.need_scratch(product_scratch(product, rows, p.batch_invariant));
-  measure_product(product, rows, p.room_for_packed, device);
-  if (p.room_for_packed && !p.batch_invariant) op.streamed = pack_product(product, device, p.allocate);
+  const bool packed = p.room_for_packed || packs_instead(product);
+  measure_product(product, rows, packed, device);
+  if (packed && !p.batch_invariant) op.streamed = pack_product(product, device, p.allocate);
+}
+
+bool leave_published(Linear& op) {
+  if (op.streamed == nullptr || !packs_instead(device_product(op, nullptr, nullptr))) return false;
+  for (int i = 0; i < op.n_parts; ++i) {
+    Weight& w = op.parts[static_cast<size_t>(i)].weight;
+    w.data = packed_data(*op.streamed);  // not read, and not taken for none
+    w.scale = nullptr;
+  }
+  return true;
 }
 
 bool link(Linear& first, Linear& second, Prepare& p) {

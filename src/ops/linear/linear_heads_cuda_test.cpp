@@ -205,7 +205,7 @@ class Heads {
         squares = 0;
       }
     }
-    if (case_.format != Format::kBF16) most *= 0x1p-8;
+    if (case_.format == Format::kF32) most *= 0x1p-8;
     if (part == 2) return most;
     return case_.norms ? 2 * most * 3.5 * 2 / std::sqrt(least_mean) : 2 * most;
   }

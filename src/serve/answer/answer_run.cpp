@@ -39,7 +39,8 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       writer_(std::move(writer)),
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
-      strand_(context.workers) {}
+      caller_(caller_of(head_)),
+      strand_(generation_.stream ? context.streams : context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
@@ -79,7 +80,7 @@ void AnswerRun::start() {
         if (!run) return;
         run->strand_.post([run] {
           if (run->done_) return;
-          run->context_.metrics.client_gone.add();
+          if (!run->caller_->ended_early()) run->context_.metrics.client_gone.add();
           run->settle();
         });
       });
@@ -91,9 +92,10 @@ void AnswerRun::make_choices() {
   const bool search = generation_.form.reasoning || generation_.form.tools != ToolForm::kNone;
   choices_.reserve(static_cast<size_t>(generation_.total_choices()));
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
-    const std::string echo = generation_.echo ? generation_.prompt_texts[p] : std::string();
+    const std::string* echo = generation_.echo ? &generation_.prompt_texts[p] : nullptr;
+    const size_t before = echo ? count_characters(*echo) : 0;
     for (int c = 0; c < generation_.choices; ++c) {
-      choices_.push_back({.text = ChoiceText(*context_.model.tokenizer, generation_, count_characters(echo)),
+      choices_.push_back({.text = ChoiceText(*context_.model.tokenizer, generation_, before),
                           .parser = {},
                           .echo = echo,
                           .prompt = {},
@@ -111,6 +113,11 @@ void AnswerRun::make_choices() {
 void AnswerRun::submit_all() {
   const int n = generation_.choices;
   check_list("prompt", static_cast<size_t>(generation_.total_choices()), context_.engine());
+  const size_t room = generation_.max_tokens == 0 ? 0 : 1;
+  for (const std::vector<Token>& prompt : generation_.prompts) {
+    caller_->check_context(prompt.size() + room, generation_.continues ? "prompt" : "messages");
+  }
+  if (generation_.timeout_seconds > 0) caller_->set_timeout(generation_.timeout_seconds);
   const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const int first = static_cast<int>(p) * n;
@@ -136,25 +143,23 @@ void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_pt
   request.end_tokens = generation_.end_tokens;
   request.choices = count;
   request.first_choice = first;  // so that equal prompts of a list are not answered equally
-  request.tenant = head_.tenant;
   request.priority = generation_.priority;
   request.reuse_prefix = generation_.reuse_prefix;
   if (first == 0) request.queue_seconds = context_.queue_seconds;  // once one of a list has begun, the others wait
   if (logprobs) {
     request.on_logits = [logprobs](int position, std::span<const float> logits) { logprobs->take(position, logits); };
   }
+  caller_->apply(request);
   const size_t part = parts_.size();
   parts_.push_back({.id = -1, .first = first});
   const Submitted submitted =
       context_.engine().submit(std::move(request), [self = shared_from_this(), part](const Event& event) {
         self->strand_.post([self, part, event] { self->guarded([&] { self->handle(part, event); }); });
       });
-  if (submitted.busy) {
-    context_.metrics.rejected(context_.draining ? Rejected::kDraining : Rejected::kQueueFull);
-    throw server_busy(context_.draining ? "the server is shutting down" : "too many requests wait already");
-  }
+  if (submitted.busy) throw turned_away(context_, submitted);
   if (submitted.id < 0) throw bad_field({}, submitted.refused);
   parts_[part].id = submitted.id;
+  if (first % generation_.choices == 0) caller_->take_prompt(static_cast<int64_t>(generation_.prompts[prompt].size()));
 }
 
 // The prompt's scores are whole, and nobody writes them any more, once its first choice has begun. The others may find
@@ -187,14 +192,17 @@ void AnswerRun::measure(int index, const Event& event) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   const Clock::time_point now = Clock::now();
   Metrics& metrics = context_.metrics;
+  caller_->begin();
   // Choices of one prompt share what was found of it.
   if (!std::exchange(choice.begun, true) && index % generation_.choices == 0) {
     metrics.queue_seconds.observe(event.queued_seconds);
     usage_.cached += event.reused;
     metrics.cached_prompt_tokens.add(event.reused);
+    caller_->take_cached(event.reused);
   }
   if (event.sample.token < 0) return;
   ++usage_.completion;
+  caller_->take_token();
   metrics.generated_tokens.add();
   if (!std::exchange(measured_, true)) metrics.first_token_seconds.observe(seconds(now - head_.received));
   if (choice.last_token != Clock::time_point()) metrics.gap_seconds.observe(seconds(now - choice.last_token));
@@ -222,6 +230,10 @@ void AnswerRun::take_token(int index, const SampleResult& sample) {
 void AnswerRun::take_end(int index, FinishReason reason) {
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
     context_.metrics.finished(reason);
+    if (reason == FinishReason::kTimeout) {
+      caller_->will_end(CallEnd::kTimeout);
+      throw caller_->timeout_error();
+    }
     throw engine_error(reason);
   }
   send_echo(index);
@@ -231,10 +243,14 @@ void AnswerRun::take_end(int index, FinishReason reason) {
 // The prompt, where it is asked for, before the first of the choice's own text.
 void AnswerRun::send_echo(int index) {
   Choice& choice = choices_[static_cast<size_t>(index)];
-  if (choice.echo.empty()) return;
-  TextPiece piece{.text = std::exchange(choice.echo, {}), .scores = {}};
-  if (choice.prompt) piece.scores = choice.prompt->scores(*context_.model.tokenizer, piece.text);
-  send(index, std::move(piece), false);
+  if (!choice.echo || choice.echo->empty()) return;
+  ChoicePiece out{
+      .parts = {}, .scores = {}, .echo = {.text = std::exchange(choice.echo, nullptr), .scores = choice.prompt}};
+  if (generation_.stream) {
+    write(writer_->piece(index, out));
+  } else {
+    choice.answer.add(std::move(out));
+  }
 }
 
 // Scores go out with the text that follows them: what the parser holds back keeps them waiting.
@@ -280,7 +296,9 @@ void AnswerRun::end_choice(int index, ChoiceEnd end) {
 void AnswerRun::finish() {
   if (done_) return;
   if (generation_.stream) {
-    write(writer_->end(usage_));
+    std::string end = writer_->end(usage_);
+    caller_->complete();  // before the event by which clients know that the answer is whole
+    write(std::move(end));
     if (done_) return;
     settle();
     responder_->finish();
@@ -288,7 +306,8 @@ void AnswerRun::finish() {
     std::vector<ChoiceAnswer> answers;
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
     std::string body = writer_->whole(answers, usage_);
-    settle();  // before the client can ask again
+    caller_->complete();  // before the client can ask again
+    settle();
     responder_->send({.status = 200, .body = std::move(body)});
   }
   answered_ = true;
@@ -297,6 +316,7 @@ void AnswerRun::finish() {
 void AnswerRun::fail(const ApiError& error) {
   if (done_) return;
   settle();
+  caller_->settle(CallEnd::kError, error.status);
   if (started_) {
     responder_->write(error_event(error, style_));
     responder_->finish();
@@ -328,12 +348,10 @@ void AnswerRun::cancel_all() {
   }
 }
 
-// Nothing more is wanted of the engine, and the key pays for what was made.
+// Nothing more is wanted of the engine.
 void AnswerRun::settle() {
   if (std::exchange(done_, true)) return;
   if (open_ > 0) cancel_all();
-  const bool served = std::ranges::any_of(parts_, [](const Part& part) { return part.id >= 0; });
-  if (served) context_.charge(head_, usage_.prompt + usage_.completion);
 }
 
 }  // namespace ingot

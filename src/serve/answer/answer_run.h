@@ -32,7 +32,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   struct Choice {
     ChoiceText text;
     std::optional<AnswerParser> parser;  // of conversations
-    std::string echo;                    // to be sent before the text
+    const std::string* echo = nullptr;   // of the generation; to be sent before the text
     std::shared_ptr<PromptLogprobs> prompt;
     std::vector<Event> early;         // that came before the prompt's scores
     std::vector<ScoredToken> scores;  // that wait for text
@@ -72,6 +72,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   const std::unique_ptr<AnswerWriter> writer_;
   const std::shared_ptr<Responder> responder_;
   const ApiStyle style_;
+  const std::shared_ptr<Caller> caller_;
   Strand strand_;
   std::vector<Choice> choices_;
   std::vector<Part> parts_;

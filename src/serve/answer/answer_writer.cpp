@@ -28,6 +28,7 @@ void ChoiceAnswer::add(ChoicePiece piece) {
         break;
     }
   }
+  if (piece.echo.text) echo = std::move(piece.echo);
   scores.insert(scores.end(), std::make_move_iterator(piece.scores.begin()),
                 std::make_move_iterator(piece.scores.end()));
 }

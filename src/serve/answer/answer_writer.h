@@ -8,6 +8,7 @@
 
 #include "serve/answer/answer_parser.h"
 #include "serve/answer/choice_text.h"
+#include "serve/answer/prompt_logprobs.h"
 #include "serve/api/generation.h"
 
 namespace ingot {
@@ -20,10 +21,18 @@ struct Usage {
 
 enum class ChoiceEnd : uint8_t { kStop, kStopString, kLength, kToolCalls };
 
+// The prompt before an answer, where it was asked for. All choices of a prompt refer to the same text and scores: they
+// are written once for each, and held once.
+struct EchoedPrompt {
+  const std::string* text = nullptr;             // of the Generation; none: no echo
+  std::shared_ptr<const PromptLogprobs> scores;  // where logprobs were asked for
+};
+
 // What came of one choice, or came since the last time.
 struct ChoicePiece {
   std::vector<AnswerPart> parts;
   std::vector<ScoredToken> scores;  // where logprobs were asked for
+  EchoedPrompt echo = {};           // before the parts
 };
 
 // What came of one choice in all.
@@ -34,6 +43,7 @@ struct ChoiceAnswer {
   std::string text, reasoning;
   std::vector<Call> calls;
   std::vector<ScoredToken> scores;
+  EchoedPrompt echo;  // before the text
   ChoiceEnd end = ChoiceEnd::kStop;
   std::string stop;  // of kStopString
 

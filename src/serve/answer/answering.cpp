@@ -59,6 +59,9 @@ void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared
   const TrimAfter trim(request.body.size());
   const Json body = read_body(request.body, kCountTokensFields);
   const int64_t tokens = count_message_tokens(body.get_object(), context.model);
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  caller->take_tokenized(tokens);
+  caller->complete();
   responder->send({.status = 200, .body = to_json(JsonObject{{"input_tokens", tokens}})});
 }
 

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 #include <set>
 
 #include "base/utf8.h"
+#include "serve/api/generation.h"
 #include "serve/serving_test_support.h"
 
 namespace ingot {
@@ -225,6 +227,40 @@ TEST(Answering, ScoresOfAPromptAreWholeForEveryChoice) {
   server.expect_idle();
 }
 
+// What an answer would hold at once is bounded before anything is computed, whichever way it is asked for.
+TEST(Answering, AnAnswerHoldsSoManyTokensAndScores) {
+  ToyServer server;
+  server.model.context = 1 << 21;  // as far as requests are concerned
+  const auto param = [&](const char* path, const std::string& body) {
+    return text_of(server.error(400, path, body).at("param"));
+  };
+  const std::string prompt = "\"" + std::string(20000, 'q') + "\"";
+  EXPECT_EQ(param(kText, complete(R"(,"echo":true,"logprobs":20,"max_tokens":1)", prompt)), "echo");
+  EXPECT_EQ(param(kText, complete(R"(,"echo":true,"logprobs":0,"max_tokens":1,"n":16)", prompt)), "echo");
+  EXPECT_EQ(param(kText, complete(R"(,"echo":true,"logprobs":20,"max_tokens":1,"stream":true)", prompt)), "echo");
+  EXPECT_EQ(param(kText, complete(R"(,"logprobs":20,"max_tokens":12484)")), "max_tokens");
+  EXPECT_EQ(param(kText, complete(R"(,"logprobs":20,"max_tokens":800,"n":16)")), "max_tokens");
+  EXPECT_EQ(param(kText, complete(R"(,"max_tokens":1048577)")), "max_tokens");
+  EXPECT_EQ(param(kChat, chat(R"(,"logprobs":true,"top_logprobs":20,"max_tokens":12484)")), "max_tokens");
+  EXPECT_EQ(param(kChat, chat(R"(,"logprobs":true,"top_logprobs":20,"min_tokens":12484)")), "max_tokens");
+}
+
+// Whoever leaves max_tokens out asks for nothing in particular: the answer ends where it would become too large.
+TEST(Answering, AnAnswerWithoutALengthIsCutToWhatItMayHold) {
+  ToyServer server;
+  server.model.context = 1 << 21;
+  const auto most = [&](const std::string& body) {
+    return read_chat(parse_json(body, "body").as_object(), server.model).max_tokens;
+  };
+  EXPECT_EQ(most(chat("")), 1 << 20);
+  EXPECT_EQ(most(chat(R"(,"n":16)")), 1 << 16);
+  EXPECT_EQ(most(chat(R"(,"logprobs":true,"top_logprobs":20)")), (1 << 18) / 21);
+  EXPECT_EQ(most(chat(R"(,"logprobs":true,"top_logprobs":20,"stream":true)")), -1);
+  EXPECT_EQ(most(chat(R"(,"logprobs":true,"top_logprobs":20,"max_tokens":12483)")), 12483);
+  server.model.context = 8192;
+  EXPECT_EQ(most(chat(R"(,"logprobs":true,"top_logprobs":20)")), -1);
+}
+
 // A request that waited for a worker has waited: its time counts from when its last byte had come.
 TEST(Answering, TheFirstTokenIsTimedFromTheRequestsLastByte) {
   ToyServer server;
@@ -359,6 +395,20 @@ TEST(Answering, ClientThatGoesStopsItsRequest) {
   responder->wait_for_writes(1);
   responder->close();
   server.expect_idle();  // long before the context is full, or after it: nothing is left either way
+}
+
+// Long texts of others keep the workers; the events of a stream have threads of their own.
+TEST(Answering, StreamsGoOnWhileAllWorkersAreBusy) {
+  ToyServer server;
+  std::promise<void> gate;
+  const std::shared_future<void> open = gate.get_future().share();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(server.context.workers.post([open] { open.wait(); }));
+  const auto stream = server.begin(kChat, chat(R"(,"max_tokens":8,"ignore_eos":true,"stream":true)"));
+  const auto whole = server.begin(kChat, chat(R"(,"max_tokens":8,"ignore_eos":true)"));
+  EXPECT_TRUE(stream->wait().body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(whole->answers(), 0);
+  gate.set_value();
+  EXPECT_EQ(whole->wait().status, 200);
 }
 
 TEST(Answering, DrainingServerIsBusy) {

@@ -1,4 +1,7 @@
-// OpenAI's chat.completion and chat.completion.chunk.
+// OpenAI's chat.completion and chat.completion.chunk. Log-probabilities are written as text from the start: as a JSON
+// value that is built first they take ten times the memory.
+#include <fmt/format.h>
+
 #include <set>
 
 #include "serve/answer/answer_writer.h"
@@ -8,12 +11,18 @@ namespace {
 
 using Kind = AnswerPart::Kind;
 
-JsonObject token_json(const Tokenizer& tokenizer, Token token, float logprob) {
+// {"token": …, "logprob": …, "bytes": […] without the brace that ends it.
+void append_token(std::string& out, const Tokenizer& tokenizer, Token token, float logprob) {
   const std::string bytes = known_bytes(tokenizer, token);
-  JsonArray list;
-  list.reserve(bytes.size());
-  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
-  return {{"token", bytes}, {"logprob", finite_logprob(logprob)}, {"bytes", std::move(list)}};
+  out += "{\"token\":";
+  append_json(out, bytes);
+  out += ",\"logprob\":";
+  append_json(out, finite_logprob(logprob));
+  out += ",\"bytes\":[";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    out += fmt::format("{}{}", i > 0 ? "," : "", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+  }
+  out += ']';
 }
 
 class ChatWriter : public AnswerWriter {
@@ -56,17 +65,17 @@ class ChatWriter : public AnswerWriter {
   }
 
   std::string whole(const std::vector<ChoiceAnswer>& choices, const Usage& usage) override {
-    JsonArray list;
+    std::string body = to_json(head("chat.completion"));
+    body.back() = ',';
+    body += "\"choices\":[";
     for (size_t i = 0; i < choices.size(); ++i) {
-      list.push_back(JsonObject{{"index", i},
-                                {"message", message(choices[i])},
-                                {"logprobs", logprobs(choices[i].scores)},
-                                {"finish_reason", openai_reason(choices[i].end)}});
+      body += fmt::format("{}{{\"index\":{},\"message\":{},\"logprobs\":", i > 0 ? "," : "", i,
+                          to_json(message(choices[i])));
+      append_logprobs(body, choices[i].scores, names_.scored);
+      body += fmt::format(",\"finish_reason\":\"{}\"}}", openai_reason(choices[i].end));
     }
-    JsonObject json = head("chat.completion");
-    json["choices"] = std::move(list);
-    json["usage"] = usage_json(usage);
-    return to_json(json);
+    body += fmt::format("],\"usage\":{}}}", to_json(usage_json(usage)));
+    return body;
   }
 
  private:
@@ -84,14 +93,16 @@ class ChatWriter : public AnswerWriter {
     return chunk(choice, JsonObject{{"role", "assistant"}, {"content", ""}}, {}, nullptr);
   }
 
-  std::string chunk(int choice, JsonObject delta, const std::vector<ScoredToken>& scores, const char* reason) const {
-    JsonObject json = head("chat.completion.chunk");
-    json["choices"] = JsonArray{JsonObject{{"index", choice},
-                                           {"delta", std::move(delta)},
-                                           {"logprobs", scores.empty() ? Json(nullptr) : logprobs(scores)},
-                                           {"finish_reason", reason ? Json(reason) : Json(nullptr)}}};
-    if (names_.include_usage) json["usage"] = nullptr;
-    return sse(json);
+  std::string chunk(int choice, const JsonObject& delta, const std::vector<ScoredToken>& scores,
+                    const char* reason) const {
+    std::string data = "data: " + to_json(head("chat.completion.chunk"));
+    data.back() = ',';
+    data += fmt::format("\"choices\":[{{\"index\":{},\"delta\":{},\"logprobs\":", choice, to_json(delta));
+    append_logprobs(data, scores, names_.scored && !scores.empty());
+    data += ",\"finish_reason\":";
+    data += reason ? fmt::format("\"{}\"", reason) : "null";
+    data += names_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+    return data;
   }
 
   static void add_call(const AnswerPart& part, JsonArray& calls) {
@@ -121,17 +132,24 @@ class ChatWriter : public AnswerWriter {
     return json;
   }
 
-  Json logprobs(const std::vector<ScoredToken>& scores) const {
-    if (!names_.scored) return nullptr;
-    JsonArray content;
-    for (const ScoredToken& score : scores) {
-      JsonObject entry = token_json(tokenizer_, score.token, score.logprob);
-      JsonArray top;
-      for (const TokenLogprob& other : score.top) top.push_back(token_json(tokenizer_, other.token, other.logprob));
-      entry["top_logprobs"] = std::move(top);
-      content.push_back(std::move(entry));
+  void append_logprobs(std::string& out, const std::vector<ScoredToken>& scores, bool wanted) const {
+    if (!wanted) {
+      out += "null";
+      return;
     }
-    return JsonObject{{"content", std::move(content)}, {"refusal", nullptr}};
+    out += "{\"content\":[";
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (i > 0) out += ',';
+      append_token(out, tokenizer_, scores[i].token, scores[i].logprob);
+      out += ",\"top_logprobs\":[";
+      for (size_t t = 0; t < scores[i].top.size(); ++t) {
+        if (t > 0) out += ',';
+        append_token(out, tokenizer_, scores[i].top[t].token, scores[i].top[t].logprob);
+        out += '}';
+      }
+      out += "]}";
+    }
+    out += "],\"refusal\":null}";
   }
 
   const Tokenizer& tokenizer_;

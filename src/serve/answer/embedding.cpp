@@ -14,6 +14,7 @@ EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model) {
   const std::string pooling = fields.string("pooling").value_or("mean");
   job.pooling = pooling == "last" ? Pooling::kLast : pooling == "cls" ? Pooling::kCls : Pooling::kMean;
   job.normalize = fields.boolean("normalize").value_or(true);
+  job.timeout_seconds = fields.number("timeout").value_or(0);
   job.base64 = fields.string("encoding_format") == "base64";
   if (const std::optional<int64_t> size = fields.integer("dimensions"); size && *size != model.hidden) {
     throw bad_field("dimensions",

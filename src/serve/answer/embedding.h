@@ -17,6 +17,7 @@ struct EmbeddingJob {
   Pooling pooling = Pooling::kMean;
   bool normalize = true;
   bool base64 = false;
+  double timeout_seconds = 0;  // the client's own; 0: none
 };
 
 // `body` has passed read_body() with kEmbeddingFields. Throws ApiError.

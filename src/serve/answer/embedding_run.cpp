@@ -17,6 +17,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
         head_(std::move(head)),
         job_(std::move(job)),
         responder_(std::move(responder)),
+        caller_(caller_of(head_)),
         strand_(context.workers) {}
   ~EmbeddingRun() {
     if (answered_) return;
@@ -34,12 +35,14 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     strand_.post([self] {
       self->guarded([&] {
         check_list("input", self->job_.inputs.size(), self->context_.engine());
+        for (const auto& input : self->job_.inputs) self->caller_->check_context(input.size(), "input");
+        if (self->job_.timeout_seconds > 0) self->caller_->set_timeout(self->job_.timeout_seconds);
         for (size_t i = 0; i < self->job_.inputs.size(); ++i) self->submit(i);
         self->responder_->on_close([weak = std::weak_ptr(self)] {
           const std::shared_ptr<EmbeddingRun> run = weak.lock();
           if (!run) return;
           run->strand_.post([run] {
-            if (!run->done_) run->context_.metrics.client_gone.add();
+            if (!run->done_ && !run->caller_->ended_early()) run->context_.metrics.client_gone.add();
             run->settle();
           });
         });
@@ -70,28 +73,31 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     Request request;
     request.prompt = input;
     request.max_tokens = 0;
-    request.tenant = head_.tenant;
+    caller_->apply(request);
     if (index == 0) request.queue_seconds = context_.queue_seconds;
     request.hidden_from = pooled->first_row();
     request.on_hidden = [pooled](int position, std::span<const float> hidden) { pooled->take(position, hidden); };
     vectors_.push_back(pooled);
     const Submitted submitted =
         context_.engine().submit(std::move(request), [self = shared_from_this()](const Event& e) {
+          self->caller_->begin();
           if (e.finish == FinishReason::kNone) return;
           self->strand_.post([self, reason = e.finish] { self->guarded([&] { self->ended(reason); }); });
         });
-    if (submitted.busy) {
-      context_.metrics.rejected(context_.draining ? Rejected::kDraining : Rejected::kQueueFull);
-      throw server_busy(context_.draining ? "the server is shutting down" : "too many requests wait already");
-    }
+    if (submitted.busy) throw turned_away(context_, submitted);
     if (submitted.id < 0) throw bad_field("input", "input cannot be computed: " + submitted.refused);
     ids_.push_back(submitted.id);
     tokens_ += static_cast<int64_t>(input.size());
+    caller_->take_prompt(static_cast<int64_t>(input.size()));
   }
 
   void ended(FinishReason reason) {
     if (done_) return;
     context_.metrics.finished(reason);
+    if (reason == FinishReason::kTimeout) {
+      caller_->will_end(CallEnd::kTimeout);
+      throw caller_->timeout_error();
+    }
     if (reason == FinishReason::kCancelled) throw server_busy("the server is shutting down");
     if (reason == FinishReason::kDeadline) throw server_busy("the request waited too long for its turn");
     if (reason != FinishReason::kLength && reason != FinishReason::kStop) {
@@ -104,21 +110,29 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   }
 
   void answer() {
-    JsonArray data;
+    // As text from the start: of 64 inputs it would be a value of half a million numbers first.
+    std::string body = "{\"object\":\"list\",\"data\":[";
     for (size_t i = 0; i < vectors_.size(); ++i) {
       const std::vector<float> vector = vectors_[i]->vector(job_.normalize);
       if (vector.empty()) throw internal_error();
-      data.push_back(JsonObject{
-          {"object", "embedding"},
-          {"index", i},
-          {"embedding", job_.base64 ? Json(base64_floats(vector)) : Json(JsonArray(vector.begin(), vector.end()))}});
+      body += fmt::format("{}{{\"object\":\"embedding\",\"index\":{},\"embedding\":", i > 0 ? "," : "", i);
+      if (job_.base64) {
+        append_json(body, base64_floats(vector));
+      } else {
+        for (size_t v = 0; v < vector.size(); ++v) {
+          body += v > 0 ? ',' : '[';
+          append_json(body, vector[v]);
+        }
+        body += ']';
+      }
+      body += '}';
     }
-    const JsonObject usage{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}};
-    const JsonObject json{
-        {"object", "list"}, {"data", std::move(data)}, {"model", context_.model.name}, {"usage", usage}};
-    std::string body = to_json(json);
+    const JsonObject rest{{"model", context_.model.name},
+                          {"usage", JsonObject{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
+    body += "]," + to_json(rest).substr(1);
     context_.metrics.prompt_tokens.add(tokens_);
-    settle();  // before the client can ask again
+    caller_->complete();  // before the client can ask again
+    settle();
     responder_->send({.status = 200, .body = std::move(body)});
     answered_ = true;
   }
@@ -126,6 +140,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   void fail(const ApiError& error) {
     if (done_) return;
     settle();
+    caller_->settle(CallEnd::kError, error.status);
     responder_->send(error_response(error, style_of(head_.path)));
     answered_ = true;
   }
@@ -135,13 +150,13 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     if (ended_ < ids_.size()) {
       for (const SeqId id : ids_) context_.engine().cancel(id);
     }
-    context_.charge(head_, tokens_);
   }
 
   ServeContext& context_;
   const HttpHead head_;
   const EmbeddingJob job_;
   const std::shared_ptr<Responder> responder_;
+  const std::shared_ptr<Caller> caller_;
   Strand strand_;
   std::vector<std::shared_ptr<PooledVector>> vectors_;  // [inputs]
   std::vector<SeqId> ids_;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/checked_size.h"
+
 namespace ingot {
 namespace {
 
@@ -37,26 +39,39 @@ ScoredToken score_token(std::span<const float> logits, Token token, size_t top) 
 }
 
 PromptLogprobs::PromptLogprobs(std::vector<Token> prompt, int top)
-    : prompt_(std::move(prompt)), top_(static_cast<size_t>(std::max(top, 0))), scores_(prompt_.size()) {
-  for (size_t i = 0; i < prompt_.size(); ++i) scores_[i] = {.token = prompt_[i], .scored = i > 0};
-}
+    : prompt_(std::move(prompt)),
+      top_(static_cast<size_t>(std::max(top, 0))),
+      logprobs_(prompt_.size()),
+      n_tops_(prompt_.size()),
+      tops_((CheckedSize(prompt_.size(), "[logprobs] of a prompt") * top_).as_size()) {}
 
 void PromptLogprobs::take(int position, std::span<const float> logits) {
   const auto next = static_cast<size_t>(position) + 1;
   if (next >= prompt_.size()) return;  // of the answer
-  scores_[next] = score_token(logits, prompt_[next], top_);
+  const ScoredToken score = score_token(logits, prompt_[next], top_);
+  logprobs_[next] = score.logprob;
+  n_tops_[next] = static_cast<uint32_t>(score.top.size());
+  std::ranges::copy(score.top, tops_.begin() + static_cast<std::ptrdiff_t>(next * top_));
 }
 
-std::vector<ScoredToken> PromptLogprobs::scores(const Tokenizer& tokenizer, std::string_view text) const {
-  std::vector<ScoredToken> scores = scores_;
+PromptScore PromptLogprobs::at(size_t i) const {
+  return {.token = prompt_[i],
+          .scored = i > 0,
+          .logprob = logprobs_[i],
+          .top = std::span(tops_).subspan(i * top_, n_tops_[i])};
+}
+
+std::vector<size_t> PromptLogprobs::offsets(const Tokenizer& tokenizer, std::string_view text) const {
+  std::vector<size_t> offsets;
+  offsets.reserve(prompt_.size());
   const size_t length = count_characters(text);
   StreamDecoder decoder(tokenizer);
   size_t offset = 0;
-  for (ScoredToken& score : scores) {
-    score.offset = std::min(offset, length);
-    if (tokenizer.contains(score.token)) offset += count_characters(decoder.push(score.token));
+  for (const Token token : prompt_) {
+    offsets.push_back(std::min(offset, length));
+    if (tokenizer.contains(token)) offset += count_characters(decoder.push(token));
   }
-  return scores;
+  return offsets;
 }
 
 }  // namespace ingot

@@ -1,5 +1,7 @@
 #include "serve/answer/tracked_responder.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -143,14 +145,24 @@ void TrackedResponder::client_gone() {
 
 void TrackedResponder::end_with(const ApiError& error) {
   std::vector<std::function<void()>> callbacks;
+  HttpHeaders headers;
+  State before = State::kEnded;
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kEnded) return;
-    if (state_ == State::kWaiting) {
-      status_ = error.status;
+    headers = headers_;
+    before = std::exchange(state_, State::kEnded);
+    if (before == State::kWaiting) status_ = error.status;
+    gone_ = true;
+    callbacks.swap(on_close_);
+  }
+  call_all(callbacks);
+  report(false);  // first, as in send()
+  hand_on([&] {
+    if (before == State::kWaiting) {
       HttpResponse response = error_response(error, style_);
       response.close = true;
-      response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+      response.headers.insert(response.headers.end(), headers.begin(), headers.end());
       inner_->send(std::move(response));
     } else if (events_) {
       inner_->write(error_event(error, style_));
@@ -158,12 +170,12 @@ void TrackedResponder::end_with(const ApiError& error) {
     } else {
       inner_->abort();
     }
-    state_ = State::kEnded;
-    gone_ = true;
-    callbacks.swap(on_close_);
-  }
-  call_all(callbacks);
-  report(false);
+  });
+}
+
+void TrackedResponder::add_headers(HttpHeaders headers) {
+  const std::lock_guard lock(mutex_);  // another thread may end the request meanwhile
+  std::ranges::move(headers, std::back_inserter(headers_));
 }
 
 void TrackedResponder::report(bool gone) noexcept {
@@ -184,18 +196,29 @@ void TrackedResponder::report(bool gone) noexcept {
   }
 }
 
-void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates) {
+void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates, std::shared_ptr<Caller> caller) {
   const std::lock_guard lock(mutex_);
-  entries_[responder.get()] = {.responder = responder, .generates = generates};
+  if (generates) ++generating_of_[caller->tenant()];
   generating_ += generates;
+  entries_[responder.get()] = {.responder = responder, .generates = generates, .caller = std::move(caller)};
 }
 
 void InFlight::remove(const TrackedResponder* responder) {
   const std::lock_guard lock(mutex_);
   const auto at = entries_.find(responder);
   if (at == entries_.end()) return;
-  generating_ -= at->second.generates;
+  if (at->second.generates) {
+    --generating_;
+    const auto tenant = generating_of_.find(at->second.caller->tenant());
+    if (--tenant->second == 0) generating_of_.erase(tenant);
+  }
   entries_.erase(at);
+}
+
+int64_t InFlight::generating(const std::string& tenant) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = generating_of_.find(tenant);
+  return at == generating_of_.end() ? 0 : at->second;
 }
 
 int64_t InFlight::generating() const {
@@ -209,14 +232,27 @@ int64_t InFlight::all() const {
 }
 
 void InFlight::end_all(const ApiError& error) {
-  std::vector<std::shared_ptr<TrackedResponder>> open;
+  end_where([&](Caller&) { return error; });
+}
+
+void InFlight::end_where(const std::function<std::optional<ApiError>(Caller&)>& judge) {
+  std::vector<std::pair<std::shared_ptr<TrackedResponder>, ApiError>> ended;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {
-      if (std::shared_ptr<TrackedResponder> alive = entry.responder.lock()) open.push_back(std::move(alive));
+      std::optional<ApiError> error = judge(*entry.caller);
+      if (!error) continue;
+      if (std::shared_ptr<TrackedResponder> alive = entry.responder.lock()) {
+        ended.emplace_back(std::move(alive), std::move(*error));
+      }
     }
   }
-  for (const std::shared_ptr<TrackedResponder>& responder : open) responder->end_with(error);
+  for (const auto& [responder, error] : ended) responder->end_with(error);
+}
+
+bool InFlight::has_deadline() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(entries_, [](const auto& entry) { return entry.second.caller->has_deadline(); });
 }
 
 }  // namespace ingot

@@ -6,12 +6,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "serve/api/api_error.h"
 #include "serve/http/http.h"
+#include "serve/tenants/caller.h"
 
 namespace ingot {
 
@@ -45,6 +47,8 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   // Ends the answer with this error, as an event where a stream has begun; then on_close's callbacks run, and the
   // handler's further calls do nothing.
   void end_with(const ApiError& error);
+  // Headers of every answer from now on, besides those given first. Before a handler has it.
+  void add_headers(HttpHeaders headers);
   // The same, or the end of the connection where there is no memory for an answer.
   void fail(ApiError (*make)()) noexcept;
 
@@ -58,7 +62,7 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
 
   const std::shared_ptr<Responder> inner_;
   const ApiStyle style_;
-  const HttpHeaders headers_;  // added to every answer
+  HttpHeaders headers_;  // added to every answer
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 
   // What begins and continues an answer is passed on under the lock, so that nothing is written behind an end.
@@ -74,21 +78,29 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
 // The requests in flight. Any thread.
 class InFlight {
  public:
-  void add(const std::shared_ptr<TrackedResponder>& responder, bool generates);
+  void add(const std::shared_ptr<TrackedResponder>& responder, bool generates, std::shared_ptr<Caller> caller);
   void remove(const TrackedResponder* responder);
   // Those that use the engine.
   int64_t generating() const;
+  // Of them, those of this tenant.
+  int64_t generating(const std::string& tenant) const;
   int64_t all() const;
   void end_all(const ApiError& error);
+  // Ends each request that `judge` has an error for.
+  void end_where(const std::function<std::optional<ApiError>(Caller&)>& judge);
+  // Whether one of them has a deadline.
+  bool has_deadline() const;
 
  private:
   struct Entry {
     std::weak_ptr<TrackedResponder> responder;
     bool generates = false;
+    std::shared_ptr<Caller> caller;
   };
   mutable std::mutex mutex_;
   std::unordered_map<const TrackedResponder*, Entry> entries_;
   int64_t generating_ = 0;
+  std::unordered_map<std::string, int64_t> generating_of_;  // by tenant; none is 0
 };
 
 }  // namespace ingot

@@ -164,6 +164,7 @@ constexpr std::array kRequestFields = {
     sampling_field("top_p"),
     sampling_field("top_k"),
     kSeedField,
+    kTimeoutField,
     Field{.name = "metadata", .kinds = kObject, .text = "Who asks", .effect = kIgnored},
     Field{.name = "service_tier", .kinds = kString, .text = "Class of service", .effect = kIgnored},
     Field{.name = "inference_geo", .kinds = kString, .text = "Where it runs", .effect = kIgnored},

@@ -25,6 +25,8 @@ const char* anthropic_type(int status) {
       return "request_too_large";
     case 429:
       return "rate_limit_error";
+    case 504:
+      return "timeout_error";
     case 503:
     case 529:
       return "overloaded_error";
@@ -81,6 +83,10 @@ ApiError key_limit(std::string why, double seconds) {
           .retry_after = seconds};
 }
 
+ApiError not_allowed(std::string why) {
+  return {.status = 403, .message = std::move(why), .code = "not_allowed", .type = "permission_error"};
+}
+
 ApiError no_route(std::string_view path) {
   return {
       .status = 404, .message = fmt::format("there is no route {}", utf8_printable(path, 200)), .code = "not_found"};
@@ -100,6 +106,7 @@ HttpResponse error_response(const ApiError& error, ApiStyle style) {
   if (error.retry_after > 0) {
     response.headers.emplace_back("retry-after", fmt::format("{:.0f}", std::ceil(error.retry_after)));
   }
+  if (error.no_retry) response.headers.emplace_back("x-should-retry", "false");
   if (error.status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
   return response;
 }

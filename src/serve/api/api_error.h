@@ -16,6 +16,7 @@ struct ApiError {
   std::string code = {};   // for programs: "context_length_exceeded"; empty: null
   std::string type = "invalid_request_error";
   double retry_after = 0;  // seconds, as a header; 0: none
+  bool no_retry = false;   // tells clients' libraries that to try again is no use
 };
 
 // A field is wrong: 400.
@@ -26,6 +27,8 @@ ApiError server_busy(std::string message);
 ApiError no_key();
 // 429 of one key's limits.
 ApiError key_limit(std::string why, double seconds);
+// 403: the key is one of ours and has no right to this.
+ApiError not_allowed(std::string why);
 // 404 and 405.
 ApiError no_route(std::string_view path);
 // 500 that tells nothing of the inside.

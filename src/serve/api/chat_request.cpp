@@ -100,6 +100,7 @@ Generation read_chat(const JsonObject& body, const ServedModel& model) {
   conversation.variables = read_variables(fields);
   render_conversation(model, conversation, generation);
   check_prompts(generation, model, "messages");
+  bound_answer(generation, model);
   return generation;
 }
 

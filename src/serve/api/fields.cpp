@@ -198,9 +198,11 @@ void check_fields(const JsonObject& object, const FieldTable& table, const std::
 
 Json read_body(std::string_view body, const FieldTable& table) {
   const JsonLimits limits{.max_depth = kMaxBodyDepth,
+                          .max_object_members = kMaxObjectMembers,
                           .max_bytes = kMaxBodyBytes,
                           .reject_duplicate_keys = true,
-                          .max_values = kMaxBodyValues};
+                          .max_values = kMaxBodyValues,
+                          .max_members = kMaxBodyMembers};
   Json json;
   try {
     json = parse_json(body, "[body]", limits);

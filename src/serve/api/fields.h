@@ -76,8 +76,15 @@ extern const FieldTable kChatFields, kCompletionFields, kMessagesFields, kCountT
 
 // Limits that belong to no single field.
 inline constexpr size_t kMaxBodyDepth = 64;
+inline constexpr size_t kMaxObjectMembers = 2048;  // of one object
 inline constexpr size_t kMaxBodyValues = 1 << 18;
-inline constexpr int kMaxChoices = 128;  // prompts × n
+inline constexpr size_t kMaxBodyMembers = 1 << 16;  // of all objects together
+inline constexpr int kMaxChoices = 128;             // prompts × n
+// What one answer may have to hold at once: echoed prompts and, where it is not streamed, all that is made, of all
+// choices. Log-probabilities are 1 + logprobs for each token: 12,483 tokens with the 20 likeliest of each are 10 MB of
+// a completion and 20 MB of a conversation.
+inline constexpr int64_t kMaxHeldTokens = 1 << 20;
+inline constexpr int64_t kMaxHeldScores = 1 << 18;
 
 // The body of a request as an object whose members the table allows. Throws ApiError 400 with the path of the field.
 Json read_body(std::string_view body, const FieldTable& table);

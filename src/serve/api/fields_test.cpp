@@ -1,6 +1,7 @@
 // Every field of the table, inside its range, at its limits and beyond them.
 #include "serve/api/fields.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -257,6 +258,23 @@ TEST(Fields, WordsThatAreRefusedAreToldWhy) {
   EXPECT_EQ(message(R"("response_format":{"type":"json_object"})"),
             "response_format.type must be text: constrained output is not supported");
   EXPECT_EQ(message(R"("reasoning_effort":"max")"), "");
+}
+
+TEST(Fields, ABodyHasSoManyMembers) {
+  const auto message = [](size_t members) {
+    // In objects of a thousand, beside five of the request's own.
+    std::string body = R"({"messages":[{"role":"user","content":"a"}],"metadata":{"a":[{)";
+    for (size_t i = 5; i < members; ++i) body += fmt::format("{}\"{}\":0", i % 1000 == 0 ? "},{" : i > 5 ? "," : "", i);
+    try {
+      read_body(body + "}]}}", kChatFields);
+    } catch (const ApiError& error) {
+      EXPECT_EQ(error.status, 400);
+      return error.message;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message(kMaxBodyMembers), "");
+  EXPECT_NE(message(kMaxBodyMembers + 1).find("more than 65536 members"), std::string::npos);
 }
 
 TEST(Fields, IntegersHoweverTheyAreWritten) {

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <random>
 
+#include "base/checked_size.h"
+
 namespace ingot {
 namespace {
 
@@ -99,6 +101,7 @@ void read_common(const Fields& fields, const ServedModel& model, Generation& gen
   read_stream(fields, generation);
   set_number(fields, "n", generation.choices);
   set_number(fields, "priority", generation.priority);
+  set_number(fields, "timeout", generation.timeout_seconds);
   set_number(fields, "min_tokens", generation.min_tokens);
   set_number(fields, "max_tokens", generation.max_tokens);
   set_number(fields, "max_completion_tokens", generation.max_tokens);
@@ -144,6 +147,41 @@ void check_prompts(const Generation& generation, const ServedModel& model, const
   }
 }
 
+void bound_answer(Generation& generation, const ServedModel& model) {
+  const int each_scores = 1 + std::max(generation.sampling.n_logprobs, 0);
+  const bool scored = generation.sampling.n_logprobs >= 0;
+  const int64_t limit = scored ? std::min(kMaxHeldTokens, kMaxHeldScores / each_scores) : kMaxHeldTokens;
+  const std::string of_what =
+      scored ? fmt::format("tokens with {} log-probabilities each", each_scores) : std::string("tokens");
+  const CheckedSize choices(generation.choices, "[request] n");
+  const CheckedSize echoed = generation.echo ? choices * generation.prompt_tokens() : CheckedSize(0);
+  if (echoed.as_int64() > limit) {
+    throw bad_field(
+        "echo", fmt::format("echo makes an answer of {} {}: at most {} are allowed", echoed.value(), of_what, limit));
+  }
+  if (generation.stream) return;  // what is made goes out as it comes
+  const int64_t left = limit - echoed.as_int64();
+  const auto made = [&](int64_t most) {
+    CheckedSize sum(0, "[request] tokens of an answer");
+    for (const std::vector<Token>& prompt : generation.prompts) {
+      sum += choices * std::min(most, int64_t{model.context} - static_cast<int64_t>(prompt.size()));
+    }
+    return sum.as_int64();
+  };
+  const bool given = generation.max_tokens >= 0;
+  const int64_t wanted = given ? generation.max_tokens : model.context;
+  if (made(wanted) <= left) return;
+  const int64_t fits = left / generation.total_choices();
+  if (!given && fits > 0 && fits >= generation.min_tokens) {
+    generation.max_tokens = static_cast<int>(fits);
+    return;
+  }
+  throw bad_field("max_tokens",
+                  fmt::format("max_tokens lets {} answers have {} {} in all: at most {} are allowed where they are not "
+                              "streamed, {} for each",
+                              generation.total_choices(), made(wanted), of_what, left, fits));
+}
+
 Generation read_completion(const JsonObject& body, const ServedModel& model) {
   const Fields fields(body);
   check_model(fields, model);
@@ -160,6 +198,7 @@ Generation read_completion(const JsonObject& body, const ServedModel& model) {
   generation.prompts = std::move(prompts.tokens);
   if (generation.echo) generation.prompt_texts = std::move(prompts.texts);
   check_prompts(generation, model, "prompt");
+  bound_answer(generation, model);
   return generation;
 }
 

@@ -23,6 +23,7 @@ struct Generation {
   std::vector<Token> end_tokens;
   std::vector<std::string> stops;
   int priority = 0;
+  double timeout_seconds = 0;  // the client's own; 0: none
   bool reuse_prefix = true;
 
   bool stream = false;
@@ -33,7 +34,7 @@ struct Generation {
   AnswerForm form;  // what the text is searched for
 
   int64_t prompt_tokens() const;
-  int total_choices() const { return static_cast<int>(prompts.size()) * choices; }
+  int64_t total_choices() const { return static_cast<int64_t>(prompts.size()) * choices; }
 };
 
 // Sampling, lengths, stops and streaming: the fields that all requests for text have under the same names.
@@ -45,6 +46,10 @@ void check_model(const Fields& fields, const ServedModel& model);
 // 400 context_length_exceeded where a prompt leaves no position; also checks that ids are in the vocabulary.
 // `param` is the prompt's field.
 void check_prompts(const Generation& generation, const ServedModel& model, const std::string& param);
+
+// 400 where the answer would hold more tokens or log-probabilities at once than kMaxHeldTokens and kMaxHeldScores. A
+// request that leaves max_tokens out gets as many as they allow. REQUIRES: check_prompts() let it through.
+void bound_answer(Generation& generation, const ServedModel& model);
 
 // 400 context_length_exceeded. `tokens`: how many the prompt has, in words.
 ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param);

@@ -126,6 +126,7 @@ Generation read_messages(const JsonObject& body, const ServedModel& model) {
   read_common(fields, model, generation);
   read_conversation(body, model, generation);
   check_prompts(generation, model, "messages");
+  bound_answer(generation, model);
   return generation;
 }
 

@@ -78,6 +78,7 @@ constexpr std::array kCommonFields = {
           .low = -100,
           .high = 100,
           .fallback = "0"},
+    kTimeoutField,
     Field{.name = "cache_prompt", .kinds = kBool, .text = "Whether the cache of prefixes is used", .fallback = "true"},
     Field{.name = "user", .kinds = kString, .text = "Who asks", .effect = kIgnored},
     Field{.name = "best_of", .kinds = kInteger, .text = "Only the same number as n", .low = 1, .high = kMaxN},
@@ -318,6 +319,7 @@ constexpr std::array kEmbedding = {
           .fallback = "\"mean\""},
     Field{.name = "normalize", .kinds = kBool, .text = "Whether vectors have length 1", .fallback = "true"},
     Field{.name = "dimensions", .kinds = kInteger, .text = "Only the model's own number", .low = 1, .high = 1e6},
+    kTimeoutField,
     Field{.name = "user", .kinds = kString, .text = "Who asks", .effect = kIgnored},
 };
 

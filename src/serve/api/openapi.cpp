@@ -25,6 +25,7 @@ constexpr Plain kPlain[] = {
     {"/v1/models/{id}", "The same by its name", "application/json", false},
     {"/v1/limits", "Every field's type, range and limit", "application/json", false},
     {"/v1/engine", "The engine's counters now", "application/json", false},
+    {"/v1/usage", "What was used: in all, by this key, and for an admin by every key", "application/json", false},
     {"/openapi.json", "This document", "application/json", false},
 };
 

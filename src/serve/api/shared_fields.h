@@ -20,6 +20,11 @@ inline constexpr Field kModelField{
     .name = "model", .kinds = kString, .text = "A name that /v1/models tells; may be left out", .max_length = 512};
 inline constexpr Field kSeedField{
     .name = "seed", .kinds = kInteger, .text = "The same seed gives the same answer", .low = -0x1p63, .high = 0x1p63};
+inline constexpr Field kTimeoutField{.name = "timeout",
+                                     .kinds = kNumber,
+                                     .text = "Seconds that the whole answer may take; the server may allow fewer",
+                                     .low = 1,
+                                     .high = 86400};
 inline constexpr Field kToolNameField{.name = "name",
                                       .kinds = kString,
                                       .text = "Letters, digits, _ - and .",

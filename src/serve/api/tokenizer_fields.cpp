@@ -21,7 +21,7 @@ constexpr std::array kTokenize = {
 
 constexpr std::array kDetokenize = {
     kModelField,
-    Field{.name = "ids", .kinds = kArray, .text = "Tokens", .items = kInteger},
+    Field{.name = "ids", .kinds = kArray, .text = "Tokens, at most as many as the context has", .items = kInteger},
     Field{.name = "tokens", .kinds = kArray, .text = "The same by another name", .items = kInteger},
 };
 

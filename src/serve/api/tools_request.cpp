@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "serve/api/api_error.h"
+#include "serve/api/fields.h"
 
 namespace ingot {
 namespace {
@@ -107,6 +109,51 @@ bool flag(const JsonObject& object, std::string_view key, const std::string& pat
   return value->get_bool();
 }
 
+// What the arguments of all calls of a request may have together: as much as its body, which they are a part of.
+struct Room {
+  size_t values = kMaxBodyValues, members = kMaxBodyMembers;
+
+  // False where there is less left than `value` has.
+  bool take(const Json& value) {
+    if (values == 0) return false;
+    --values;
+    if (value.is_array()) {
+      return std::ranges::all_of(value.get_array(), [this](const Json& item) { return take(item); });
+    }
+    if (!value.is_object()) return true;
+    return std::ranges::all_of(value.get_object(), [this](const auto& member) {
+      if (members == 0) return false;
+      --members;
+      return take(member.value());
+    });
+  }
+};
+
+// The object that the text spells. What the model wrote is not ours to judge: none where it spells something else.
+std::optional<Json> read_arguments(const Json& text, const std::string& path, Room& room) {
+  constexpr size_t kOutside = 6;  // body, messages, message, tool_calls, call, function
+  const JsonLimits limits{.max_depth = kMaxBodyDepth - kOutside,
+                          .max_object_members = kMaxObjectMembers,
+                          .max_values = kMaxBodyValues,
+                          .max_members = kMaxBodyMembers};
+  const std::string_view spelled(text.get_string().data(), text.get_string().size());
+  if (spelled.empty()) return JsonObject();
+  const auto too_much = [&] {
+    return bad_field(path, fmt::format("{} goes beyond what a body may hold: {} values, {} members and {} levels", path,
+                                       kMaxBodyValues, kMaxBodyMembers, kMaxBodyDepth));
+  };
+  try {
+    Json value = parse_json(spelled, "arguments", limits);
+    if (!room.take(value)) throw too_much();
+    if (value.is_object()) return value;
+  } catch (const JsonLimitError&) {
+    throw too_much();
+  } catch (const Error&) {
+    // It is no JSON.
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
@@ -163,23 +210,20 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
 }
 
 void prepare_calls(JsonArray& messages) {
-  for (Json& message : messages) {
-    Json* calls = message.is_object() ? message.get_object().if_contains("tool_calls") : nullptr;
+  Room room;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    Json* calls = messages[m].is_object() ? messages[m].get_object().if_contains("tool_calls") : nullptr;
     if (!calls || !calls->is_array()) continue;
-    for (Json& call : calls->get_array()) {
+    for (size_t c = 0; c < calls->get_array().size(); ++c) {
+      Json& call = calls->get_array()[c];
       Json* function = call.is_object() ? call.get_object().if_contains("function") : nullptr;
       Json* arguments = function && function->is_object() ? function->get_object().if_contains("arguments") : nullptr;
       if (!arguments) continue;
       if (arguments->is_null()) *arguments = JsonObject();
       if (!arguments->is_string()) continue;
-      const std::string text(arguments->get_string());
-      try {
-        // What the model wrote is not ours to judge: text that spells no object stays text.
-        Json value = text.empty() ? Json(JsonObject()) : parse_json(text, "arguments");
-        if (value.is_object()) *arguments = std::move(value);
-      } catch (const Error&) {
-        continue;
-      }
+      std::optional<Json> value =
+          read_arguments(*arguments, fmt::format("messages[{}].tool_calls[{}].function.arguments", m, c), room);
+      if (value) *arguments = *std::move(value);
     }
   }
 }

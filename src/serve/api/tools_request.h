@@ -26,7 +26,8 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form);
 // "tools" and "tool_choice" of a body of /v1/messages.
 ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form);
 
-// Calls in earlier messages as templates take them: arguments that are text become the object that the text spells.
+// Calls in earlier messages as templates take them: arguments that are text become the object that the text spells. The
+// limits of a body hold for what all of them spell: beyond is ApiError 400.
 // REQUIRES: messages are objects in OpenAI's shape.
 void prepare_calls(JsonArray& messages);
 

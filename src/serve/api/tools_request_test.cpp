@@ -1,8 +1,10 @@
 #include "serve/api/tools_request.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "serve/api/api_error.h"
+#include "serve/api/fields.h"
 
 namespace ingot {
 namespace {
@@ -121,6 +123,61 @@ TEST(ToolsRequest, ArgumentsBecomeObjects) {
             R"([{"function":{"name":"a","arguments":{"k":[1,2]}}},{"function":{"name":"b","arguments":"not json"}},)"
             R"({"function":{"name":"c","arguments":{}}},{"function":{"name":"d","arguments":{}}},)"
             R"({"function":{"name":"e","arguments":{"k":1}}},{"function":{"name":"f","arguments":"3"}},5])");
+}
+
+// One message whose calls have these arguments.
+JsonArray calls_with(const std::vector<std::string>& arguments) {
+  JsonArray calls;
+  for (const std::string& text : arguments) {
+    calls.push_back(JsonObject{{"function", JsonObject{{"name", "f"}, {"arguments", text}}}});
+  }
+  return {JsonObject{{"role", "assistant"}, {"tool_calls", calls}}};
+}
+
+std::string param_of_arguments(const std::vector<std::string>& arguments) {
+  JsonArray messages = calls_with(arguments);
+  try {
+    prepare_calls(messages);
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    return error.param;
+  }
+  return {};
+}
+
+std::string list_of(size_t values) {
+  std::string text = "{\"a\":[0";
+  for (size_t i = 3; i < values; ++i) text += ",0";
+  return text + "]}";
+}
+
+// In objects of a thousand.
+std::string members_of(size_t members) {
+  std::string text = "{\"a\":[{";
+  for (size_t i = 1; i < members; ++i) text += fmt::format("{}\"{}\":0", i % 1000 == 0 ? "},{" : i > 1 ? "," : "", i);
+  return text + "}]}";
+}
+
+// Text that spells JSON is a part of the body: nothing gets past its limits in quotes.
+TEST(ToolsRequest, ArgumentsKeepToTheLimitsOfABody) {
+  const std::string first = "messages[0].tool_calls[0].function.arguments";
+  const std::string second = "messages[0].tool_calls[1].function.arguments";
+  EXPECT_EQ(param_of_arguments({list_of(kMaxBodyValues)}), "");
+  EXPECT_EQ(param_of_arguments({list_of(kMaxBodyValues + 1)}), first);
+  EXPECT_EQ(param_of_arguments({list_of(kMaxBodyValues), "{}"}), second);
+  EXPECT_EQ(param_of_arguments({members_of(kMaxBodyMembers)}), "");
+  EXPECT_EQ(param_of_arguments({members_of(kMaxBodyMembers + 1)}), first);
+  EXPECT_EQ(param_of_arguments({members_of(kMaxBodyMembers), "{\"a\":1}"}), second);
+  const auto deep = [](size_t levels) {  // inside of the six that lead to them
+    return "{\"a\":" + std::string(levels - 1, '[') + std::string(levels - 1, ']') + "}";
+  };
+  EXPECT_EQ(param_of_arguments({deep(kMaxBodyDepth - 6)}), "");
+  EXPECT_EQ(param_of_arguments({deep(kMaxBodyDepth - 5)}), first);
+  std::string wide = "{\"0\":0";
+  for (size_t i = 1; i < kMaxObjectMembers; ++i) wide += fmt::format(",\"{}\":0", i);
+  EXPECT_EQ(param_of_arguments({wide + "}"}), "");
+  EXPECT_EQ(param_of_arguments({wide + ",\"x\":0}"}), first);
+  EXPECT_EQ(param_of_arguments({std::string(100000, 'x'), "[1", "{"}), "");
 }
 
 }  // namespace

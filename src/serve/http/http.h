@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,8 @@
 
 namespace ingot {
 
+class Caller;  // serve/tenants/caller.h
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;  // names in lower case
 
 // A request's first line and headers.
@@ -26,6 +29,7 @@ struct HttpHead {
   HttpHeaders headers;
   std::string id;      // made by the server, unique in this process: "req-…"
   std::string tenant;  // the name of its key, set before a handler sees it; empty where the server has no keys
+  std::shared_ptr<Caller> caller;  // who asks and what it has cost so far; set with the tenant
   std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();  // its last byte
 
   // The first header of this name (lower case), or empty.
@@ -72,13 +76,17 @@ struct HttpLimits {
   size_t headers = 100;
   size_t target_bytes = 4 << 10;
   size_t body_bytes = 4 << 20;      // 413
-  size_t bodies_bytes = 128 << 20;  // of all bodies being read, together: 503
-  int connections = 1024;           // beyond: 503 and closed
-  double header_seconds = 10;       // 408
+  size_t bodies_bytes = 128 << 20;  // of all bodies being read, together: beyond, the slowest gets 503
+  int connections = 1024;           // beyond: the longest idle is closed; where none is, 503, but for probes
+  int address_connections = 0;      // of one address (IPv6: one /64); 0: no limit, and none on Unix sockets
+  double header_seconds = 10;       // 408; of a new connection, before its first byte too: closed
   double body_seconds = 30;         // 408
-  double idle_seconds = 75;         // before the first byte of a request
-  double write_seconds = 30;        // without progress of a write: closed
+  double idle_seconds = 75;         // between two requests of a connection
+  double write_seconds = 30;        // in which a reader must take some of what waits for it: closed
+  size_t min_rate = 1 << 10;        // bytes a second that a body comes with, and that a reader takes: 408, closed
+  double rate_seconds = 10;         // over which a body's rate is judged: a lost packet may cost some
   size_t unsent_bytes = 512 << 10;  // of a stream: more than this not taken by a reader that stands still: closed
+  size_t answers_bytes = 64 << 20;  // of all answers that wait for their readers: beyond, the slowest is cut
 };
 
 struct HttpOptions {
@@ -97,9 +105,16 @@ struct HttpRefusal {
   std::string_view id;    // as HttpHead's
 };
 
+// What is decided by a request's head, before its body is read.
+struct HttpAdmission {
+  std::optional<HttpResponse> answer = {};  // ends the matter: wrong route, no key, foreign Host
+  size_t body_bytes = SIZE_MAX;             // the largest body, within the limit of all; 0: none is read, 413
+  std::string payer = {};                   // whose share of the room for bodies it takes; empty: of those unnamed
+  bool probe = false;                       // is answered though all places are taken
+};
+
 struct HttpCallbacks {
-  // Before the body is read: an answer that ends the matter (wrong route, no key, foreign Host), or nothing.
-  std::function<std::optional<HttpResponse>(const HttpHead&)> check;
+  std::function<HttpAdmission(const HttpHead&)> admit;
   // The whole request. Exactly one answer must be given through the Responder.
   std::function<void(HttpRequest, std::shared_ptr<Responder>)> handle;
   // The answer's body and headers. The io thread calls it, as it does the others.
@@ -108,9 +123,12 @@ struct HttpCallbacks {
 
 struct HttpCounters {
   int64_t accepted = 0, refused = 0;       // connections
+  int64_t gave_way = 0;                    // connections that were closed for a new one
   int64_t open = 0;                        // now
   int64_t requests = 0, bad_requests = 0;  // the latter: refused by this layer
   int64_t timeouts = 0, stalled = 0;       // headers or body too slow; readers too slow
+  int64_t body_bytes = 0;                  // now, of bodies being read
+  int64_t answer_bytes = 0;                // now, of answers that wait for their readers
   int64_t bytes_in = 0, bytes_out = 0;
 };
 

@@ -90,7 +90,7 @@ TEST(HttpClients, AClientThatFloodsWhileItWaitsIsNotReadAndIsNoticedWhenItGoes) 
     client.send(flood);
     sent = true;
   });
-  EXPECT_TRUE(eventually([&] { return server->counters().bytes_in > (64 << 10); }));
+  EXPECT_TRUE(eventually([&] { return server->counters().bytes_in > (16 << 10); }));
   int64_t before = -1;
   EXPECT_TRUE(eventually([&] {
     const int64_t now = server->counters().bytes_in;
@@ -177,8 +177,11 @@ TEST(HttpClients, ConnectionsBeyondTheLimitAreToldSo) {
   options.limits.connections = 3;
   RunningServer server(held.callbacks(), options);
   std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 3; ++i) clients.push_back(std::make_unique<RawClient>(server.port()));
-  ASSERT_TRUE(eventually([&] { return server->counters().open == 3; }));
+  for (size_t i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    clients.back()->send(kGet);  // one that is idle would give way
+    ASSERT_TRUE(held.wait(i));
+  }
   for (int i = 0; i < 5; ++i) {
     RawClient beyond(server.port());
     beyond.send(kGet);
@@ -199,8 +202,9 @@ TEST(HttpClients, AFloodOfConnectionsIsToldSoToo) {
   HttpOptions options;
   options.limits.connections = 1;
   RunningServer server(held.callbacks(), options);
-  const RawClient one(server.port());
-  ASSERT_TRUE(eventually([&] { return server->counters().open == 1; }));
+  RawClient one(server.port());
+  one.send(kGet);
+  ASSERT_TRUE(held.wait());
   std::vector<std::unique_ptr<RawClient>> flood;
   for (int i = 0; i < 220; ++i) {
     flood.push_back(std::make_unique<RawClient>(server.port()));
@@ -210,25 +214,6 @@ TEST(HttpClients, AFloodOfConnectionsIsToldSoToo) {
   for (const auto& client : flood) told += client->read_all().starts_with("HTTP/1.1 503 ");
   // One whose request comes just when its connection is closed may see a reset instead.
   EXPECT_GE(told, 190);
-}
-
-TEST(HttpClients, BodiesOfAllTogetherAreBounded) {
-  HeldRequests held;
-  HttpOptions options;
-  options.limits.bodies_bytes = 100'000;
-  RunningServer server(held.callbacks(), options);
-  const std::string begin = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n" + std::string(60'000, 'b');
-  RawClient first(server.port());
-  first.send(begin);
-  ASSERT_TRUE(eventually([&] { return server->counters().bytes_in >= static_cast<int64_t>(begin.size()); }));
-  RawClient second(server.port());
-  second.send(begin);
-  EXPECT_TRUE(second.read_until("being read").starts_with("HTTP/1.1 503 "));
-  first.send(std::string(10'000, 'b'));
-  ASSERT_TRUE(held.wait());
-  RawClient third(server.port());
-  third.send(begin + std::string(10'000, 'b'));
-  EXPECT_TRUE(held.wait(1));
 }
 
 TEST(HttpClients, ClosingTheListenerLetsAnswersFinish) {

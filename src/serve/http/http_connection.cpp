@@ -1,7 +1,11 @@
 #include "serve/http/http_connection.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "serve/http/http_format.h"
@@ -10,39 +14,45 @@ namespace ingot {
 
 namespace {
 
-constexpr size_t kPipelinedBytes = 64 << 10;  // read ahead while an answer is in flight
+constexpr size_t kPipelinedBytes = 16 << 10;  // read ahead while an answer is in flight
+constexpr size_t kReadBytes = 16 << 10;       // at a time, of heads: what a client sends unasked is memory
+constexpr size_t kReadBodyBytes = 64 << 10;
 constexpr size_t kLingerBytes = 16 << 20;
 constexpr size_t kReadOver = 64 << 10;  // of the body of a request that is refused by its head
 constexpr double kProbeSeconds = 0.05;
-constexpr double kLingerSeconds = 2;
-constexpr std::chrono::seconds kStallGrace{1};
+constexpr double kBeyondSeconds = 2;  // to a whole head, where all places are taken
+constexpr double kSlowSeconds = 5;    // before a body or a reader may have to give way to a new connection
 
 }  // namespace
 
-HttpConnection::HttpConnection(HttpCore& core, boost::asio::io_context& io, std::unique_ptr<HttpStream> stream)
-    : core_(core), stream_(std::move(stream)), reader_(core.limits), timer_(io) {
+HttpConnection::HttpConnection(HttpCore& core, boost::asio::io_context& io, std::unique_ptr<HttpStream> stream,
+                               HttpPlaces::Place place, std::string address)
+    : core_(core),
+      stream_(std::move(stream)),
+      place_(place),
+      address_(std::move(address)),
+      reader_(core.limits),
+      timer_(io) {
   core_.connections.insert(this);
 }
 
 HttpConnection::~HttpConnection() { kill(); }
 
 void HttpConnection::start() {
+  const bool ordinary = place_ == HttpPlaces::Place::kOrdinary;
+  core_.places->enter(place_, address_);
   counted_ = true;
-  ++core_.counters.open;
-  enter(Stage::kHandshake, core_.limits.header_seconds);
-  stream_->start([self = shared_from_this()](HttpCode code) {
+  if (ordinary) ++core_.counters.open;
+  rest();
+  const double seconds = ordinary ? core_.limits.header_seconds : kBeyondSeconds;
+  enter(Stage::kHandshake, seconds);
+  stream_->start([self = shared_from_this(), seconds](HttpCode code) {
     self->guarded([&] {
       if (code || self->core_.draining) return self->kill();
-      self->enter(Stage::kHead, self->core_.limits.idle_seconds);
+      self->enter(Stage::kHead, std::min(seconds, self->core_.limits.idle_seconds));
       self->advance();
     });
   });
-}
-
-void HttpConnection::turn_away() {
-  turned_away_ = true;
-  ++core_.turned_away;
-  answer(refusal(503, "too many connections"));
 }
 
 void HttpConnection::drain() {
@@ -51,8 +61,9 @@ void HttpConnection::drain() {
 
 void HttpConnection::kill() {
   if (stage_ == Stage::kClosed) return;
-  if (turned_away_) --core_.turned_away;
-  if (counted_) --core_.counters.open;
+  stop_resting();
+  if (counted_) core_.places->leave(place_, address_);
+  if (counted_ && place_ == HttpPlaces::Place::kOrdinary) --core_.counters.open;
   stage_ = Stage::kClosed;
   core_.connections.erase(this);
   count_body(0);
@@ -64,6 +75,20 @@ void HttpConnection::kill() {
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->leave();
 }
 
+void HttpConnection::give_way() noexcept {
+  try {
+    const bool beyond = place_ == HttpPlaces::Place::kBeyond;
+    if (stage_ == Stage::kHead && (beyond || head_begun_)) {
+      if (beyond) ++core_.counters.refused;
+      const HttpResponse response = refusal(503, "too many connections");
+      const HttpFrame frame{.length = response.body.size(), .keep_alive = false, .minor = 1, .id = id_};
+      stream_->say(response_head(response, frame) + response.body);
+    }
+  } catch (...) {  // no memory for words
+  }
+  kill();
+}
+
 // ---- Reading ----
 
 void HttpConnection::enter(Stage stage, double seconds) {
@@ -71,12 +96,30 @@ void HttpConnection::enter(Stage stage, double seconds) {
   set_deadline(seconds);
 }
 
+// Until something of a request has come, or where nothing is wanted of it any more: others may have its place.
+void HttpConnection::rest() {
+  stop_resting();
+  resting_ = core_.places->rest(this, place_);
+}
+
+void HttpConnection::stop_resting() {
+  if (resting_) core_.places->wake(*resting_, place_);
+  resting_.reset();
+}
+
+double HttpConnection::seconds_slow(Clock::time_point now) const {
+  const bool body = stage_ == Stage::kBody, reader = stage_ == Stage::kAnswer && writing_;
+  const double seconds = body ? body_pace_.age(now) : reader ? answer_pace_.age(now) : 0;
+  return seconds > kSlowSeconds ? seconds : 0;
+}
+
 // A read is always in flight, also while an answer is: so it is seen when the client goes.
 void HttpConnection::read_more() {
   if (reading_ || ended_ || stage_ == Stage::kClosed) return;
   if (stage_ == Stage::kAnswer && reader_.buffered() >= kPipelinedBytes) return watch_for_reset();
   reading_ = true;
-  stream_->read([self = shared_from_this()](HttpCode code, std::string_view bytes) {
+  const size_t most = stage_ == Stage::kBody ? kReadBodyBytes : kReadBytes;
+  stream_->read(most, [self = shared_from_this()](HttpCode code, std::string_view bytes) {
     self->reading_ = false;
     self->guarded([&] { self->on_read(code, bytes); });
   });
@@ -136,6 +179,8 @@ void HttpConnection::read_head() {
   // From the first byte on, however slowly the others come.
   if (!head_begun_) {
     head_begun_ = true;
+    if (place_ != HttpPlaces::Place::kOrdinary) return;
+    rest();
     set_deadline(core_.limits.header_seconds);
   }
 }
@@ -148,21 +193,44 @@ void HttpConnection::begin_request() {
   head_only_ = head.method == "HEAD";
   minor_ = reader_.minor();
   keep_alive_ = reader_.keep_alive();
-  std::optional<HttpResponse> early;
+  HttpAdmission admission;
   try {
-    if (core_.callbacks.check) early = core_.callbacks.check(head);
+    if (core_.callbacks.admit) admission = core_.callbacks.admit(head);
   } catch (...) {
-    early = refusal(500, "internal error");
+    admission.answer = refusal(500, "internal error");
   }
-  if (early) {
+  if (place_ == HttpPlaces::Place::kBeyond) {
+    keep_alive_ = false;
+    if (!admission.probe) return refuse_beyond();
+  }
+  if (!admission.answer && !reader_.limit_body(admission.body_bytes)) {
+    return refuse(413, admission.body_bytes == 0
+                           ? "this route reads no body"
+                           : fmt::format("the body is longer than {} bytes", admission.body_bytes));
+  }
+  begin_body(std::move(admission));
+}
+
+void HttpConnection::begin_body(HttpAdmission admission) {
+  if (admission.answer) {
     // A small body is read over, so that the connection can go on: under overload a new one for each refusal would
     // cost more than the refusal. Otherwise what follows is not a request.
-    const bool read_over = reader_.body_within(kReadOver) && !reader_.expects_continue();
-    if (!read_over) early->close = true;
-    if (!read_over || !reader_.has_body()) return answer(std::move(*early));
-    early_ = std::move(early);
+    const bool read_over = reader_.body_within(kReadOver) && !reader_.expects_continue() && keep_alive_;
+    if (!read_over) admission.answer->close = true;
+    if (!read_over || !reader_.has_body()) return answer(std::move(*admission.answer));
+    early_ = std::move(admission.answer);
+    reader_.drop_body();
+    rest();
+  } else {
+    stop_resting();
   }
-  enter(Stage::kBody, core_.limits.body_seconds);
+  payer_ = std::move(admission.payer);
+  const auto now = Clock::now();
+  body_pace_.begin(now, HttpPace::kBodyCredit);
+  body_seen_ = 0;
+  body_end_ =
+      now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(core_.limits.body_seconds));
+  enter(Stage::kBody, std::min(core_.limits.body_seconds, core_.limits.rate_seconds));
   if (reader_.expects_continue() && reader_.has_body() && reader_.buffered() == 0) {
     interim_ = "HTTP/1.1 100 Continue\r\n\r\n";
     pump();
@@ -172,11 +240,12 @@ void HttpConnection::begin_request() {
 void HttpConnection::read_body() {
   const auto progress = reader_.read_body();
   if (progress == HttpReader::Progress::kRefused) return refuse(reader_.problem().status, reader_.problem().why);
-  count_body(reader_.body_size());
-  if (core_.body_bytes > core_.limits.bodies_bytes) return refuse(503, "too many requests are being read");
-  if (progress != HttpReader::Progress::kReady) return;
+  body_pace_.moved(reader_.body_size() - body_seen_, Clock::now());
+  body_seen_ = reader_.body_size();
+  count_body(reader_.body_held());
+  core_.keep_room();
+  if (stage_ != Stage::kBody || progress != HttpReader::Progress::kReady) return;
   if (!early_) return hand_over();
-  count_body(0);
   answer(*std::exchange(early_, std::nullopt));
 }
 
@@ -184,6 +253,43 @@ void HttpConnection::count_body(size_t bytes) {
   core_.body_bytes += bytes;
   core_.body_bytes -= counted_body_;
   counted_body_ = bytes;
+}
+
+void HttpConnection::drop_body() {
+  guarded([&] { refuse(503, "too many bodies are being read, and this one came the slowest"); });
+}
+
+void HttpCore::keep_room() {
+  while (body_bytes > limits.bodies_bytes) {
+    const auto now = HttpConnection::Clock::now();
+    std::unordered_map<std::string_view, size_t> of_payer;
+    for (const HttpConnection* connection : connections) of_payer[connection->payer()] += connection->body_bytes();
+    const auto most = std::max_element(of_payer.begin(), of_payer.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    HttpConnection* slowest = nullptr;
+    for (HttpConnection* connection : connections) {
+      if (connection->body_bytes() == 0 || connection->payer() != most->first) continue;
+      if (!slowest || connection->body_seconds(now) > slowest->body_seconds(now)) slowest = connection;
+    }
+    if (!slowest) return;
+    slowest->drop_body();
+  }
+}
+
+void HttpCore::keep_outbox() {
+  while (outbox->over()) {
+    const auto now = HttpConnection::Clock::now();
+    HttpConnection* slowest = nullptr;
+    double most = 0;
+    for (HttpConnection* connection : connections) {
+      const double seconds = connection->unsent_seconds(now);
+      if (seconds <= most) continue;
+      most = seconds;
+      slowest = connection;
+    }
+    if (!slowest) return;
+    slowest->cut_reader();
+  }
 }
 
 void HttpConnection::hand_over() {
@@ -199,8 +305,15 @@ void HttpConnection::hand_over() {
   }
 }
 
+void HttpConnection::refuse_beyond() {
+  ++core_.counters.refused;
+  refuse(503, "too many connections");
+}
+
 void HttpConnection::refuse(int status, std::string_view why) {
   ++core_.counters.bad_requests;
+  early_.reset();
+  reader_.drop_body();
   count_body(0);
   HttpResponse response = refusal(status, why);
   response.close = true;
@@ -210,167 +323,6 @@ void HttpConnection::refuse(int status, std::string_view why) {
 HttpResponse HttpConnection::refusal(int status, std::string_view why) {
   if (id_.empty()) id_ = core_.next_id();  // its head was not read, or not to its end
   return core_.refusal({.status = status, .why = why, .path = path_.empty() ? reader_.path() : path_, .id = id_});
-}
-
-// ---- Answering ----
-
-std::shared_ptr<HttpExchange> HttpConnection::open_exchange() {
-  stage_ = Stage::kAnswer;
-  clear_deadline();
-  if (writing_) set_deadline(core_.limits.write_seconds);
-  begun_ = chunked_ = no_body_ = finished_ = aborted_ = false;
-  exchange_ = std::make_shared<HttpExchange>(
-      core_.mailbox,
-      [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->wake();
-      },
-      core_.limits.unsent_bytes);
-  return exchange_;
-}
-
-void HttpConnection::wake() {
-  guarded([&] {
-    if (too_slow()) {
-      ++core_.counters.stalled;
-      return kill();
-    }
-    pump();
-  });
-}
-
-// Too much waits for the reader, and it has taken nothing for a while: a burst that it is taking is let through.
-bool HttpConnection::too_slow() const {
-  if (!exchange_ || !writing_) return false;
-  const bool crowded = exchange_->unsent() > core_.limits.unsent_bytes && Clock::now() - progress_ > kStallGrace;
-  return crowded || exchange_->overflowed();
-}
-
-// An answer that is there as a whole.
-void HttpConnection::answer(HttpResponse response) {
-  open_exchange()->send(std::move(response));
-  pump();
-  read_more();
-}
-
-// Takes what there is to send, unless something is being sent: so many small writes become one.
-void HttpConnection::pump() {
-  if (writing_ || stage_ == Stage::kClosed || stage_ == Stage::kLinger) return;
-  out_head_.clear();
-  out_body_.clear();
-  out_done_ = out_answer_ = 0;
-  if (!interim_.empty()) {
-    out_head_ = std::move(interim_);
-    interim_.clear();
-    return write_some();
-  }
-  if (stage_ != Stage::kAnswer || !exchange_) return;
-  if (exchange_->overflowed()) {  // what was left out cannot come any more
-    ++core_.counters.stalled;
-    return kill();
-  }
-  HttpExchange::Output output = exchange_->take();
-  if (output.forgotten) {
-    output.response = refusal(500, "internal error");
-    output.finished = true;
-  }
-  if (output.empty()) return;
-  if (output.response) begin_answer(output);
-  frame_bytes(output);
-  finished_ = output.finished;
-  aborted_ = output.aborted;
-  if (out_head_.empty() && out_body_.empty()) return after_write();
-  write_some();
-}
-
-void HttpConnection::begin_answer(HttpExchange::Output& output) {
-  HttpResponse& response = *output.response;
-  begun_ = true;
-  probe_ = false;
-  const bool streamed = output.streamed && !output.finished;
-  if (!output.streamed) output.bytes = std::move(response.body);
-  no_body_ = head_only_ || bodyless(response.status);
-  HttpFrame frame;
-  frame.length = output.bytes.size();
-  if (streamed) frame.framing = minor_ == 1 ? HttpFraming::kChunked : HttpFraming::kClose;
-  chunked_ = frame.framing == HttpFraming::kChunked;
-  keep_alive_ = keep_alive_ && !response.close && !core_.draining && frame.framing != HttpFraming::kClose;
-  // A client that has closed its half may have sent further requests before.
-  keep_alive_ = keep_alive_ && (!ended_ || reader_.buffered() > 0);
-  frame.keep_alive = keep_alive_;
-  frame.minor = minor_;
-  frame.id = id_;
-  out_head_ = response_head(response, frame);
-}
-
-// The answer's bytes with what tells their end.
-void HttpConnection::frame_bytes(HttpExchange::Output& output) {
-  out_answer_ = output.bytes.size();
-  if (no_body_) {
-    exchange_->taken(std::exchange(out_answer_, 0));
-    return;
-  }
-  out_body_ = std::move(output.bytes);
-  if (!chunked_) return;
-  if (!out_body_.empty()) {
-    out_head_ += chunk_prefix(out_body_.size());
-    out_body_ += "\r\n";
-  }
-  if (output.finished) out_body_ += "0\r\n\r\n";
-}
-
-void HttpConnection::write_some() {
-  writing_ = true;
-  progress_ = Clock::now();
-  if (stage_ == Stage::kAnswer) set_deadline(core_.limits.write_seconds);
-  const size_t in_head = std::min(out_done_, out_head_.size());
-  const size_t in_body = out_done_ - in_head;
-  const HttpBuffers buffers = {boost::asio::buffer(out_head_.data() + in_head, out_head_.size() - in_head),
-                               boost::asio::buffer(out_body_.data() + in_body, out_body_.size() - in_body)};
-  stream_->write(buffers, [self = shared_from_this()](HttpCode code, size_t count) {
-    self->guarded([&] { self->on_written(code, count); });
-  });
-}
-
-void HttpConnection::on_written(HttpCode code, size_t count) {
-  if (code) return kill();
-  core_.counters.bytes_out += static_cast<int64_t>(count);
-  out_done_ += count;
-  const size_t of_answer = std::min(out_answer_, count);
-  out_answer_ -= of_answer;
-  if (exchange_) exchange_->taken(of_answer);
-  if (out_done_ < out_head_.size() + out_body_.size()) return write_some();
-  writing_ = false;
-  if (stage_ == Stage::kAnswer) clear_deadline();
-  after_write();
-}
-
-void HttpConnection::after_write() {
-  if (aborted_) return kill();
-  if (finished_) return complete_answer();
-  pump();
-}
-
-void HttpConnection::complete_answer() {
-  exchange_.reset();
-  out_head_ = {};
-  out_body_ = {};
-  if (!keep_alive_ || core_.draining) return linger();
-  finished_ = head_begun_ = head_only_ = false;
-  minor_ = 1;
-  id_.clear();
-  path_.clear();
-  reader_.next();
-  enter(Stage::kHead, core_.limits.idle_seconds);
-  advance();
-}
-
-// Ends our half, and reads over what still comes: closing with unread bytes would make the kernel reset the connection,
-// and the client could lose the answer.
-void HttpConnection::linger() {
-  if (ended_) return kill();
-  enter(Stage::kLinger, kLingerSeconds);
-  stream_->shutdown_send(shared_from_this());
-  read_more();
 }
 
 // ---- Time ----
@@ -412,6 +364,21 @@ void HttpConnection::on_timer() {
   expire();
 }
 
+// Whether what is to come, or to be taken, comes fast enough for more time.
+bool HttpConnection::in_time() {
+  const auto now = Clock::now();
+  if (stage_ == Stage::kBody) {
+    const double left = std::chrono::duration<double>(body_end_ - now).count();
+    if (left <= 0 || !body_pace_.keeps(core_.limits.rate_seconds, core_.limits.min_rate, now)) return false;
+    set_deadline(std::min(left, body_pace_.window_left(core_.limits.rate_seconds, now)));
+    return true;
+  }
+  const double seconds = core_.limits.write_seconds;
+  if (stage_ != Stage::kAnswer || !writing_ || !answer_pace_.keeps(seconds, core_.limits.min_rate, now)) return false;
+  set_deadline(answer_pace_.window_left(seconds, now));
+  return true;
+}
+
 void HttpConnection::expire() {
   clear_deadline();
   if (std::exchange(probe_, false)) {
@@ -419,8 +386,10 @@ void HttpConnection::expire() {
     interim_ = "HTTP/1.1 100 Continue\r\n\r\n";
     return pump();
   }
+  if (in_time()) return;
   switch (stage_) {
     case Stage::kHead:
+      if (place_ == HttpPlaces::Place::kBeyond) return refuse_beyond();
       if (reader_.buffered() == 0) return kill();
       [[fallthrough]];
     case Stage::kBody:

@@ -13,7 +13,9 @@
 
 #include "serve/http/http.h"
 #include "serve/http/http_exchange.h"
+#include "serve/http/http_pace.h"
 #include "serve/http/http_parse.h"
+#include "serve/http/http_places.h"
 #include "serve/http/http_stream.h"
 
 namespace ingot {
@@ -25,38 +27,66 @@ struct HttpCore {
   HttpLimits limits;
   HttpCallbacks callbacks;
   std::shared_ptr<HttpMailbox> mailbox;
-  std::string id_prefix;  // of request ids: differs between processes
+  std::shared_ptr<HttpOutbox> outbox;
+  std::optional<HttpPlaces> places;  // set by the server before the first connection
+  std::string id_prefix;             // of request ids: differs between processes
   uint64_t last_id = 0;
   bool draining = false;
-  size_t body_bytes = 0;  // of bodies being read
-  int turned_away = 0;    // connections beyond the limit that are still told so
+  std::atomic<size_t> body_bytes = 0;  // of bodies being read
   std::unordered_set<HttpConnection*> connections;
 
   struct {
-    std::atomic<int64_t> accepted = 0, refused = 0, open = 0, requests = 0, bad_requests = 0;
+    std::atomic<int64_t> accepted = 0, refused = 0, gave_way = 0, open = 0, requests = 0, bad_requests = 0;
     std::atomic<int64_t> timeouts = 0, stalled = 0, bytes_in = 0, bytes_out = 0;
   } counters;
 
   // As the callback, and what is sent where that fails.
   HttpResponse refusal(const HttpRefusal& refused) const;
   std::string next_id();
+  // While the room for bodies is too full: of whoever has most of it, the slowest body is refused. So nobody who keeps
+  // within an equal share loses one to others.
+  void keep_room();
+  // While too much waits to be sent: the slowest reader is cut.
+  void keep_outbox();
 };
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(HttpCore& core, boost::asio::io_context& io, std::unique_ptr<HttpStream> stream);
+  using Clock = HttpPace::Clock;
+
+  HttpConnection(HttpCore& core, boost::asio::io_context& io, std::unique_ptr<HttpStream> stream,
+                 HttpPlaces::Place place, std::string address);
   ~HttpConnection();
 
   void start();
-  // Answers with 503 and nothing else: there are too many.
-  void turn_away();
   // Ends after the answer in flight; at once where there is none and no part of a request has come.
   void drain();
   // Ends at once, and tells whoever answers.
   void kill();
+  // Ends at once for a new connection. Who has begun to ask, or never had a place, is told so as far as that needs no
+  // waiting; an idle client would take it for the answer to its next request.
+  void give_way() noexcept;
+
+  HttpPlaces::Place place() const { return place_; }
+  const std::string& address() const { return address_; }
+  // How long its body has been coming, or its reader taking what waits for it; 0: not for long, or nothing is.
+  double seconds_slow(Clock::time_point now) const;
+
+  // Seconds since its body began to come; 0: none is.
+  double body_age(Clock::time_point now) const { return stage_ == Stage::kBody ? body_pace_.age(now) : 0; }
+
+  // The body that is being read: whose, how much of it, and how slow it is (HttpPace::seconds_for).
+  const std::string& payer() const { return payer_; }
+  size_t body_bytes() const { return counted_body_; }
+  double body_seconds(Clock::time_point now) const { return body_pace_.seconds_for(counted_body_, now); }
+  // Refuses it with 503.
+  void drop_body();
+  // How long its reader has taken and will take, at its rate, for what it holds; 0: nothing waits for it.
+  double unsent_seconds(Clock::time_point now) const;
+  // Ends it for that.
+  void cut_reader();
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class Stage { kHandshake, kHead, kBody, kAnswer, kLinger, kClosed };
 
   // An exception of a handler or of an allocation costs this connection and no other.
@@ -72,16 +102,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // Reading.
   void enter(Stage stage, double seconds);
+  void rest();
+  void stop_resting();
   void read_more();
   void on_read(HttpCode code, std::string_view bytes);
   void on_eof();
   void advance();
   void read_head();
   void begin_request();
+  void begin_body(HttpAdmission admission);
   void read_body();
   void hand_over();
   void count_body(size_t bytes);
   void refuse(int status, std::string_view why);
+  void refuse_beyond();
   HttpResponse refusal(int status, std::string_view why);
   void watch_for_reset();
 
@@ -95,6 +129,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void frame_bytes(HttpExchange::Output& output);
   void write_some();
   void on_written(HttpCode code, size_t count);
+  void free_sent();
   void after_write();
   void complete_answer();
   void linger();
@@ -105,18 +140,26 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void arm();
   void on_timer();
   void expire();
+  bool in_time();
 
   HttpCore& core_;
   const std::unique_ptr<HttpStream> stream_;
+  const HttpPlaces::Place place_;
+  const std::string address_;
   Stage stage_ = Stage::kHandshake;
-  bool counted_ = false, turned_away_ = false;
+  bool counted_ = false;                               // of core_.places and the counters
+  std::optional<HttpPlaces::Idle::iterator> resting_;  // it waits for its client
 
   HttpReader reader_;
   bool reading_ = false, watching_ = false;
-  bool ended_ = false;       // the other side sends no more
+  bool ended_ = false;  // the other side sends no more
+  std::string payer_;
   size_t counted_body_ = 0;  // of core_.body_bytes
-  bool head_begun_ = false;  // a request's first byte has come
-  size_t lingered_ = 0;      // bytes read over while lingering
+  size_t body_seen_ = 0;     // bytes of the body that have come
+  HttpPace body_pace_;
+  Clock::time_point body_end_;  // when it must have come
+  bool head_begun_ = false;     // a request's first byte has come
+  size_t lingered_ = 0;         // bytes read over while lingering
 
   std::optional<HttpResponse> early_;  // the answer, once the body has been read over
 
@@ -138,6 +181,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::string out_head_, out_body_;
   size_t out_done_ = 0;    // of both
   size_t out_answer_ = 0;  // bytes of the answer's body in them that are not yet taken
+  size_t out_held_ = 0;    // bytes of the answer's body in them, as the exchange holds them
+  HttpPace answer_pace_;   // since something waits for the reader
 
   Clock::time_point progress_;  // when the kernel last took something
 

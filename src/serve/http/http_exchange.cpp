@@ -62,12 +62,23 @@ void HttpExchange::end() {
   on_close_.clear();
 }
 
+void HttpExchange::hold(size_t bytes) {
+  held_ += bytes;
+  outbox_->add(bytes);
+}
+
+void HttpExchange::freed(size_t bytes) {
+  held_ -= bytes;
+  outbox_->remove(bytes);
+}
+
 void HttpExchange::send(HttpResponse response) {
   std::vector<std::function<void()>> dropped;  // destroyed without the lock: they may own anything
   const std::lock_guard lock(mutex_);
   if (gone_ || begun_) return;
   begun_ = true;
   unsent_ += response.body.size();
+  hold(response.body.size());
   output_.response = std::move(response);
   output_.finished = true;
   dropped.swap(on_close_);
@@ -80,6 +91,7 @@ void HttpExchange::start(HttpResponse head) {
   if (gone_ || begun_) return;
   begun_ = true;
   unsent_ += head.body.size();
+  hold(head.body.size());
   largest_ = head.body.size();
   output_.bytes = std::move(head.body);
   output_.response = std::move(head);
@@ -92,17 +104,20 @@ void HttpExchange::write(std::string bytes) {
   if (gone_ || !begun_ || ended_ || overflowed_ || bytes.empty()) return;
   const size_t before = unsent_.fetch_add(bytes.size());
   // The connection was told of earlier bytes and waits for the reader: this is other news.
-  if (before > unsent_limit_) woken_ = false;
+  if (before > unsent_limit_ || outbox_->over()) woken_ = false;
   // A single piece may be larger than the limit, however fast the reader.
   const size_t most = kMostFactor * unsent_limit_ + largest_;
   largest_ = std::max(largest_, bytes.size());
   if (before > most) {
     unsent_.fetch_sub(bytes.size());
     overflowed_ = true;
-  } else if (output_.bytes.empty()) {
-    output_.bytes = std::move(bytes);
   } else {
-    output_.bytes += bytes;
+    hold(bytes.size());
+    if (output_.bytes.empty()) {
+      output_.bytes = std::move(bytes);
+    } else {
+      output_.bytes += bytes;
+    }
   }
   wake_up();
 }
@@ -169,6 +184,7 @@ void HttpExchange::leave() {
     callbacks.swap(on_close_);
     output_ = {};
   }
+  free_all();
   for (const auto& callback : callbacks) {
     try {
       callback();

@@ -15,6 +15,20 @@ namespace ingot {
 
 class HttpExchange;
 
+// The bytes of all answers that wait for their readers, whole ones and parts of streams alike. Any thread.
+class HttpOutbox {
+ public:
+  explicit HttpOutbox(size_t limit) : limit_(limit) {}
+  void add(size_t bytes) { held_ += bytes; }
+  void remove(size_t bytes) { held_ -= bytes; }
+  size_t held() const { return held_; }
+  bool over() const { return held_ > limit_; }
+
+ private:
+  const size_t limit_;
+  std::atomic<size_t> held_ = 0;
+};
+
 // The way to the io thread, which outlives the server: what comes after its end is dropped.
 class HttpMailbox {
  public:
@@ -51,9 +65,12 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
     bool empty() const { return !response && bytes.empty() && !finished && !aborted && !forgotten; }
   };
 
-  // `wake` is called by the io thread after something was given, and for every piece beyond the limit.
-  HttpExchange(std::shared_ptr<HttpMailbox> mailbox, std::function<void()> wake, size_t unsent_limit)
-      : mailbox_(std::move(mailbox)), wake_(std::move(wake)), unsent_limit_(unsent_limit) {}
+  // `wake` is called by the io thread after something was given, and for every piece beyond a limit, the stream's own
+  // or the outbox's.
+  HttpExchange(std::shared_ptr<HttpMailbox> mailbox, std::shared_ptr<HttpOutbox> outbox, std::function<void()> wake,
+               size_t unsent_limit)
+      : mailbox_(std::move(mailbox)), outbox_(std::move(outbox)), wake_(std::move(wake)), unsent_limit_(unsent_limit) {}
+  ~HttpExchange() { free_all(); }
 
   // The giver's side, any thread: as Responder.
   void send(HttpResponse response);
@@ -70,6 +87,11 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   Output take();
   // So many bytes of the answer were taken by the kernel.
   void taken(size_t bytes) { unsent_.fetch_sub(bytes); }
+  // Bytes of memory that the answer holds, here and with the connection that took them.
+  size_t held() const { return held_.load(); }
+  // The connection has given so many of them back; all.
+  void freed(size_t bytes);
+  void free_all() { outbox_->remove(held_.exchange(0)); }
   // Far more than the limit waits for the reader, and something was left out.
   bool overflowed() const { return overflowed_.load(); }
   // The client has gone, or the server ends.
@@ -83,12 +105,14 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   friend class HttpMailbox;
   void wake_up();  // with mutex_ held
   void end();      // with mutex_ held: the answer is complete
+  void hold(size_t bytes);
 
   const std::shared_ptr<HttpMailbox> mailbox_;
+  const std::shared_ptr<HttpOutbox> outbox_;
   const std::function<void()> wake_;
   const size_t unsent_limit_;
   std::atomic<bool> gone_ = false, overflowed_ = false;
-  std::atomic<size_t> unsent_ = 0;
+  std::atomic<size_t> unsent_ = 0, held_ = 0;
   size_t largest_ = 0;  // piece so far
 
   std::mutex mutex_;

@@ -92,6 +92,9 @@ void HttpReader::next() {
   head_ = {};
   target_.clear();
   body_ = {};
+  body_size_ = 0;
+  body_limit_ = limits_.body_bytes;
+  dropped_ = false;
   problem_ = {};
   scan_ = line_begin_ = begin_;
   lines_ = raw_bytes_ = trailer_bytes_ = 0;

@@ -22,7 +22,7 @@ class HttpReader {
  public:
   enum class Progress { kMore, kReady, kRefused };
 
-  explicit HttpReader(const HttpLimits& limits) : limits_(limits) {}
+  explicit HttpReader(const HttpLimits& limits) : limits_(limits), body_limit_(limits.body_bytes) {}
 
   void append(std::string_view bytes) { in_.append(bytes); }
 
@@ -32,12 +32,19 @@ class HttpReader {
   Progress read_body();
   // Starts over with the bytes that follow.
   void next();
+  // The largest body of this request, where that is less than the limit of all. False: by its head it is larger.
+  bool limit_body(size_t bytes);
+  // What has come of the body goes, and what comes is counted and not kept.
+  void drop_body();
 
   HttpHead& head() { return head_; }
   // Of the target, also where the head was refused, or did not come to its end, after a whole first line; else empty.
   std::string_view path() const;
   std::string take_body() { return std::move(body_); }
-  size_t body_size() const { return body_.size(); }
+  // Bytes of the body that have come.
+  size_t body_size() const { return body_size_; }
+  // Bytes of it that are held.
+  size_t body_held() const { return body_.size(); }
   const HttpProblem& problem() const { return problem_; }
 
   bool has_body() const { return chunked_ || length_ > 0; }
@@ -67,6 +74,7 @@ class HttpReader {
   Progress read_chunk_end();
   Progress read_trailer();
   Progress take_line(size_t most, std::string_view& line);
+  void take_body_bytes(size_t count);
   void compact();
 
   const HttpLimits limits_;
@@ -80,6 +88,9 @@ class HttpReader {
   HttpHead head_;
   std::string target_;
   std::string body_;
+  size_t body_size_ = 0;
+  size_t body_limit_;
+  bool dropped_ = false;
   HttpProblem problem_;
   int minor_ = 1;
   bool keep_alive_ = true;

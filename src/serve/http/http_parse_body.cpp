@@ -21,23 +21,37 @@ int hex_digit(char c) {
 
 }  // namespace
 
+bool HttpReader::limit_body(size_t bytes) {
+  body_limit_ = std::min(bytes, limits_.body_bytes);
+  return chunked_ ? body_limit_ > 0 : length_ <= body_limit_;
+}
+
+void HttpReader::drop_body() {
+  dropped_ = true;
+  body_ = {};
+}
+
+void HttpReader::take_body_bytes(size_t count) {
+  if (!dropped_) body_.append(in_, begin_, count);
+  body_size_ += count;
+  begin_ += count;
+  scan_ = begin_;
+}
+
 HttpReader::Progress HttpReader::read_body() {
   const size_t before = begin_;
   const Progress progress = chunked_ ? read_chunks() : read_plain();
   raw_bytes_ += begin_ - before;
   compact();
-  if (progress == Progress::kMore && raw_bytes_ > kFramingFactor * limits_.body_bytes + kFramingRoom) {
+  if (progress == Progress::kMore && raw_bytes_ > kFramingFactor * body_limit_ + kFramingRoom) {
     return refuse(413, "the body has more framing than content");
   }
   return progress;
 }
 
 HttpReader::Progress HttpReader::read_plain() {
-  const auto count = static_cast<size_t>(std::min<uint64_t>(length_ - body_.size(), in_.size() - begin_));
-  body_.append(in_, begin_, count);
-  begin_ += count;
-  scan_ = begin_;
-  return body_.size() == length_ ? Progress::kReady : Progress::kMore;
+  take_body_bytes(static_cast<size_t>(std::min<uint64_t>(length_ - body_size_, in_.size() - begin_)));
+  return body_size_ == length_ ? Progress::kReady : Progress::kMore;
 }
 
 HttpReader::Progress HttpReader::read_chunks() {
@@ -92,8 +106,8 @@ HttpReader::Progress HttpReader::read_chunk_size() {
     size = size * 16 + static_cast<uint64_t>(hex_digit(line[digits]));
   }
   if (digits == 0 || (digits < line.size() && line[digits] != ';')) return refuse(400, "bad size of a chunk");
-  if (size > limits_.body_bytes - body_.size()) {
-    return refuse(413, fmt::format("the body is longer than {} bytes", limits_.body_bytes));
+  if (size > body_limit_ - body_size_) {
+    return refuse(413, fmt::format("the body is longer than {} bytes", body_limit_));
   }
   chunk_left_ = size;
   chunk_ = size > 0 ? Chunk::kData : Chunk::kTrailer;
@@ -102,9 +116,7 @@ HttpReader::Progress HttpReader::read_chunk_size() {
 
 HttpReader::Progress HttpReader::read_chunk_data() {
   const auto count = static_cast<size_t>(std::min<uint64_t>(chunk_left_, in_.size() - begin_));
-  body_.append(in_, begin_, count);
-  begin_ += count;
-  scan_ = begin_;
+  take_body_bytes(count);
   chunk_left_ -= count;
   if (chunk_left_ == 0) chunk_ = Chunk::kDataEnd;
   return Progress::kMore;

@@ -30,7 +30,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr int kTurnedAway = 128;        // connections beyond the limit that are waited for until they have read so
+constexpr int kBeyond = 128;            // places beyond the limit: for probes, and to be told that there are too many
 constexpr int kAcceptedAtOnce = 64;     // then others have a turn
 constexpr int kOtherFiles = 64;         // descriptors that are not connections
 constexpr double kAcceptPause = 0.1;    // seconds, where there are no descriptors
@@ -46,7 +46,7 @@ std::chrono::steady_clock::duration seconds_of(double seconds) {
 int connection_limit(int asked) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return asked;
-  const auto room = static_cast<long>(std::min<rlim_t>(files.rlim_cur, 1 << 30)) - kOtherFiles - kTurnedAway;
+  const auto room = static_cast<long>(std::min<rlim_t>(files.rlim_cur, 1 << 30)) - kOtherFiles - kBeyond;
   return static_cast<int>(std::clamp<long>(room, 1, std::max(asked, 1)));
 }
 
@@ -101,7 +101,7 @@ struct HttpServer::Impl {
   void accept_soon();
   void accept_some();
   void accept_later();
-  void take_in(int fd);
+  void take_in(int fd, const sockaddr_storage& from);
   template <class F>
   void for_each(F&& f);
   void close_listener();
@@ -112,7 +112,6 @@ struct HttpServer::Impl {
   HttpCore core;
   HttpListener listener;
   std::optional<HttpTls> tls;
-  int connection_limit = 0;
   std::atomic<bool> stopped = false;
   bool accepting = false;  // a wait for the next client is pending
   asio::io_context io{1};
@@ -128,7 +127,8 @@ HttpServer::Impl::Impl(const HttpOptions& options, HttpCallbacks callbacks) : li
   core.id_prefix = new_id_prefix();
   core.mailbox = std::make_shared<HttpMailbox>([this](std::function<void()> body) { asio::post(io, std::move(body)); },
                                                [this] { io.stop(); });
-  connection_limit = ingot::connection_limit(options.limits.connections);
+  core.outbox = std::make_shared<HttpOutbox>(options.limits.answers_bytes);
+  core.places.emplace(connection_limit(options.limits.connections), kBeyond, options.limits.address_connections);
 }
 
 HttpServer::Impl::~Impl() {
@@ -188,9 +188,11 @@ void HttpServer::Impl::accept_later() {
 
 void HttpServer::Impl::accept_some() {
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
-    const int fd = ::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    sockaddr_storage from{};
+    socklen_t length = sizeof(from);
+    const int fd = ::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      take_in(fd);
+      take_in(fd, from);
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -200,7 +202,7 @@ void HttpServer::Impl::accept_some() {
   accept_soon();
 }
 
-void HttpServer::Impl::take_in(int fd) {
+void HttpServer::Impl::take_in(int fd, const sockaddr_storage& from) {
   HttpSocket socket(io);
   HttpCode code;
   socket.assign({listener.family(), listener.family() == AF_UNIX ? 0 : IPPROTO_TCP}, fd, code);
@@ -211,18 +213,16 @@ void HttpServer::Impl::take_in(int fd) {
   set_options(fd, listener.family());
   socket.non_blocking(true, code);
   ++core.counters.accepted;
-  const bool full = core.counters.open >= connection_limit;
-  if (full) ++core.counters.refused;
-  // Behind TLS a client could only be told after a handshake, which is the costly part.
-  if (full && tls) return;
-  if (full && core.turned_away >= kTurnedAway) return say_busy(fd, core);
-  auto stream = tls ? tls->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
-  const auto connection = std::make_shared<HttpConnection>(core, io, std::move(stream));
-  if (full) {
-    connection->turn_away();
-  } else {
-    connection->start();
+  std::string address = client_address(from);
+  const HttpPlaces::Place place = core.places->find(core, address);
+  if (place == HttpPlaces::Place::kNone) {
+    ++core.counters.refused;
+    // Behind TLS a client could only be told after a handshake, which is the costly part.
+    if (!tls) say_busy(fd, core);
+    return;
   }
+  auto stream = tls ? tls->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
+  std::make_shared<HttpConnection>(core, io, std::move(stream), place, std::move(address))->start();
 }
 
 HttpServer::HttpServer(const HttpOptions& options, HttpCallbacks callbacks)
@@ -280,11 +280,14 @@ HttpCounters HttpServer::counters() const {
   const auto& c = impl_->core.counters;
   return {.accepted = c.accepted,
           .refused = c.refused,
+          .gave_way = c.gave_way,
           .open = c.open,
           .requests = c.requests,
           .bad_requests = c.bad_requests,
           .timeouts = c.timeouts,
           .stalled = c.stalled,
+          .body_bytes = static_cast<int64_t>(impl_->core.body_bytes.load()),
+          .answer_bytes = static_cast<int64_t>(impl_->core.outbox->held()),
           .bytes_in = c.bytes_in,
           .bytes_out = c.bytes_out};
 }

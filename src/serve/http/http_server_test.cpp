@@ -137,7 +137,7 @@ TEST(HttpServer, ADroppedResponderIsAnsweredWith500OrCut) {
 TEST(HttpServer, AHandlerThatThrowsCostsItsRequestOnly) {
   HttpCallbacks callbacks;
   struct NoStdException {};
-  callbacks.check = [](const HttpHead& head) -> std::optional<HttpResponse> {
+  callbacks.admit = [](const HttpHead& head) -> HttpAdmission {
     if (head.path == "/check") throw NoStdException{};
     return {};
   };
@@ -169,8 +169,8 @@ TEST(HttpServer, AHandlerThatThrowsCostsItsRequestOnly) {
 
 TEST(HttpServer, CheckAnswersBeforeTheBodyIsRead) {
   HttpCallbacks callbacks = echo();
-  callbacks.check = [](const HttpHead& head) -> std::optional<HttpResponse> {
-    if (head.header("authorization").empty()) return plain_text("no key", 401);
+  callbacks.admit = [](const HttpHead& head) -> HttpAdmission {
+    if (head.header("authorization").empty()) return {.answer = plain_text("no key", 401)};
     return {};
   };
   RunningServer server(std::move(callbacks));

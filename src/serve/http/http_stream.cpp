@@ -1,5 +1,8 @@
 #include "serve/http/http_stream.h"
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
@@ -22,13 +25,13 @@ class PlainStream : public HttpStream {
   }
 
   // Waits, and then reads into a buffer that all connections of the thread share: an idle one holds none.
-  void read(std::function<void(HttpCode, std::string_view)> done) override {
-    socket_.async_wait(HttpSocket::wait_read, [this, done = std::move(done)](HttpCode code) mutable {
+  void read(size_t most, std::function<void(HttpCode, std::string_view)> done) override {
+    socket_.async_wait(HttpSocket::wait_read, [this, most, done = std::move(done)](HttpCode code) mutable {
       if (code == asio::error::operation_aborted) return;
       static thread_local std::vector<char> room(kReadBytes);
       size_t count = 0;
-      if (!code) count = socket_.read_some(asio::buffer(room), code);
-      if (code == asio::error::would_block || code == asio::error::interrupted) return read(std::move(done));
+      if (!code) count = socket_.read_some(asio::buffer(room.data(), std::min(most, room.size())), code);
+      if (code == asio::error::would_block || code == asio::error::interrupted) return read(most, std::move(done));
       done(code, {room.data(), count});
     });
   }
@@ -48,6 +51,14 @@ class PlainStream : public HttpStream {
   void shutdown_send(std::shared_ptr<void>) override {
     HttpCode ignored;
     socket_.shutdown(HttpSocket::shutdown_send, ignored);
+  }
+
+  // What was sent is read first: closing on bytes that were not read would make the kernel throw the answer away.
+  void say(std::string_view bytes) override {
+    char sent[16 << 10];
+    (void)!::recv(socket_.native_handle(), sent, sizeof(sent), MSG_DONTWAIT);
+    (void)!::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown_send(nullptr);
   }
 
   void close() override {

@@ -24,14 +24,17 @@ class HttpStream {
   virtual ~HttpStream() = default;
   // The handshake, where there is one.
   virtual void start(std::function<void(HttpCode)> done) = 0;
-  // Some bytes, valid during the callback, or an error; boost::asio::error::eof at the end.
-  virtual void read(std::function<void(HttpCode, std::string_view)> done) = 0;
+  // Some bytes, at most `most`, valid during the callback, or an error; boost::asio::error::eof at the end.
+  virtual void read(size_t most, std::function<void(HttpCode, std::string_view)> done) = 0;
   // Some bytes of the buffers, which must live until then.
   virtual void write(const HttpBuffers& buffers, std::function<void(HttpCode, size_t)> done) = 0;
   // When the other side is gone for writing, too: reset or closed in both directions.
   virtual void wait_for_reset(std::function<void()> done) = 0;
   // Tells the other side that nothing follows. `owner` keeps the stream alive meanwhile.
   virtual void shutdown_send(std::shared_ptr<void> owner) = 0;
+  // Sends these bytes without waiting, as far as they are taken, before close(): the last words to whoever may not even
+  // listen. Nothing behind TLS, where a handshake may not be over.
+  virtual void say(std::string_view bytes) = 0;
   virtual void close() = 0;
   // Whether the other side may end its half and still wait for the answer.
   virtual bool half_closes() const = 0;

@@ -1,17 +1,68 @@
 #include "serve/http/workers.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 namespace ingot {
 
-Workers::Workers(int threads, size_t max_jobs) : max_jobs_(max_jobs) {
+namespace {
+
+constexpr int kLargeNice = 5;  // beside a thread of the engine on the same core: a quarter of it
+
+int64_t steady_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+void JobQueue::push(Job job) {
+  std::deque<Job>& jobs = waiting_[job.cost.payer];
+  const bool first = jobs.empty();
+  if (first) turns_.push_back(job.cost.payer);
   try {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    jobs.push_back(std::move(job));
+  } catch (...) {
+    if (first) turns_.pop_back();
+    throw;
+  }
+  ++size_;
+}
+
+JobQueue::Job JobQueue::pop() {
+  const auto at = waiting_.find(turns_.front());
+  Job job = std::move(at->second.front());
+  at->second.pop_front();
+  --size_;
+  if (at->second.empty()) {
+    waiting_.erase(at);
+    turns_.pop_front();
+  } else {
+    turns_.splice(turns_.end(), turns_, turns_.begin());
+  }
+  return job;
+}
+
+Workers::Workers(int threads, size_t max_jobs, size_t max_bytes) : max_jobs_(max_jobs), max_bytes_(max_bytes) {
+  try {
+    for (int i = 0; i < threads; ++i) begin_thread(Takes::kSmall);
+    begin_thread(Takes::kLarge);
   } catch (...) {
     stop();  // those that began: a thread that nobody joins ends the program
     throw;
   }
+}
+
+void Workers::begin_thread(Takes takes) {
+  std::atomic<int64_t>& since = since_.emplace_back(0);
+  threads_.emplace_back([this, takes, &since] {
+    if (takes == Takes::kLarge) ::setpriority(PRIO_PROCESS, 0, kLargeNice);  // of this thread alone, on Linux
+    work(takes, since);
+  });
 }
 
 Workers::~Workers() { stop(); }
@@ -22,24 +73,41 @@ void Workers::stop() {
     stop_ = true;
   }
   wake_.notify_all();
+  wake_large_.notify_all();
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
-  std::deque<std::function<void()>> dropped;  // goes outside the lock: what jobs hold may post
+  JobQueue dropped[2];  // go outside the lock: what jobs hold may post
   std::unique_lock lock(mutex_);
-  dropped.swap(jobs_);
-  while (!urgent_.empty()) run_one(lock, urgent_);
+  std::swap(dropped[0], small_);
+  std::swap(dropped[1], large_);
+  while (!urgent_.empty()) run_urgent(lock);
   closed_ = true;
   lock.unlock();
 }
 
-bool Workers::post(std::function<void()> job) {
+// As much as is left free, of what this payer does not have yet.
+bool Workers::fits(const JobCost& cost) const {
+  const size_t waiting = small_.size() + large_.size();
+  if (waiting >= max_jobs_ || cost.bytes > max_bytes_ - std::min(bytes_, max_bytes_)) return false;
+  const auto at = shares_.find(cost.payer);
+  if (at == shares_.end()) return true;
+  return at->second.jobs <= max_jobs_ - waiting && at->second.bytes <= max_bytes_ - bytes_ - cost.bytes;
+}
+
+bool Workers::post(std::function<void()> job, JobCost cost) {
+  const size_t bytes = cost.bytes;
+  const bool large = bytes > kLargeBytes;
   {
     const std::lock_guard lock(mutex_);
-    if (stop_ || jobs_.size() >= max_jobs_) return false;
-    jobs_.push_back(std::move(job));
+    if (stop_ || !fits(cost)) return false;
+    Share& share = shares_[cost.payer];
+    (large ? large_ : small_).push({std::move(job), std::move(cost)});
+    ++share.jobs;
+    share.bytes += bytes;
+    bytes_ += bytes;
   }
-  wake_.notify_one();
+  (large ? wake_large_ : wake_).notify_one();
   return true;
 }
 
@@ -55,28 +123,65 @@ bool Workers::post_first(std::function<void()> job) {
 
 size_t Workers::waiting() const {
   const std::lock_guard lock(mutex_);
-  return jobs_.size() + urgent_.size();
+  return small_.size() + large_.size() + urgent_.size();
 }
 
-void Workers::run_one(std::unique_lock<std::mutex>& lock, std::deque<std::function<void()>>& queue) {
-  std::function<void()> job = std::move(queue.front());
-  queue.pop_front();
-  lock.unlock();
+double Workers::busy_seconds() const {
+  const int64_t now = steady_nanoseconds();
+  int64_t longest = 0;
+  for (const std::atomic<int64_t>& since : since_) {
+    const int64_t begun = since.load();
+    if (begun != 0) longest = std::max(longest, now - begun);
+  }
+  return static_cast<double>(longest) * 1e-9;
+}
+
+void Workers::run(std::function<void()>& job) {
   try {
     job();
   } catch (...) {
     ++failed_;
   }
   job = nullptr;  // what it holds may take the lock when it goes
+}
+
+void Workers::run_urgent(std::unique_lock<std::mutex>& lock) {
+  std::function<void()> job = std::move(urgent_.front());
+  urgent_.pop_front();
+  lock.unlock();
+  run(job);
   lock.lock();
 }
 
-void Workers::work() {
+void Workers::run_job(std::unique_lock<std::mutex>& lock, JobQueue& queue) {
+  JobQueue::Job job = queue.pop();
+  Share& share = shares_.at(job.cost.payer);  // stays where it is while a job of it runs
+  --share.jobs;
+  ++share.running;
+  lock.unlock();
+  run(job.run);
+  lock.lock();
+  bytes_ -= job.cost.bytes;
+  share.bytes -= job.cost.bytes;
+  --share.running;
+  if (share.jobs == 0 && share.running == 0) shares_.erase(job.cost.payer);
+}
+
+void Workers::work(Takes takes, std::atomic<int64_t>& since) {
+  const bool small = takes == Takes::kSmall;
+  JobQueue& queue = small ? small_ : large_;
+  std::condition_variable& wake = small ? wake_ : wake_large_;
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stop_ || !urgent_.empty() || !jobs_.empty(); });
+    wake.wait(lock, [&] { return stop_ || !queue.empty() || (small && !urgent_.empty()); });
     if (stop_) return;
-    run_one(lock, urgent_.empty() ? jobs_ : urgent_);
+    since = steady_nanoseconds();
+    if (small && !urgent_.empty()) {
+      run_urgent(lock);
+    } else {
+      run_job(lock, queue);
+    }
+    since = 0;
   }
 }
 

@@ -3,8 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
 
 namespace ingot {
 namespace {
@@ -86,6 +92,124 @@ TEST(Workers, EndsWithJobsStillWaiting) {
   }
   EXPECT_GE(ran, 1);
   EXPECT_LE(ran, 101);
+}
+
+// Set once by a job and waited for by the test, which may end while the job still sets it.
+struct Signal {
+  void set() const { promise->set_value(); }
+  void wait() const { future.wait(); }
+  std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
+  std::shared_future<void> future = promise->get_future().share();
+};
+
+// Keeps a thread of `workers` until it goes.
+class Blocker {
+ public:
+  explicit Blocker(Workers& workers, JobCost cost = {}) {
+    const bool taken = workers.post(
+        [begun = begun_, gate = gate_, ended = ended_] {
+          begun.set();
+          gate.wait();
+          ended.set();
+        },
+        std::move(cost));
+    EXPECT_TRUE(taken);
+    begun_.wait();
+  }
+  ~Blocker() { release(); }
+  void release() {
+    if (std::exchange(released_, true)) return;
+    gate_.set();
+    ended_.wait();
+  }
+
+ private:
+  const Signal begun_, gate_, ended_;
+  bool released_ = false;
+};
+
+TEST(Workers, PayersTakeTurns) {
+  std::mutex mutex;
+  std::string order;
+  const Signal done;
+  Workers workers(1);
+  {
+    Blocker blocker(workers);
+    const auto post = [&](char payer) {
+      EXPECT_TRUE(workers.post(
+          [&, payer] {
+            const std::lock_guard lock(mutex);
+            order += payer;
+            if (order.size() == 9) done.set();
+          },
+          {.payer = std::string(1, payer)}));
+    };
+    for (int i = 0; i < 6; ++i) post('a');
+    for (int i = 0; i < 2; ++i) post('b');
+    post('c');
+  }
+  done.wait();
+  EXPECT_EQ(order, "abcabaaaa");
+}
+
+TEST(Workers, NobodyTakesTheRoomOfTheNext) {
+  Workers workers(1, 100, 1000);
+  Blocker blocker(workers);
+  const auto taken = [&](const char* payer, size_t bytes) {
+    int count = 0;
+    while (workers.post([] {}, {.payer = payer, .bytes = bytes})) ++count;
+    return count;
+  };
+  EXPECT_EQ(taken("a", 0), 51);
+  EXPECT_EQ(taken("b", 0), 25);
+  EXPECT_EQ(taken("c", 0), 13);
+  Workers other(1, 1000, 1000);
+  Blocker second(other);
+  int first = 0;
+  while (other.post([] {}, {.payer = "a", .bytes = 10})) ++first;
+  EXPECT_EQ(first, 50);
+  EXPECT_TRUE(other.post([] {}, {.payer = "b", .bytes = 400}));
+  EXPECT_FALSE(other.post([] {}, {.payer = "c", .bytes = 400}));
+}
+
+TEST(Workers, ALongTextLeavesAThreadForTheOthers) {
+  Workers workers(2);
+  const JobCost large{.payer = "a", .bytes = Workers::kLargeBytes + 1};
+  Blocker blocker(workers, large);
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(workers.post([&] { ++ran; }, large));
+  for (int i = 0; i < 3; ++i) {
+    const Signal small;
+    EXPECT_TRUE(workers.post([small] { small.set(); }, {.payer = "b", .bytes = 1000}));
+    small.wait();
+  }
+  EXPECT_EQ(ran, 0);
+  blocker.release();
+  while (ran < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(Workers, APayerMayHaveSeveralJobsAtOnce) {
+  Workers workers(3);
+  const JobCost cost{.payer = "a"};
+  Blocker first(workers, cost), second(workers, cost), third(workers, cost);
+  second.release();
+  first.release();
+  Blocker again(workers, cost);
+}
+
+TEST(Workers, TellsHowLongItsLongestJobRuns) {
+  Workers workers(2);
+  EXPECT_EQ(workers.busy_seconds(), 0);
+  {
+    Blocker blocker(workers);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_GE(workers.busy_seconds(), 0.03);
+    const Signal other;
+    EXPECT_TRUE(workers.post([other] { other.set(); }));
+    other.wait();
+    EXPECT_GE(workers.busy_seconds(), 0.03);
+  }
+  while (workers.busy_seconds() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/error.h"
 #include "bench/machine.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_model.h"
@@ -25,6 +26,7 @@ struct Options {
   TraceScale scale;
   size_t limit = 0;  // requests; 0: all
   std::string html;
+  std::string slo;
   BenchModelOptions model;
 };
 
@@ -59,8 +61,19 @@ OpenEngine open(const Options& options, const Trace& trace, const std::string& m
   return open_bench_model(options.model, context, options.model.open.engine.max_seqs, kPromptTokens);
 }
 
+// What goodput is counted by: where nobody says, the engine's own target.
+Slo slo_of(const Options& options) {
+  if (options.slo.empty()) return {.ttft_ms = options.model.open.engine.ttft_target_ms};
+  try {
+    return parse_slo(options.slo);
+  } catch (const Error& error) {
+    throw CLI::ValidationError(fmt::format("--slo: {}", error.what()));
+  }
+}
+
 int run(const Options& options) {
   check_bench_model(options.model);
+  const Slo slo = slo_of(options);
   const std::string model = bench_model_name(options.model);
   const Trace trace = read_trace(options.file, options.limit);
   std::optional<AtomicFile> page;  // whether it can be written is known before the replay
@@ -75,7 +88,8 @@ int run(const Options& options) {
                          .model = model,
                          .machine = cpu_name(),
                          .scale = options.scale,
-                         .engine = opened.engine->config()};
+                         .engine = opened.engine->config(),
+                         .slo = slo};
   const TraceReport report = make_trace_report(trace, std::move(replayed), setup);
   if (page) {
     page->write(trace_page(report));
@@ -102,6 +116,7 @@ CommandBody setup(CLI::App& app) {
   add("--limit", "N", options->limit, "Requests to take (all)")->check(range(1, 1 << 30));
   for (CLI::Option* option : add_engine_options(app, OptionsOf::kTrace, options->model.open)) option->group("Replay");
   app.get_option("--kv-memory")->description("Of the KV cache, such as 512M (as --seqs contexts need)");
+  add("--slo", "LIMITS", options->slo, "Goodput within ttft=MS,itl=MS,e2e=MS (ttft: --ttft-target)");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
   return [options] { return run(*options); };
 }

@@ -123,6 +123,7 @@ void send(Engine& engine, const std::shared_ptr<Shared>& shared, size_t index, c
       engine.submit(std::move(request), [shared, &record](const Event& event) { shared->take(record, event); });
   if (submitted.id >= 0) return;
   record.state = submitted.busy ? TraceRecord::State::kBusy : TraceRecord::State::kRefused;
+  record.late = submitted.late;
   record.refused = submitted.refused;
   shared->ended.fetch_add(1, std::memory_order_release);
 }

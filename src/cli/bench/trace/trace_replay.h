@@ -28,13 +28,14 @@ struct TraceRecord {
   enum class State : uint8_t {
     kOpen,
     kFinished,
-    kBusy,     // rejected: too many waited
+    kBusy,     // rejected: too many waited, or it would have been late
     kRefused,  // the engine could never serve it
     kFailed,
   };
   State state = State::kOpen;
-  double due = 0;   // by the scaled trace; waiting counts from here even where the client was late
-  double sent = 0;  // when it was handed to the engine
+  bool late = false;  // of one that is busy: its first token would have missed the target
+  double due = 0;     // by the scaled trace; waiting counts from here even where the client was late
+  double sent = 0;    // when it was handed to the engine
   double first = 0;
   double last = 0;
   int prompt = 0;

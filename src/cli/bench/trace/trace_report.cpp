@@ -26,13 +26,23 @@ int64_t ideal_rows(const TraceRequest& request, int prompt, const TraceScale& sc
   return std::min<int64_t>(rows, prompt - 1);
 }
 
+bool good(const Slo& slo, const TraceRecord& r) {
+  const double gap = r.tokens > 1 ? (r.last - r.first) / (r.tokens - 1) : 0;
+  return slo.kept(1e3 * (r.first - r.due), 1e3 * gap, 1e3 * (r.last - r.due));
+}
+
 void count(TraceReport& report, const TraceRecord& record) {
   switch (record.state) {
     case TraceRecord::State::kFinished:
       ++report.finished;
+      if (good(report.setup.slo, record)) {
+        ++report.good;
+        report.good_tokens += record.tokens;
+      }
       break;
     case TraceRecord::State::kBusy:
       ++report.busy;
+      report.late += record.late;
       break;
     case TraceRecord::State::kRefused:
       ++report.refused;
@@ -66,6 +76,19 @@ JsonArray series_json(const TraceReport& r) {
 double over_target_percent(const TraceReport& r) {
   const auto over = r.gap_ms.end() - std::ranges::upper_bound(r.gap_ms, r.setup.engine.gap_ms);
   return percent(static_cast<double>(over), static_cast<double>(r.gap_ms.size()));
+}
+
+Json goodput_json(const TraceReport& r) {
+  const Slo& slo = r.setup.slo;
+  if (!slo.any()) return nullptr;
+  const auto limit = [](double ms) { return ms > 0 ? Json(ms) : Json(nullptr); };
+  return JsonObject{{"ttft_ms", limit(slo.ttft_ms)},
+                    {"itl_ms", limit(slo.itl_ms)},
+                    {"e2e_ms", limit(slo.e2e_ms)},
+                    {"requests", r.good},
+                    {"requests_per_second", rate(r.good, r.seconds)},
+                    {"output_tps", rate(r.good_tokens, r.seconds)},
+                    {"percent", percent(static_cast<double>(r.good), static_cast<double>(r.requests))}};
 }
 
 }  // namespace
@@ -127,6 +150,15 @@ std::string trace_table(const TraceReport& r) {
     text +=
         fmt::format("gaps       {:.2f} % over the target of {:g} ms\n", over_target_percent(r), r.setup.engine.gap_ms);
   }
+  if (r.setup.engine.ttft_target_ms > 0) {
+    text += fmt::format("late       {} of the busy would have missed the target of {:g} ms\n", r.late,
+                        r.setup.engine.ttft_target_ms);
+  }
+  if (r.setup.slo.any()) {
+    text += fmt::format("goodput    {:.2f} requests/s and {:.1f} tokens/s within the SLO, {:.1f} % of all\n",
+                        rate(r.good, r.seconds), rate(r.good_tokens, r.seconds),
+                        percent(static_cast<double>(r.good), static_cast<double>(r.requests)));
+  }
   return text;
 }
 
@@ -153,6 +185,10 @@ JsonObject trace_json(const TraceReport& r) {
   json["total_tps"] = spread_json(r.total_tps);
   json["gap_target_ms"] = r.setup.engine.gap_ms > 0 ? Json(r.setup.engine.gap_ms) : Json(nullptr);
   json["gaps_over_target_percent"] = r.setup.engine.gap_ms > 0 ? Json(over_target_percent(r)) : Json(nullptr);
+  const double target = r.setup.engine.ttft_target_ms;
+  json["ttft_target_ms"] = target > 0 ? Json(target) : Json(nullptr);
+  json["late"] = r.late;
+  json["goodput"] = goodput_json(r);
   const auto prompts = static_cast<double>(r.prompt_tokens);
   json["prefix"] = JsonObject{{"reused_tokens", r.reused_tokens},
                               {"hit_percent", percent(static_cast<double>(r.reused_tokens), prompts)},

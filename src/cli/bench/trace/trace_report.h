@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/bench/trace/trace_replay.h"
+#include "cli/load/slo.h"
 #include "files/json.h"
 
 namespace ingot {
@@ -16,12 +17,16 @@ struct TraceSetup {
   std::string machine = {};
   TraceScale scale = {};
   EngineConfig engine = {};
+  Slo slo = {};
 };
 
 struct TraceReport {
   TraceSetup setup;
   std::string kind;
   int64_t requests = 0, finished = 0, busy = 0, refused = 0, failed = 0;
+  int64_t late = 0;  // of the busy: their first token would have missed the engine's target
+  int64_t good = 0;  // finished, and within the SLO
+  int64_t good_tokens = 0;
   std::string first_refusal = {};
   double seconds = 0;
   double late_ms = 0;  // the most that the client was behind the trace

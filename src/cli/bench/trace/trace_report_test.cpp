@@ -42,12 +42,12 @@ TEST(TraceReport, CountsTimesAndHits) {
   run.records[0].gaps = {0.5f, 1.5f};
   run.records[1] = {.state = State::kFinished, .due = 1, .sent = 1, .first = 4, .last = 4, .prompt = 64, .tokens = 1};
   run.records[1].reused = 32;
-  run.records[2] = {.state = State::kBusy, .due = 1, .sent = 1, .prompt = 64};
+  run.records[2] = {.state = State::kBusy, .late = true, .due = 1, .sent = 1, .prompt = 64};
   run.records[3] = {.state = State::kRefused, .due = 1, .sent = 1, .prompt = 64};
   run.records[3].refused = "too long";
   run.samples = {{.at = 1, .tokens = 0}, {.at = 3, .tokens = 4}};
   run.seconds = 4;
-  const TraceReport report = make_trace_report(trace, run, {.engine = {.gap_ms = 600}});
+  const TraceReport report = make_trace_report(trace, run, {.engine = {.gap_ms = 600}, .slo = {.ttft_ms = 2000}});
   const JsonObject json = trace_json(report);
   EXPECT_EQ(to_json(json.at("requests")), R"({"sent":4,"finished":2,"busy":1,"refused":1,"failed":0})");
   EXPECT_EQ(report.ttft_ms, (std::vector<double>{1000, 3000}));
@@ -57,6 +57,11 @@ TEST(TraceReport, CountsTimesAndHits) {
   EXPECT_EQ(report.late_ms, 100);
   EXPECT_EQ(json.at("prefix").at("hit_percent").as_double(), 25);
   EXPECT_EQ(json.at("prefix").at("ideal_percent").as_double(), 25);
+  EXPECT_EQ(json.at("late").as_int64(), 1);
+  EXPECT_EQ(json.at("goodput").at("requests").as_int64(), 1);
+  EXPECT_EQ(json.at("goodput").at("percent").as_double(), 25);
+  EXPECT_NE(trace_table(report).find("0.25 requests/s and 0.8 tokens/s within the SLO, 25.0 % of all"),
+            std::string::npos);
   EXPECT_EQ(json.at("gaps_over_target_percent").as_double(), 50);
   EXPECT_NE(trace_table(report).find("2 finished, 1 busy, 1 refused, 0 failed in 4.0 s (too long)"), std::string::npos);
 }

@@ -1,0 +1,341 @@
+#include "engine/schedule/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ingot {
+
+Scheduler::Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots, PrefixCache* prefix, Pace& pace)
+    : limits_(limits), pages_(pages), slots_(slots), prefix_(prefix), pace_(pace) {
+  running_.reserve(static_cast<size_t>(limits.seqs));
+}
+
+void Scheduler::add(Sequence& seq, bool held_back) {
+  tenants_.enter(seq);
+  if (!held_back) tenants_.add(seq);
+  seq.become(held_back ? SeqState::kHeldBack : SeqState::kWaiting);
+}
+
+void Scheduler::release(Sequence& seq) {
+  CHECK(seq.state() == SeqState::kHeldBack, "seq {} is not held back", seq.id);
+  seq.become(SeqState::kWaiting);
+  tenants_.add(seq);
+}
+
+// Pages, slot and place in the prefix cache.
+void Scheduler::give_back(Sequence& seq) {
+  pages_.release(seq.pages);
+  seq.kv_len = 0;
+  seq.addressed = 0;
+  seq.draft.clear();
+  if (seq.prefix_node >= 0) prefix_->release(seq.prefix_node);
+  seq.prefix_node = -1;
+  slots_.give(seq.state_slot);
+  seq.state_slot = -1;
+  std::erase(running_, &seq);
+  tenants_.end(seq);
+}
+
+void Scheduler::take_out(Sequence& seq, Plan* plan) {
+  if (seq.state() != SeqState::kPlanned) return;
+  CHECK(plan, "seq {} is planned and there is no plan", seq.id);
+  const auto it = std::ranges::find(plan->items, &seq, &Plan::Item::seq);
+  CHECK(it != plan->items.end(), "seq {} is in no plan", seq.id);
+  plan->rows -= it->rows;
+  if (!it->decoding) plan->prompt_rows -= it->rows;
+  plan->items.erase(it);
+  plan->changed = true;
+  seq.become(SeqState::kRunning);
+}
+
+void Scheduler::remove(Sequence& seq, Plan* plan) {
+  take_out(seq, plan);
+  if (seq.running()) {
+    give_back(seq);
+  } else if (seq.state() != SeqState::kHeldBack) {
+    tenants_.remove(seq);
+  }
+  clear_suspicion(seq);
+  tenants_.leave(seq);
+  seq.become(SeqState::kGone);
+}
+
+void Scheduler::set_back(Sequence& seq) {
+  give_back(seq);
+  seq.become(SeqState::kPreempted);
+  tenants_.add(seq);
+  ++n_preempted_;
+}
+
+void Scheduler::preempt(Sequence& seq, Plan& plan) {
+  take_out(seq, &plan);
+  set_back(seq);
+  plan.preempted = true;
+}
+
+void Scheduler::launched(const Plan& plan) {
+  for (const Plan::Item& item : plan.items) item.seq->become(SeqState::kRunning);
+  tenants_.launched(plan.rows);
+}
+
+void Scheduler::unplan(const Plan& plan) {
+  for (const Plan::Item& item : plan.items) {
+    if (item.seq && item.seq->state() == SeqState::kPlanned) item.seq->become(SeqState::kRunning);
+  }
+}
+
+void Scheduler::restart(const Plan& failed) {
+  for (const Plan::Item& item : failed.items) {
+    if (!item.seq || !item.seq->running()) continue;
+    n_suspects_ += item.seq->suspect == 0;
+    item.seq->suspect = std::max(item.seq->suspect, item.begin + item.rows);
+  }
+  while (!running_.empty()) set_back(*running_.back());
+}
+
+void Scheduler::clear_suspicion(Sequence& seq) {
+  n_suspects_ -= seq.suspect > 0;
+  seq.suspect = 0;
+}
+
+// The running step makes its last token.
+bool Scheduler::will_end(const Sequence& seq) const {
+  return seq.awaited > 0 && seq.n_tokens() + seq.awaited >= seq.longest(limits_.context);
+}
+
+// As many of the rows as there are pages for, taken from others where there is none at all.
+bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
+  int fit = 0;
+  while ((fit = pages_.rows_that_fit(seq.pages, seq.kv_len, rows)) == 0) {
+    Sequence* other = gives_page(seq);
+    if (!other) return false;
+    preempt(*other, plan);
+  }
+  const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
+  CHECK(grown, "{} rows fit and have no pages", fit);
+  tenants_.charge(seq, seq.kv_len + fit);
+  const bool decoding = seq.decoding();
+  plan.items.push_back({&seq, seq.kv_len, fit, decoding});
+  plan.rows += fit;
+  plan.prompt_rows += decoding ? 0 : fit;
+  plan.changed = true;
+  seq.become(SeqState::kPlanned);
+  return true;
+}
+
+bool Scheduler::place_decoding(Sequence& seq, Plan& plan) {
+  const int rows = std::min(1 + static_cast<int>(seq.draft.size()), limits_.rows - plan.rows);
+  if (rows <= 0 || !place(seq, rows, plan)) return false;
+  seq.draft.resize(static_cast<size_t>(plan.items.back().rows) - 1);
+  return true;
+}
+
+// Rows of prompts that the plan has room for: fewer where others wait for their next token meanwhile.
+int Scheduler::prompt_room(const Plan& plan) const {
+  const bool others_decode = std::ranges::any_of(running_, [](const Sequence* seq) { return seq->decoding(); });
+  const int room = limits_.rows - plan.rows - plan.kept;
+  return others_decode ? std::min(room, pace_.prompt_rows() - plan.prompt_rows) : room;
+}
+
+// At most `most` of its rows.
+bool Scheduler::place_prompt(Sequence& seq, int most, Plan& plan) {
+  int rows = std::min({seq.pending(), limits_.chunk, prompt_room(plan), most});
+  seq.tenant->hungry |= rows < seq.pending();
+  if (rows <= 0) return false;
+  // Recurrent state is kept at borders of pages: a chunk ends at the last one that it reaches.
+  if (limits_.has_state && prefix_) {
+    const int border = (seq.kv_len + rows) / pages_.page_rows() * pages_.page_rows();
+    if (border > seq.kv_len) rows = border - seq.kv_len;
+  }
+  if (!place(seq, rows, plan)) return false;
+  seq.tenant->grant -= plan.items.back().rows;
+  n_read_ += plan.items.back().rows;
+  return true;
+}
+
+// Its rows and nobody else's. Late in the order or not, it has pages when all the others have none; while its own step
+// runs, those that its window is about to leave may be missing.
+void Scheduler::place_alone(Sequence& seq, Plan& plan) {
+  seq.draft.clear();
+  while (!place(seq, std::min({seq.pending(), limits_.rows, limits_.chunk}), plan)) {
+    if (running_.front() == &seq) return;
+    preempt(*running_.front(), plan);
+  }
+}
+
+// After a failed step its seqs run one by one: only the one that fails alone is at fault.
+bool Scheduler::quarantined(Plan& plan) {
+  if (n_suspects_ == 0) return false;
+  if (!plan.items.empty()) return true;
+  for (Sequence* seq : running_) {
+    if (seq->suspect == 0) continue;
+    if (seq->awaited == 0 && seq->pending() > 0) place_alone(*seq, plan);
+    return true;
+  }
+  Sequence* seq = tenants_.suspect();
+  if (!seq) return false;  // it is held back
+  while (n_running() >= limits_.seqs) preempt(*running_.back(), plan);
+  begin(*seq, find(*seq), plan);
+  place_alone(*seq, plan);
+  return true;
+}
+
+void Scheduler::extend(Plan& plan) {
+  if (quarantined(plan)) return;
+  // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
+  plan.kept = 0;
+  const std::span<TenantShare* const> turns = tenants_.by_turn();
+  for (TenantShare* tenant : turns) {
+    for (size_t i = 0; i < tenant->running.size(); ++i) {
+      Sequence& seq = *tenant->running[i];
+      if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
+      if (seq.request->drafter && seq.awaited > 0) {
+        plan.kept += 1 + limits_.draft;
+      } else {
+        place_decoding(seq, plan);
+      }
+    }
+  }
+  const bool shared = share_rows(plan);
+  for (TenantShare* tenant : turns) {
+    for (size_t i = 0; i < tenant->running.size(); ++i) {
+      Sequence& seq = *tenant->running[i];
+      if (wants_prompt(seq)) place_prompt(seq, tenant->grant, plan);
+    }
+  }
+  admit_waiting(plan);
+  if (shared) fill_up(plan);
+}
+
+// It runs, has rows to read before its next token, and none of them is planned.
+bool Scheduler::wants_prompt(const Sequence& seq) const {
+  return seq.state() != SeqState::kPlanned && !seq.decoding() && seq.pending() > 0 && !will_end(seq);
+}
+
+bool Scheduler::can_fork(const Sequence& seq) const {
+  const Sequence* first = seq.first;
+  const int rows = seq.n_prompt() - 1;
+  if (!first || !first->running() || first->kv_len < seq.n_prompt() || rows == 0 || limits_.has_state) return false;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    if (first->pages.slid[static_cast<size_t>(g)] > pages_.first_page(g, rows)) return false;
+  }
+  return !seq.request->on_logits && !seq.request->on_hidden;
+}
+
+PrefixHit Scheduler::find(const Sequence& seq) const {
+  if (seq.prefix_root < 0) return {};
+  // The last row is always computed: its logits are wanted.
+  int rows = seq.n_tokens() - 1;
+  rows = std::min(rows, seq.request->computed_from());
+  return prefix_->find(seq.prefix_root, seq.tokens, rows / pages_.page_rows());
+}
+
+int Scheduler::held_by(const Sequence& seq, int group) const {
+  const SeqPages& pages = seq.pages;
+  const auto g = static_cast<size_t>(group);
+  return pages.groups.empty() ? 0 : static_cast<int>(pages.groups[g].size()) - pages.slid[g];
+}
+
+// Running seqs that will want another page of the group before they end.
+int Scheduler::still_growing(int group) const {
+  int growing = 0;
+  for (const Sequence* seq : running_) {
+    growing += held_by(*seq, group) < pages_.most_pages(group, seq->longest(limits_.context));
+  }
+  return growing;
+}
+
+// Pages of the group that it wants for its tokens so far.
+int Scheduler::pages_needed(const Sequence& seq, const PrefixHit& hit, int group) const {
+  if (can_fork(seq)) return 2;
+  const int all = pages_.most_pages(group, seq.n_tokens() + 1);
+  return hit.node < 0 ? all : all - (hit.pages - pages_.first_page(group, hit.pages * pages_.page_rows()));
+}
+
+// Whether there are pages for its tokens so far, with one to spare for each running seq that grows: a seq that is let
+// in and soon preempted has cost its prompt twice.
+bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
+  if (running_.empty()) return true;
+  if (n_running() >= limits_.seqs) return false;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    int spare = pages_.available(g);
+    if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
+    if (pages_needed(seq, hit, g) + still_growing(g) > spare) return false;
+  }
+  return true;
+}
+
+bool Scheduler::admit(Sequence& seq, Plan& plan) {
+  if (n_running() >= limits_.seqs && !gives_way(seq, {})) return false;
+  const PrefixHit hit = find(seq);
+  while (!has_room(seq, hit)) {
+    Sequence* other = gives_way(seq, hit);
+    if (!other) return false;
+    const bool taken = other->tenant != seq.tenant;
+    preempt(*other, plan);
+    if (taken) {
+      tenants_.bill(*other, *seq.tenant);
+      ++n_taken_;
+    }
+  }
+  begin(seq, hit, plan);
+  return place_prompt(seq, seq.tenant->grant, plan);
+}
+
+void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
+  // All that may want memory comes first: from here on nothing can fail.
+  plan.states.reserve(plan.states.size() + 2);
+  const int longest = seq.longest(limits_.context);
+  seq.reserve(longest, limits_.draft, limits_.mask_words);
+  pages_.reserve(seq.pages, longest);
+  const bool again = seq.state() == SeqState::kPreempted;
+  for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
+  tenants_.remove(seq);
+  tenants_.begin(seq);
+  const auto place =
+      std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
+  running_.insert(place, &seq);
+  seq.become(SeqState::kRunning);
+  seq.state_slot = slots_.take();
+  CHECK(seq.state_slot >= 0, "no slot for seq {}", seq.id);
+  if (limits_.has_state) plan.states.push_back({.kind = StateOp::Kind::kClear, .to = seq.state_slot});
+  if (can_fork(seq)) {
+    fork(seq);
+  } else if (hit.node >= 0) {
+    prefix_->take(hit, seq.pages);
+    seq.kv_len = hit.pages * pages_.page_rows();
+    seq.addressed = hit.pages;
+    seq.prefix_node = hit.node;
+    prefix_->hold(hit.node);
+  } else if (seq.prefix_root >= 0) {
+    seq.prefix_node = seq.prefix_root;
+    prefix_->hold(seq.prefix_root);
+  }
+  if (limits_.has_state && hit.node >= 0) {
+    plan.states.push_back({.kind = StateOp::Kind::kCopy, .from = prefix_->snapshot_of(hit.node), .to = seq.state_slot});
+  }
+  n_read_ += seq.kv_len;
+  tenants_.pay(seq);
+  if (again) {
+    seq.safe_tokens = seq.n_tokens() + pages_.page_rows();
+  } else {
+    seq.reused = seq.kv_len;
+  }
+}
+
+// The first choice has read the prompt: this one takes its pages and computes the last row again for its own token.
+void Scheduler::fork(Sequence& seq) {
+  const int rows = seq.n_prompt() - 1;
+  pages_.share(seq.first->pages, seq.pages, rows);
+  seq.kv_len = rows;
+  seq.addressed = rows / pages_.page_rows();
+  if (seq.prefix_root < 0) return;
+  const PrefixHit known = prefix_->find(seq.prefix_root, seq.tokens, seq.addressed);
+  if (known.pages != seq.addressed) return;
+  seq.prefix_node = known.node >= 0 ? known.node : seq.prefix_root;
+  prefix_->hold(seq.prefix_node);
+}
+
+}  // namespace ingot

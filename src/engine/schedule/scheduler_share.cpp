@@ -1,0 +1,212 @@
+// How tenants share a step's rows, the places and the pages. With one tenant alone nothing here decides anything.
+#include <algorithm>
+#include <limits>
+
+#include "engine/schedule/scheduler.h"
+
+namespace ingot {
+namespace {
+
+constexpr int kAll = std::numeric_limits<int>::max();
+// Rows of prompts are dealt out in so many parts.
+constexpr int kDeals = 64;
+// Places are whole and shares are not: a tenant takes the place of which a part is its own once it is so many rows
+// behind. The fewer, the evener the shares; each such turn costs a tail of a page that is computed again.
+constexpr double kBehindRows = 64;
+
+bool came_before(const Sequence& a, const Sequence& b) {
+  return a.came_ns != b.came_ns ? a.came_ns < b.came_ns : a.id < b.id;
+}
+
+// The last of a tenant's seqs that has got anywhere since it was last set back; null where none has.
+Sequence* last_unsafe(const TenantShare& tenant) {
+  for (size_t i = tenant.running.size(); i-- > 0;) {
+    Sequence* seq = tenant.running[i];
+    if (seq->n_tokens() >= seq->safe_tokens) return seq;
+  }
+  return nullptr;
+}
+
+// Of two tenants that are as far above their share the later gives way: of all there is one that is furthest above.
+bool further(double a, const TenantShare& of_a, double b, const TenantShare& of_b) {
+  return a != b ? a > b : of_a.came > of_b.came;
+}
+
+}  // namespace
+
+// Deals out the room for rows of prompts: each part goes to the tenant whose turn it is once it has what it was dealt
+// already. False where at most one wants any, and that one may have all.
+bool Scheduler::share_rows(const Plan& plan) {
+  int wanting = 0;
+  const std::span<TenantShare* const> tenants = tenants_.active();
+  for (TenantShare* tenant : tenants) {
+    int64_t want = tenant->queue.empty() ? 0 : tenant->queue.back()->n_tokens();
+    for (const Sequence* seq : tenant->running) want += wants_prompt(*seq) ? seq->pending() : 0;
+    tenant->want = static_cast<int>(std::min<int64_t>(want, kAll));
+    wanting += want > 0;
+  }
+  int room = std::max(0, prompt_room(plan));
+  for (TenantShare* tenant : tenants) tenant->grant = wanting <= 1 ? kAll : 0;
+  if (wanting <= 1) return false;
+  const int deal = std::max(1, room / kDeals);
+  while (room > 0) {
+    TenantShare* next = nullptr;
+    double first = 0;
+    for (TenantShare* tenant : tenants) {
+      const double time = tenant->time + tenant->grant / tenant->weight;
+      if (tenant->grant >= tenant->want || (next && (time > first || (time == first && next->came < tenant->came)))) {
+        continue;
+      }
+      next = tenant;
+      first = time;
+    }
+    if (!next) return true;
+    const int rows = std::min({deal, room, next->want - next->grant});
+    next->grant += rows;
+    room -= rows;
+  }
+  return true;
+}
+
+// What some could not use of their shares goes to the others.
+void Scheduler::fill_up(Plan& plan) {
+  for (TenantShare* tenant : tenants_.by_turn()) {
+    for (size_t i = 0; i < tenant->running.size() && prompt_room(plan) > 0; ++i) {
+      Sequence& seq = *tenant->running[i];
+      if (seq.state() == SeqState::kPlanned) {
+        lengthen(seq, plan);
+      } else if (wants_prompt(seq)) {
+        place_prompt(seq, kAll, plan);
+      }
+    }
+  }
+}
+
+// More rows of a prompt that is planned, where there are pages. A chunk that ends where a state is kept stays.
+void Scheduler::lengthen(Sequence& seq, Plan& plan) {
+  const auto it = std::ranges::find(plan.items, &seq, &Plan::Item::seq);
+  if (limits_.has_state || it == plan.items.end() || it->decoding) return;
+  const int more = std::min({seq.pending() - it->rows, limits_.chunk - it->rows, prompt_room(plan)});
+  if (more <= 0) return;
+  const int fit = pages_.rows_that_fit(seq.pages, seq.kv_len, it->rows + more);
+  if (fit <= it->rows) return;
+  const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
+  CHECK(grown, "{} rows fit and have no pages", fit);
+  tenants_.charge(seq, seq.kv_len + fit);
+  n_read_ += fit - it->rows;
+  plan.rows += fit - it->rows;
+  plan.prompt_rows += fit - it->rows;
+  it->rows = fit;
+  plan.changed = true;
+}
+
+// Those below their share of the places first; the others have what is left.
+void Scheduler::admit_waiting(Plan& plan) {
+  while (!plan.preempted && prompt_room(plan) > 0) {
+    Turn turn = admit_one(true, plan);
+    if (turn == Turn::kNobody) turn = admit_one(false, plan);
+    if (turn != Turn::kCame) return;
+  }
+}
+
+// The first whose turn it is. Where there are no pages for it all others wait too: what becomes free is kept for it.
+Scheduler::Turn Scheduler::admit_one(bool below_share, Plan& plan) {
+  for (const TenantShare* tenant : tenants_.by_turn()) {
+    const bool below = places_over(*tenant) < 0;
+    if (tenant->queue.empty() || tenant->grant <= 0 || below != below_share) continue;
+    if (admit(*tenant->queue.back(), plan)) return Turn::kCame;
+    if (plan.preempted || n_running() < limits_.seqs) return Turn::kBlocked;
+  }
+  return Turn::kNobody;
+}
+
+double Scheduler::places_over(const TenantShare& tenant) const {
+  return tenant.held() - limits_.seqs * tenants_.share(tenant);
+}
+
+int Scheduler::pages_held(const TenantShare& tenant, int group) const {
+  int held = 0;
+  for (const Sequence* seq : tenant.running) held += held_by(*seq, group);
+  return held;
+}
+
+// Of its share: above 1 it has more.
+double Scheduler::page_use(const TenantShare& tenant) const {
+  double most = 0;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    most = std::max(most, pages_held(tenant, g) / (pages_.total_pages(g) * tenants_.share(tenant)));
+  }
+  return most;
+}
+
+// Who is set back for a page that `seq` needs to go on; null: it waits itself. The tenant furthest above its share of
+// the pages gives, its last seq first; but the oldest of all that run gives to its own tenant only.
+Sequence* Scheduler::gives_page(const Sequence& seq) const {
+  const Sequence* oldest = *std::ranges::min_element(running_, [](auto* a, auto* b) { return came_before(*a, *b); });
+  Sequence* found = nullptr;
+  const TenantShare* of = nullptr;
+  double most = 0;
+  for (const TenantShare* tenant : tenants_.active()) {
+    if (tenant->running.empty()) continue;
+    const bool own = tenant == seq.tenant;
+    size_t last = tenant->running.size() - 1;
+    if (!own && tenant->running[last] == oldest) {
+      if (last == 0) continue;
+      --last;
+    }
+    // The oldest waits for no other tenant.
+    if (own && tenant->running[last] == &seq && &seq == oldest) continue;
+    const double use = page_use(*tenant);
+    if (of && !further(use, *tenant, most, *of)) continue;
+    found = tenant->running[last];
+    of = tenant;
+    most = use;
+  }
+  return found == &seq ? nullptr : found;
+}
+
+// Who is set back so that `seq` can begin; null: nobody.
+Sequence* Scheduler::gives_way(const Sequence& seq, const PrefixHit& hit) const {
+  const TenantShare& tenant = *seq.tenant;
+  // Among its own only the more urgent pushes others out.
+  if (!tenant.running.empty()) {
+    Sequence& last = *tenant.running.back();
+    if (last.request->priority < seq.request->priority && !before(last, seq)) return &last;
+  }
+  if (tenants_.clock() < tenant.next_take) return nullptr;
+  const TenantShare* from = n_running() >= limits_.seqs ? gives_place(tenant) : gives_pages(seq, hit);
+  return from ? last_unsafe(*from) : nullptr;
+}
+
+// The tenant that has to give a place to one below its share.
+const TenantShare* Scheduler::gives_place(const TenantShare& to) const {
+  if (places_over(to) >= 0) return nullptr;
+  const TenantShare* from = nullptr;
+  for (const TenantShare* tenant : tenants_.active()) {
+    const double over = places_over(*tenant);
+    if (over > 0 && (!from || further(over, *tenant, places_over(*from), *from))) from = tenant;
+  }
+  // A whole place of one of the two is at stake; else they take turns.
+  const bool whole = places_over(to) <= -1 || (from && places_over(*from) >= 1);
+  if (!from || whole) return from;
+  return (from->time - to.time) * to.weight >= kBehindRows ? from : nullptr;
+}
+
+// The same for pages.
+const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& hit) const {
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    const double share = pages_.total_pages(g) * tenants_.share(*seq.tenant);
+    if (pages_held(*seq.tenant, g) + pages_needed(seq, hit, g) > share) return nullptr;
+  }
+  const TenantShare* from = nullptr;
+  double most = 1;
+  for (const TenantShare* tenant : tenants_.active()) {
+    const double use = page_use(*tenant);
+    if (use <= 1 || tenant == seq.tenant || (from && !further(use, *tenant, most, *from))) continue;
+    from = tenant;
+    most = use;
+  }
+  return from;
+}
+
+}  // namespace ingot

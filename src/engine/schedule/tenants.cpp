@@ -1,0 +1,147 @@
+#include "engine/schedule/tenants.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ingot {
+namespace {
+
+// Names that are remembered after their last seq has left.
+constexpr size_t kIdleTenants = 1024;
+// A row that is computed again for a tenant's share keeps it from taking more until its share of the rows is so many:
+// whatever tenants do, at most one row in five is computed again for their sake.
+constexpr double kRowsForOne = 4;
+
+bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
+bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
+
+void take_out(std::vector<Sequence*>& list, Sequence& seq) {
+  const auto it = std::ranges::find(list, &seq);
+  CHECK(it != list.end(), "seq {} is not in the list of its tenant", seq.id);
+  list.erase(it);
+}
+
+}  // namespace
+
+void Tenants::enter(Sequence& seq) {
+  const Request& request = *seq.request;
+  TenantShare& tenant = tenants_[request.tenant];
+  const size_t all = static_cast<size_t>(tenant.seqs) + 1;
+  // Coming back never allocates, nor does beginning.
+  if (tenant.queue.capacity() < all) tenant.queue.reserve(2 * all);
+  if (tenant.running.capacity() < all) tenant.running.reserve(2 * all);
+  if (tenant.seqs == 0) {
+    active_.push_back(&tenant);
+    tenant.came = ++came_;
+    tenant.hungry = false;
+  }
+  ++tenant.seqs;
+  // What it has not asked for until now is not owed to it.
+  if (tenant.queue.empty() && !tenant.hungry) tenant.time = std::max(tenant.time, level_);
+  tenant.weight = request.weight;
+  weigh();
+  seq.tenant = &tenant;
+}
+
+void Tenants::leave(Sequence& seq) {
+  if (seq.taken_for) {
+    --seq.taken_for->bills;
+    seq.taken_for = nullptr;
+  }
+  TenantShare& tenant = *seq.tenant;
+  CHECK(tenant.seqs > 0, "tenant of seq {} has no seq", seq.id);
+  seq.tenant = nullptr;
+  if (--tenant.seqs > 0) return;
+  std::erase(active_, &tenant);
+  weigh();
+  if (tenants_.size() > kIdleTenants && tenant.bills == 0) tenants_.erase(seq.request->tenant);
+}
+
+void Tenants::weigh() {
+  weights_ = 0;
+  for (const TenantShare* tenant : active_) weights_ += tenant->weight;
+}
+
+void Tenants::add(Sequence& seq) {
+  std::vector<Sequence*>& queue = seq.tenant->queue;
+  queue.insert(std::ranges::upper_bound(queue, &seq, later), &seq);
+  seq.queued_rows = seq.n_tokens();
+  seq.tenant->waiting_rows += seq.queued_rows;
+  ++size_;
+}
+
+void Tenants::remove(Sequence& seq) {
+  take_out(seq.tenant->queue, seq);
+  seq.tenant->waiting_rows -= seq.queued_rows;
+  --size_;
+}
+
+void Tenants::begin(Sequence& seq) {
+  std::vector<Sequence*>& running = seq.tenant->running;
+  running.insert(std::ranges::upper_bound(running, &seq, earlier), &seq);
+}
+
+void Tenants::end(Sequence& seq) { take_out(seq.tenant->running, seq); }
+
+void Tenants::charge(Sequence& seq, int end) {
+  if (end <= seq.paid) return;
+  seq.tenant->time += (end - std::max(seq.paid, seq.kv_len)) / seq.tenant->weight;
+  seq.paid = end;
+}
+
+void Tenants::bill(Sequence& seq, TenantShare& taker) {
+  CHECK(!seq.taken_for, "seq {} is billed already", seq.id);
+  seq.taken_for = &taker;
+  ++taker.bills;
+}
+
+void Tenants::pay(Sequence& seq) {
+  if (!seq.taken_for) return;
+  TenantShare& taker = *seq.taken_for;
+  const int again = std::max(0, seq.paid - seq.kv_len);
+  taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
+  --taker.bills;
+  seq.taken_for = nullptr;
+}
+
+// Where nobody waits for anything nobody is owed anything either.
+void Tenants::launched(int rows) {
+  if (active_.empty()) return;
+  clock_ += rows / weights_;
+  bool waiting = false;
+  double least = 0, most = level_;
+  for (const TenantShare* tenant : active_) {
+    most = std::max(most, tenant->time);
+    if (tenant->queue.empty() && !tenant->hungry) continue;
+    least = waiting ? std::min(least, tenant->time) : tenant->time;
+    waiting = true;
+  }
+  level_ = std::max(level_, waiting ? least : most);
+  for (TenantShare* tenant : active_) {
+    if (tenant->queue.empty() && !tenant->hungry) tenant->time = std::max(tenant->time, level_);
+    tenant->hungry = false;
+  }
+}
+
+std::span<TenantShare* const> Tenants::by_turn() {
+  std::ranges::sort(active_, [](const TenantShare* a, const TenantShare* b) {
+    return a->time != b->time ? a->time < b->time : a->came < b->came;
+  });
+  return active_;
+}
+
+const TenantShare* Tenants::find(const std::string& name) const {
+  const auto it = tenants_.find(name);
+  return it != tenants_.end() && it->second.seqs > 0 ? &it->second : nullptr;
+}
+
+Sequence* Tenants::suspect() const {
+  Sequence* first = nullptr;
+  each_waiting([&](Sequence& seq) {
+    if (seq.suspect && (!first || before(seq, *first))) first = &seq;
+  });
+  return first;
+}
+
+}  // namespace ingot

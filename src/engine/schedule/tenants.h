@@ -1,0 +1,103 @@
+// Who the seqs belong to, and whose turn it is. What tenants get is counted in rows over their weight: the lower this
+// virtual time of a tenant, the sooner it is its turn (start-time fair queueing). Whoever comes, or has had all that
+// it asked for, is never behind those who wait: time away earns nothing, and neither does a stream of new names.
+// Within a tenant the lowest rank is next.
+// Single-threaded: only the engine thread calls it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace ingot {
+
+struct TenantShare {
+  double weight = 1;
+  double time = 0;                 // virtual: rows charged over the weight
+  int seqs = 0;                    // in the engine
+  int bills = 0;                   // seqs that were set back for it and are still to be computed again
+  std::vector<Sequence*> queue;    // waiting; the next at the back
+  std::vector<Sequence*> running;  // in order
+  int64_t came = 0;                // counts those that came: of two with equal times the earlier is first
+  double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
+  // Of the step that is being planned.
+  int want = 0;         // rows of prompts that it has
+  int grant = 0;        // of them, its share
+  bool hungry = false;  // not all rows of its running prompts had room
+
+  int64_t waiting_rows = 0;  // to be read of those in the queue
+
+  int held() const { return static_cast<int>(running.size()); }
+  // Rows of prompts that are to be read, of those that wait and those that run.
+  int64_t unread() const {
+    int64_t rows = waiting_rows;
+    for (const Sequence* seq : running) rows += seq->decoding() ? 0 : std::max(0, seq->pending());
+    return rows;
+  }
+};
+
+class Tenants {
+ public:
+  // A seq came to the engine, or leaves it: sets its `tenant`. REQUIRES: not in a queue when it leaves.
+  void enter(Sequence& seq);
+  void leave(Sequence& seq);
+  // A seq of the queues.
+  void add(Sequence& seq);
+  void remove(Sequence& seq);  // REQUIRES: it is here
+  // A seq that runs.
+  void begin(Sequence& seq);
+  void end(Sequence& seq);  // REQUIRES: it is here
+
+  // The tenant's seq is given rows up to position `end`; those that it has paid for already are free.
+  void charge(Sequence& seq, int end);
+  // `seq` was set back for the sake of another tenant's share.
+  void bill(Sequence& seq, TenantShare& taker);
+  // It is computed again: what that costs keeps the taker from the next.
+  void pay(Sequence& seq);
+  // A step of `rows` rows was launched: those that want no more than they got are not behind those that do.
+  void launched(int rows);
+
+  // The part of all that a tenant is entitled to, beside those that have seqs in the engine.
+  double share(const TenantShare& tenant) const { return tenant.weight / weights_; }
+  double weights() const { return weights_; }
+  // Of those that have seqs in the engine, whose turn is first.
+  std::span<TenantShare* const> by_turn();
+  std::span<TenantShare* const> active() const { return active_; }
+  // Rows computed since the start, over the weights that were present.
+  double clock() const { return clock_; }
+  // The tenant of this name, while it has seqs in the engine; null else.
+  const TenantShare* find(const std::string& name) const;
+
+  // The lowest rank of those that are suspect; null where none is.
+  Sequence* suspect() const;
+  // That wait.
+  int size() const { return size_; }
+
+  template <class F>
+  void each_waiting(F&& f) const {
+    for (const TenantShare* tenant : active_) {
+      for (Sequence* seq : tenant->queue) f(*seq);
+    }
+  }
+
+ private:
+  void weigh();
+
+  std::map<std::string, TenantShare> tenants_;
+  std::vector<TenantShare*> active_;  // those that have a seq in the engine
+  double weights_ = 0;                // theirs
+  double level_ = 0;                  // the virtual time that one begins with
+  double clock_ = 0;
+  int64_t came_ = 0;
+  int size_ = 0;
+};
+
+// The order of a tenant's seqs: earlier arrival and higher priority come first.
+inline bool before(const Sequence& a, const Sequence& b) { return a.rank != b.rank ? a.rank < b.rank : a.id < b.id; }
+
+}  // namespace ingot

@@ -1,0 +1,175 @@
+#include "engine/schedule/tenants.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/schedule/pace.h"
+
+namespace ingot {
+namespace {
+
+struct Fixture {
+  std::vector<std::unique_ptr<Sequence>> all;
+  Tenants tenants;
+
+  Sequence& come(SeqId id, const std::string& tenant, int64_t rank, double weight = 1) {
+    auto request = std::make_shared<Request>();
+    request->tenant = tenant;
+    request->weight = weight;
+    request->prompt = {1, 2, 3};
+    all.push_back(std::make_unique<Sequence>());
+    Sequence& seq = *all.back();
+    seq.id = id;
+    seq.tokens = request->prompt;
+    seq.request = std::move(request);
+    seq.rank = rank;
+    tenants.enter(seq);
+    tenants.add(seq);
+    return seq;
+  }
+  // Whose turn it is; null where nobody waits.
+  Sequence* next() {
+    for (const TenantShare* tenant : tenants.by_turn()) {
+      if (!tenant->queue.empty()) return tenant->queue.back();
+    }
+    return nullptr;
+  }
+  // So many rows of it are computed.
+  void serve(Sequence& seq, int rows) {
+    tenants.charge(seq, seq.kv_len + rows);
+    seq.kv_len += rows;
+    tenants.launched(rows);
+  }
+  void go(Sequence& seq) {
+    tenants.remove(seq);
+    tenants.leave(seq);
+  }
+};
+
+TEST(Tenants, OneTenantByRank) {
+  Fixture f;
+  for (const int rank : {5, 3, 9}) f.come(rank, "a", rank);
+  std::vector<int64_t> order;
+  while (Sequence* seq = f.next()) {
+    order.push_back(seq->rank);
+    f.tenants.remove(*seq);
+  }
+  EXPECT_EQ(order, (std::vector<int64_t>{3, 5, 9}));
+}
+
+// A flood of one tenant, however urgent: the other's few requests are served in turn, and time away earns nothing.
+TEST(Tenants, GetEqualShares) {
+  Fixture f;
+  for (int i = 0; i < 100; ++i) f.come(i, "flood", i - 1'000'000);
+  f.serve(*f.next(), 5000);
+  for (int i = 100; i < 110; ++i) f.come(i, "small", i);
+  int small = 0;
+  for (int turn = 0; turn < 20; ++turn) {
+    Sequence* seq = f.next();
+    small += seq->request->tenant == "small";
+    f.serve(*seq, 10);
+    f.tenants.remove(*seq);
+  }
+  EXPECT_EQ(small, 10);
+}
+
+TEST(Tenants, GetRowsByWeight) {
+  Fixture f;
+  std::map<std::string, int> rows;
+  for (const auto& [name, weight] : {std::pair("one", 1.0), {"two", 2.0}, {"four", 4.0}}) f.come(1, name, 0, weight);
+  for (int turn = 0; turn < 700; ++turn) {
+    Sequence& seq = *f.next();
+    rows[seq.request->tenant] += 10;
+    f.serve(seq, 10);
+  }
+  EXPECT_NEAR(rows["one"], 1000, 20);
+  EXPECT_NEAR(rows["two"], 2000, 20);
+  EXPECT_NEAR(rows["four"], 4000, 20);
+}
+
+// One that asks for little is owed nothing for what it did not ask for.
+TEST(Tenants, WhoAsksForLittleSavesNothingUp) {
+  Fixture f;
+  Sequence& modest = f.come(1, "modest", 0);
+  f.tenants.remove(modest);
+  f.tenants.begin(modest);
+  Sequence& busy = f.come(2, "busy", 0);
+  for (int i = 0; i < 1000; ++i) {
+    f.serve(modest, 1);
+    f.serve(busy, 15);
+  }
+  for (int i = 0; i < 10; ++i) f.come(10 + i, "modest", i);
+  int turns = 0;
+  while (f.next()->request->tenant == "modest") {
+    f.serve(*f.next(), 15);
+    ASSERT_LE(++turns, 2);
+  }
+}
+
+// New names without end cannot hold back one that was served before.
+TEST(Tenants, AStreamOfNewOnesStarvesNobody) {
+  Fixture f;
+  f.serve(f.come(0, "old", 0), 1000);
+  for (int i = 1; i < 2000; ++i) {
+    f.come(i, "new" + std::to_string(i), -i);
+    Sequence* seq = f.next();
+    if (seq->id == 0) return;
+    f.serve(*seq, 50);
+    f.go(*seq);
+  }
+  FAIL() << "it never had its turn";
+}
+
+// Rows that are computed again are free, and whoever they are computed again for takes nothing for a while.
+TEST(Tenants, WhoTakesPaysForWhatIsComputedAgain) {
+  Fixture f;
+  Sequence& seq = f.come(1, "a", 0);
+  Sequence& other = f.come(2, "b", 0, 2);
+  f.serve(seq, 100);
+  const double paid = seq.tenant->time;
+  f.tenants.bill(seq, *other.tenant);
+  seq.kv_len = 40;  // what the cache had of it
+  EXPECT_EQ(other.tenant->next_take, 0);
+  f.tenants.pay(seq);
+  EXPECT_EQ(other.tenant->next_take - f.tenants.clock(), 4 * 60 / 2.0);
+  f.serve(seq, 60);
+  EXPECT_EQ(seq.tenant->time, paid);
+  f.serve(seq, 10);
+  EXPECT_EQ(seq.tenant->time, paid + 10);
+  EXPECT_EQ(other.tenant->bills, 0);
+}
+
+// One slow step does not let the chunks grow beyond what fits.
+TEST(Pace, RecoversFromAnOutlier) {
+  Pace pace(0.1, 16, 512);
+  for (int i = 0; i < 5; ++i) pace.measured(8, 0, 0.02);
+  for (int i = 0; i < 5; ++i) pace.measured(8, 64, 0.02 + 64 * 0.001);
+  pace.measured(8, 0, 0.5);
+  for (int i = 0; i < 10; ++i) {
+    const int rows = pace.prompt_rows();
+    const double seconds = 0.02 + rows * 0.001;
+    EXPECT_LT(seconds, 0.2);
+    pace.measured(8, rows, seconds);
+  }
+  EXPECT_GE(pace.prompt_rows(), 32);
+  pace.measured(8, 0, 0.02);
+  pace.measured(8, 0, 0.02);
+  EXPECT_LE(0.02 + pace.prompt_rows() * 0.001, 0.2);
+}
+
+TEST(Pace, ChunksShrinkUntilTheStepFits) {
+  Pace pace(0.1, 16, 512);
+  EXPECT_EQ(pace.prompt_rows(), 64);  // nothing is known yet
+  pace.measured(8, 0, 0.02);
+  pace.measured(8, 64, 0.02 + 64 * 0.001);
+  EXPECT_EQ(pace.prompt_rows(), 64);  // (90 - 20) / 1 ms a row, in whole tiles of 16
+  for (int i = 0; i < 10; ++i) pace.measured(8, 64, 0.02 + 64 * 0.004);
+  EXPECT_EQ(pace.prompt_rows(), 16);
+  for (int i = 0; i < 10; ++i) pace.measured(8, 64, 0.02 + 64 * 0.0001);
+  EXPECT_GE(pace.prompt_rows(), 256);
+  EXPECT_EQ(Pace(0, 16, 512).prompt_rows(), 512);  // no target
+}
+
+}  // namespace
+}  // namespace ingot

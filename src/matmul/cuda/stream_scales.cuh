@@ -1,0 +1,175 @@
+// The scales of packed weights, behind the codes of a chunk: of its 16 rows, for groups of kGroup columns (0: of the
+// whole chunk). A lane loads those of rows g and g + 8, and asks for one group after another:
+//   weight = scale · (code − offset) − min
+#pragma once
+
+#include "cuda/kernel.cuh"
+
+namespace ingot::cuda {
+
+namespace detail {
+__device__ inline uint32_t word_at(const std::byte* at, int i) { return reinterpret_cast<const uint32_t*>(at)[i]; }
+__device__ inline float half_of(uint32_t word, int i) { return f16_value(static_cast<uint16_t>(word >> (16 * i))); }
+__device__ inline float byte_of(uint32_t word, int i) { return static_cast<float>(word >> (8 * i) & 0xff); }
+__device__ inline float signed_byte_of(uint32_t word, int i) {
+  return static_cast<float>(static_cast<int8_t>(word >> (8 * i)));
+}
+}  // namespace detail
+
+// [16][U] f16.
+template <int U>
+struct HalfScales {
+  static constexpr int kGroup = 32, kBytes = 16 * U * 2;
+  static constexpr bool kMins = false;
+  struct Row {
+    uint32_t w[U / 2];
+  };
+  __device__ static Row load(const std::byte* at, int row) {
+    Row r;
+    if constexpr (U == 4) {
+      const uint2 v = *reinterpret_cast<const uint2*>(at + row * 8);
+      r.w[0] = v.x, r.w[1] = v.y;
+    } else {
+      r.w[0] = detail::word_at(at, row);
+    }
+    return r;
+  }
+  __device__ static float scale(const Row& r, int g) { return detail::half_of(r.w[g / 2], g % 2); }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
+// [16][4] of scale and what is added (the min, negated), both f16.
+struct HalfMins {
+  static constexpr int kGroup = 32, kBytes = 16 * 4 * 4;
+  static constexpr bool kMins = true;
+  using Row = uint4;
+  __device__ static Row load(const std::byte* at, int row) { return *reinterpret_cast<const uint4*>(at + row * 16); }
+  __device__ static uint32_t word(const Row& r, int g) { return g == 0 ? r.x : g == 1 ? r.y : g == 2 ? r.z : r.w; }
+  __device__ static float scale(const Row& r, int g) { return detail::half_of(word(r, g), 0); }
+  __device__ static float min(const Row& r, int g) { return -detail::half_of(word(r, g), 1); }
+};
+
+// [16] f16, one for the chunk.
+struct HalfOfChunk {
+  static constexpr int kGroup = 0, kBytes = 16 * 2;
+  static constexpr bool kMins = false;
+  using Row = float;
+  __device__ static Row load(const std::byte* at, int row) {
+    return f16_value(reinterpret_cast<const uint16_t*>(at)[row]);
+  }
+  __device__ static float scale(const Row& r, int) { return r; }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
+// [16] of scale and zero point, both f16, for the chunk.
+struct ZeroOfChunk {
+  static constexpr int kGroup = 0, kBytes = 16 * 4;
+  static constexpr bool kMins = true;
+  struct Row {
+    float d, zero;
+  };
+  __device__ static Row load(const std::byte* at, int row) {
+    const uint32_t word = detail::word_at(at, row);
+    return {detail::half_of(word, 0), detail::half_of(word, 1)};
+  }
+  __device__ static float scale(const Row& r, int) { return r.d; }
+  __device__ static float min(const Row& r, int) { return r.d * r.zero; }
+};
+
+// [16] f32, for the chunk, of codes times 2^-kSmall with x times 2^(kSmall / 2).
+template <int kSmall>
+struct FloatOfChunk {
+  static constexpr int kGroup = 0, kBytes = 16 * 4;
+  static constexpr bool kMins = false;
+  using Row = float;
+  __device__ static Row load(const std::byte* at, int row) {
+    constexpr auto kPower = static_cast<float>(int64_t{1} << (kSmall - kSmall / 2));
+    return reinterpret_cast<const float*>(at)[row] * kPower;
+  }
+  __device__ static float scale(const Row& r, int) { return r; }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
+// [16][4] exponents with bias 127, of codes times 2^-126 with x times 2^63.
+struct Exponents {
+  static constexpr int kGroup = 32, kBytes = 16 * 4;
+  static constexpr bool kMins = false;
+  using Row = uint32_t;
+  __device__ static Row load(const std::byte* at, int row) { return detail::word_at(at, row); }
+  __device__ static float scale(const Row& r, int g) {
+    const uint32_t e = r >> (8 * g) & 0xff;
+    return __uint_as_float(e == 0 ? 0x00400000u : e << 23) * 0x1p63f;
+  }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
+// [16] d and dmin, f16; then [16][4] of scale and min, bytes.
+struct BytesAndMins {
+  static constexpr int kGroup = 32, kBytes = 16 * 4 + 16 * 8;
+  static constexpr bool kMins = true;
+  struct Row {
+    float d, dmin;
+    uint32_t w[2];
+  };
+  __device__ static Row load(const std::byte* at, int row) {
+    const uint32_t word = detail::word_at(at, row);
+    const uint2 v = *reinterpret_cast<const uint2*>(at + 64 + row * 8);
+    return {detail::half_of(word, 0), detail::half_of(word, 1), {v.x, v.y}};
+  }
+  __device__ static float scale(const Row& r, int g) { return r.d * detail::byte_of(r.w[g / 2], g % 2 * 2); }
+  __device__ static float min(const Row& r, int g) { return r.dmin * detail::byte_of(r.w[g / 2], g % 2 * 2 + 1); }
+};
+
+// [16] d, f16; then [16][4] int8.
+struct SignedBytes {
+  static constexpr int kGroup = 32, kBytes = 16 * 2 + 16 * 4;
+  static constexpr bool kMins = false;
+  struct Row {
+    float d;
+    uint32_t w;
+  };
+  __device__ static Row load(const std::byte* at, int row) {
+    return {f16_value(reinterpret_cast<const uint16_t*>(at)[row]), detail::word_at(at + 32, row)};
+  }
+  __device__ static float scale(const Row& r, int g) { return r.d * detail::signed_byte_of(r.w, g); }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
+// Groups of 16: [16] d, f16; then [16][8] int8.
+struct GroupsOf16 {
+  static constexpr int kGroup = 16, kBytes = 16 * 2 + 16 * 8;
+  static constexpr bool kMins = false;
+  struct Row {
+    float d;
+    uint32_t w[2];
+  };
+  __device__ static Row load(const std::byte* at, int row) {
+    const uint2 v = *reinterpret_cast<const uint2*>(at + 32 + row * 8);
+    return {f16_value(reinterpret_cast<const uint16_t*>(at)[row]), {v.x, v.y}};
+  }
+  __device__ static float scale(const Row& r, int g) { return r.d * detail::signed_byte_of(r.w[g / 4], g % 4); }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
+// Groups of 16: [16] d and dmin, f16; then [16][8] bytes, scale in the low and min in the high four bits.
+struct GroupsOf16AndMins {
+  static constexpr int kGroup = 16, kBytes = 16 * 4 + 16 * 8;
+  static constexpr bool kMins = true;
+  struct Row {
+    float d, dmin;
+    uint32_t w[2];
+  };
+  __device__ static Row load(const std::byte* at, int row) {
+    const uint32_t word = detail::word_at(at, row);
+    const uint2 v = *reinterpret_cast<const uint2*>(at + 64 + row * 8);
+    return {detail::half_of(word, 0), detail::half_of(word, 1), {v.x, v.y}};
+  }
+  __device__ static float scale(const Row& r, int g) {
+    return r.d * static_cast<float>(r.w[g / 4] >> (8 * (g % 4)) & 15);
+  }
+  __device__ static float min(const Row& r, int g) {
+    return r.dmin * static_cast<float>(r.w[g / 4] >> (8 * (g % 4) + 4) & 15);
+  }
+};
+
+}  // namespace ingot::cuda

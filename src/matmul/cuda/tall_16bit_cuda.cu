@@ -1,0 +1,8 @@
+// The kernels of nine to 256 rows of weights of 16 bits.
+#include "matmul/cuda/tall_kernel.cuh"
+
+namespace ingot::cuda {
+
+INGOT_TALL_KERNELS(F16)
+
+}  // namespace ingot::cuda

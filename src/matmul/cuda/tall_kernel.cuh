@@ -1,0 +1,275 @@
+// The kernel of nine to 256 rows: weights stream past once, are unpacked in registers and meet all rows of x by wgmma,
+// of which they are operand A.
+//
+// A block has 128 rows of the weights, 16 for each of its eight warps, which ask for their own chunks as in the
+// streaming kernel. A ninth warp brings x, 64 columns a stage. While the four products of a stage run, the operands of
+// the next are unpacked into other registers: at 128 rows a stage's products take 512 cycles of the multiprocessor, the
+// unpacking of 4-bit codes some 130 of each scheduler.
+#pragma once
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "cuda/wgmma.cuh"
+#include "matmul/cuda/tall.cuh"
+#include "matmul/cuda/tall_weights.cuh"
+#include "matmul/cuda/wide_end.cuh"
+
+namespace ingot::cuda {
+namespace {
+
+constexpr int kXStages = 4;
+// Beside the warps that multiply one that brings x; where sums take 128 registers of each thread a warpgroup, three of
+// whose warps have nothing to do but to give theirs away.
+template <int J>
+constexpr int kTallThreads = 32 * (kTallWarps + (J > 1 ? 4 : 1));
+
+// J products of N rows of x each.
+template <class W, int N, int J>
+struct TallShape {
+  static constexpr int kRows = N * J;
+  static constexpr int kXBytes = kRows * kTallStepBytes;
+  static constexpr int kChunks = kTallBodyUnits / W::kUnits;  // of a body
+  // About 48 KB of weights on their way.
+  static constexpr int kStages = std::clamp((48 << 10) / (kTallWarps * W::kBytes), 2, 8);
+  static constexpr int kRing = kXStages * kXBytes;
+  static constexpr int kRoom = kRing + kTallWarps * kStages * W::kBytes;
+  static constexpr int kBarriers = kRoom + kTallWarps * kTurnedRoom * 4;
+  static constexpr int kShared =
+      kBarriers + (2 * kXStages + kTallWarps * kStages) * static_cast<int>(sizeof(CopyBarrier));
+};
+
+// The chunks of a warp's 16 rows, on their way.
+template <class W, int kStages>
+struct TallRing {
+  std::byte* memory;
+  CopyBarrier* barriers;
+  const std::byte* from;  // of chunk 0
+  int64_t apart;          // bytes between chunks
+  int next, end, last;    // to ask for; of the block; that exists
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ void begin(int lane) {
+    if (lane == 0) {
+      for (int i = 0; i < kStages; ++i) barrier_init(barriers + i, 1);
+      barrier_inits_done();
+    }
+    __syncwarp();
+    for (int i = 0; i < kStages; ++i) fetch(i, lane);
+  }
+  __device__ const std::byte* take() const {
+    barrier_wait(barriers + stage, parity);
+    return memory + stage * W::kBytes;
+  }
+  // All lanes have read it.
+  __device__ void give_back(int lane) {
+    fetch(stage, lane);
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+
+ private:
+  // The last body may reach beyond the last chunk: there x has zeros, and any weights will do.
+  __device__ void fetch(int to, int lane) {
+    if (next >= end) return;
+    if (lane == 0) {
+      barrier_expect(barriers + to, W::kBytes);
+      copy_bulk(memory + to * W::kBytes, from + min(next, last) * apart, W::kBytes, barriers + to);
+    }
+    ++next;
+  }
+};
+
+// Stages of x: `full` when the copy is there, `empty` when every warp's products have read it.
+struct TallX {
+  std::byte* memory;
+  CopyBarrier *full, *empty;
+  int bytes;
+  int stage = 0;
+  uint32_t parity = 0;
+  __device__ void advance() {
+    if (++stage == kXStages) stage = 0, parity ^= 1;
+  }
+};
+
+// By one lane.
+__device__ inline void feed_x(const TallArgs& args, TallX x, int first, int end) {
+  wait_for_inputs();
+  for (int step = first; step < end; ++step) {
+    if (step - first >= kXStages) barrier_wait(x.empty + x.stage, x.parity ^ 1);
+    barrier_expect(x.full + x.stage, static_cast<uint32_t>(x.bytes));
+    copy_bulk(x.memory + x.stage * x.bytes, args.x + int64_t{step} * x.bytes, static_cast<uint32_t>(x.bytes),
+              x.full + x.stage, false);
+    x.advance();
+  }
+}
+
+// An octet of 16 rows of the weights to where it belongs.
+template <class Items>
+__device__ void finish_octet(const StreamArgs& args, int64_t sixteen, int octet, const float (&sums)[4], float* room) {
+  Items items;
+  items.find(args, sixteen, octet);
+  items.read(args);
+  items.finish(args, sums, nullptr, room);
+}
+__device__ inline void finish_octets(const StreamArgs& args, int64_t sixteen, int octet, const float4& v, float* room) {
+  const float sums[4] = {v.x, v.y, v.z, v.w};
+  if (args.map.order == RowOrder::kPlain) {
+    finish_octet<OctetOutputs>(args, sixteen, octet, sums, room);
+  } else {
+    finish_octet<OctetPairs>(args, sixteen, octet, sums, room);
+  }
+}
+
+#if INGOT_HAS_WGMMA
+
+// The products of the bodies [first, end).
+template <class W, int N, int J, class R>
+__device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, int lane, float (&sums)[J][N / 2]) {
+  using Shape = TallShape<W, N, J>;
+  uint32_t a[2][4][4];
+  TallChunk<W> chunk;
+  bool in_flight = false;
+  int before = 0;  // the stage of the products in flight
+  for (int body = 0; body < bodies; ++body) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        constexpr int kUnits = W::kUnits;
+        const int unit = 2 * half + u;
+        if (unit % kUnits == 0) {
+          chunk.load(ring.take(), lane);
+          __syncwarp();
+          ring.give_back(lane);
+        }
+        chunk.operand(unit % kUnits, 0, a[half][2 * u]);
+        chunk.operand(unit % kUnits, 1, a[half][2 * u + 1]);
+      }
+      barrier_wait(x.full + x.stage, x.parity);
+      const MatrixPlace place = matrix_by_rows(x.memory + x.stage * Shape::kXBytes);
+      products_begin();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < J; ++j)
+          multiply_group<true, false>(sums[j], a[half][i], further(place, j * N * kTallStepBytes + i * 32));
+      }
+      products_commit();
+      products_done<1>();
+      if (in_flight && lane == 0) barrier_arrive(x.empty + before);
+      in_flight = true;
+      before = x.stage;
+      x.advance();
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < J; ++j) products_done<0>(sums[j]);
+}
+
+#endif
+
+// Of few rows two on a multiprocessor, so that one multiplies while the other begins or ends; where weights have mins
+// there are not enough registers for that.
+template <class W>
+constexpr bool kHasMins = false;
+template <class W>
+requires(W::kScaled) constexpr bool kHasMins<W> = W::Scales::kMins;
+template <class W, int N>
+constexpr int kTallBlocks = N <= 32 && !kHasMins<W> ? 2 : 1;
+
+template <class W, int N, int J>
+__global__ void __launch_bounds__(kTallThreads<J>, kTallBlocks<W, N>)
+    linear_tall(const __grid_constant__ TallArgs args) {
+#if INGOT_HAS_WGMMA
+  using Shape = TallShape<W, N, J>;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const TallPlan& plan = args.plan;
+  const int split = static_cast<int>(blockIdx.y);
+  const int first = plan.bodies * split / plan.splits, end = plan.bodies * (split + 1) / plan.splits;
+  std::byte* memory = shared_memory<std::byte>();
+  CopyBarrier* barriers = reinterpret_cast<CopyBarrier*>(memory + Shape::kBarriers);
+  TallX x{memory, barriers, barriers + kXStages, Shape::kXBytes};
+  let_next_begin();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kXStages; ++i) {
+      barrier_init(x.full + i, 1);
+      barrier_init(x.empty + i, kTallWarps);
+    }
+    barrier_inits_done();
+  }
+  const int tile_sixteens = args.tile_rows / 16;
+  const int sixteen = static_cast<int>(blockIdx.x) * kTallWarps + warp;
+  const int packed = min(sixteen, plan.sixteens - 1), tile = packed / tile_sixteens;
+  TallRing<W, Shape::kStages> ring{
+      .memory = memory + Shape::kRing + warp * Shape::kStages * W::kBytes,
+      .barriers = barriers + 2 * kXStages + warp * Shape::kStages,
+      .from = args.stream.weights +
+              (int64_t{tile} * args.stream.chunks * tile_sixteens + packed - tile * tile_sixteens) * W::kBytes,
+      .apart = int64_t{tile_sixteens} * W::kBytes,
+      .next = first * Shape::kChunks,
+      .end = end * Shape::kChunks,
+      .last = args.stream.chunks - 1};
+  if (warp < kTallWarps) ring.begin(lane);
+  __syncthreads();
+  if (warp >= kTallWarps) {
+    if constexpr (J > 1) give_registers<40>();
+    if (warp == kTallWarps && lane == 0) feed_x(args, x, 2 * first, 2 * end);
+    return;
+  }
+  if constexpr (J > 1) take_registers<232>();
+  float sums[J][N / 2] = {};
+  multiply_bodies<W, N, J>(ring, x, end - first, lane, sums);
+
+  // An octet at a time, by one copy of the code that ends a product: sums wait where x was.
+  barrier_some(1, 32 * kTallWarps);
+  float4* mine = reinterpret_cast<float4*>(memory) + warp * (Shape::kRows / 8 * 32) + lane;
+#pragma unroll
+  for (int j = 0; j < J; ++j) {
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n)
+      mine[(j * (N / 8) + n) * 32] =
+          make_float4(sums[j][4 * n], sums[j][4 * n + 1], sums[j][4 * n + 2], sums[j][4 * n + 3]);
+  }
+  if (sixteen >= plan.sixteens) return;
+  wait_for_inputs();
+  float* room = reinterpret_cast<float*>(memory + Shape::kRoom) + warp * kTurnedRoom;
+  const int octets = (args.stream.rows + 7) / 8;
+  if (plan.splits > 1) {
+    float4* to =
+        reinterpret_cast<float4*>(args.sums) + (int64_t{split} * plan.sixteens + sixteen) * (plan.x_rows / 8) * 32;
+    for (int i = 0; i < octets; ++i) to[i * 32 + lane] = mine[i * 32];
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < octets; ++i) finish_octets(args.stream, sixteen, i, mine[i * 32], room);
+#endif
+}
+
+template <class W, int N, int J>
+void launch_tall(const TallArgs& args, const DeviceCtx& ctx) {
+  const dim3 grid(static_cast<unsigned>(args.plan.blocks), static_cast<unsigned>(args.plan.splits));
+  launch(ctx, linear_tall<W, N, J>, {grid, dim3(kTallThreads<J>), TallShape<W, N, J>::kShared}, args);
+}
+
+}  // namespace
+
+template <class W>
+void run_tall_format(const TallArgs& args, const DeviceCtx& ctx) {
+  switch (args.plan.x_rows) {
+    case 32:
+      return launch_tall<W, 32, 1>(args, ctx);
+    case 64:
+      return launch_tall<W, 64, 1>(args, ctx);
+    case 128:
+      return launch_tall<W, 128, 1>(args, ctx);
+    default:
+      CHECK(args.plan.x_rows == 256, "{} rows", args.plan.x_rows);
+      return launch_tall<W, 128, 2>(args, ctx);
+  }
+}
+
+// In each file that makes kernels for some formats.
+#define INGOT_TALL_KERNELS(NAME) template void run_tall_format<Stream##NAME>(const TallArgs&, const DeviceCtx&);
+
+}  // namespace ingot::cuda

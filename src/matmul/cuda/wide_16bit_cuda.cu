@@ -1,0 +1,8 @@
+// The kernels of nine to 32 rows of weights of 16 bits.
+#include "matmul/cuda/wide_kernel.cuh"
+
+namespace ingot::cuda {
+
+INGOT_WIDE_KERNELS(BF16)
+
+}  // namespace ingot::cuda

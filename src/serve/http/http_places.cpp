@@ -1,0 +1,97 @@
+#include "serve/http/http_places.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "serve/http/http_connection.h"
+
+namespace ingot {
+
+std::string client_address(const sockaddr_storage& address) {
+  const auto text = [](const void* bytes, size_t count) { return std::string(static_cast<const char*>(bytes), count); };
+  if (address.ss_family == AF_INET) {
+    return text(&reinterpret_cast<const sockaddr_in&>(address).sin_addr, sizeof(in_addr));
+  }
+  if (address.ss_family != AF_INET6) return {};
+  const in6_addr& bytes = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&bytes)) return text(bytes.s6_addr + 12, 4);
+  return text(bytes.s6_addr, 8);
+}
+
+HttpPlaces::Place HttpPlaces::find(HttpCore& core, const std::string& address) {
+  const auto same = addresses_.find(address);
+  const bool crowded = of_address_ > 0 && !address.empty() && same != addresses_.end() && same->second >= of_address_;
+  const bool full = taken_[index(Place::kOrdinary)] >= limits_[index(Place::kOrdinary)];
+  if (!crowded && !full) return Place::kOrdinary;
+  // An address at its limit makes its own room, and nobody else's.
+  if (give_way(core, Place::kOrdinary, crowded ? &address : nullptr)) return Place::kOrdinary;
+  if (taken_[index(Place::kBeyond)] < limits_[index(Place::kBeyond)]) return Place::kBeyond;
+  return give_way(core, Place::kBeyond, nullptr) ? Place::kBeyond : Place::kNone;
+}
+
+bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* address) {
+  const auto fits = [address](const HttpConnection* connection) {
+    return address == nullptr || connection->address() == *address;
+  };
+  const Idle& idle = idle_[index(place)];
+  const auto longest = std::find_if(idle.begin(), idle.end(), fits);
+  HttpConnection* found = longest == idle.end() ? nullptr : *longest;
+  if (found == nullptr) {
+    const auto now = HttpPace::Clock::now();
+    double most = 0;
+    for (HttpConnection* connection : core.connections) {
+      const bool asked = connection->place() == place && fits(connection);
+      const double slow = asked ? connection->seconds_slow(now) : 0;
+      if (slow <= most) continue;
+      most = slow;
+      found = connection;
+    }
+  }
+  if (found == nullptr && place == Place::kOrdinary && address == nullptr) found = crowding(core);
+  if (found == nullptr) return false;
+  ++core.counters.gave_way;
+  found->give_way();
+  return true;
+}
+
+// A payer's bodies that are all young: who comes back as soon as one is cut would keep every place. The room for bodies
+// does not help where each is a few bytes.
+HttpConnection* HttpPlaces::crowding(const HttpCore& core) const {
+  struct Bodies {
+    int count = 0;
+    HttpConnection* oldest = nullptr;
+  };
+  const auto now = HttpPace::Clock::now();
+  std::unordered_map<std::string_view, Bodies> of_payer;
+  Bodies most;
+  for (HttpConnection* connection : core.connections) {
+    const double age = connection->place() == Place::kOrdinary ? connection->body_age(now) : 0;
+    if (age <= 0) continue;
+    Bodies& bodies = of_payer[connection->payer()];
+    if (bodies.oldest == nullptr || age > bodies.oldest->body_age(now)) bodies.oldest = connection;
+    if (++bodies.count >= most.count) most = bodies;
+  }
+  return 4 * most.count > limits_[index(Place::kOrdinary)] ? most.oldest : nullptr;
+}
+
+void HttpPlaces::enter(Place place, const std::string& address) {
+  if (place == Place::kOrdinary && of_address_ > 0 && !address.empty()) ++addresses_[address];
+  ++taken_[index(place)];
+}
+
+void HttpPlaces::leave(Place place, const std::string& address) {
+  --taken_[index(place)];
+  const auto at = place == Place::kOrdinary ? addresses_.find(address) : addresses_.end();
+  if (at != addresses_.end() && --at->second == 0) addresses_.erase(at);
+}
+
+HttpPlaces::Idle::iterator HttpPlaces::rest(HttpConnection* connection, Place place) {
+  Idle& idle = idle_[index(place)];
+  return idle.insert(idle.end(), connection);
+}
+
+void HttpPlaces::wake(Idle::iterator at, Place place) { idle_[index(place)].erase(at); }
+
+}  // namespace ingot

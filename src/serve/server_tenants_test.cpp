@@ -1,0 +1,233 @@
+// Tenants at the server, without sockets in between: rights, limits, a share of the queue, keys that go, deadlines.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "serve/http/http_test_support.h"
+#include "serve/routes.h"
+#include "serve/server.h"
+#include "serve/serving_test_support.h"
+
+namespace ingot {
+namespace {
+
+class ServerTenants : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ingot-tenants-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory = pattern;
+  }
+  void TearDown() override {
+    server.reset();
+    std::filesystem::remove_all(directory);
+  }
+  void write(const std::string& text) {
+    std::ofstream(directory + "/new") << text;
+    std::filesystem::rename(directory + "/new", directory + "/keys");
+  }
+  void serve(const std::string& keys, ServerOptions options = {}) {
+    write(keys);
+    options.http.port = 0;
+    options.log.path = "off";
+    options.keys.file = directory + "/keys";
+    server = std::make_unique<Server>(options);
+    server->set_model(toy.model);
+  }
+  static HttpHead head_of(const std::string& key, std::string path, std::string method = "POST") {
+    HttpHead head;
+    head.method = std::move(method);
+    head.path = std::move(path);
+    head.headers = {{"host", "localhost:1"}, {"authorization", "Bearer " + key}};
+    head.id = "req-1";
+    return head;
+  }
+  // What check() says before a body is read; 0: go on.
+  int check(const std::string& key, std::string path, std::string method = "POST") {
+    const std::optional<HttpResponse> response = server->check(head_of(key, std::move(path), std::move(method)));
+    return response ? response->status : 0;
+  }
+  std::shared_ptr<TestResponder> begin(const std::string& key, std::string path, std::string body,
+                                       std::string method = "POST") {
+    auto to = std::make_shared<TestResponder>();
+    server->handle({.head = head_of(key, std::move(path), std::move(method)), .body = std::move(body)}, to);
+    return to;
+  }
+  HttpResponse call(const std::string& key, std::string path, std::string body, std::string method = "POST") {
+    return begin(key, std::move(path), std::move(body), std::move(method))->wait();
+  }
+  static std::string header(const HttpResponse& response, std::string_view name) {
+    for (const auto& [key, value] : response.headers) {
+      if (key == name) return value;
+    }
+    return "";
+  }
+  static std::string completion(int tokens) {
+    return "{\"prompt\":\"a\",\"ignore_eos\":true,\"max_tokens\":" + std::to_string(tokens) + "}";
+  }
+
+  // The engine makes no step until the gate is opened: what comes meanwhile waits for sure.
+  std::thread stand_still(std::promise<void>& gate) {
+    return std::thread(
+        [this, open = gate.get_future().share()] { toy.model.engine->call([&](LocalEngine&) { open.wait(); }); });
+  }
+
+  ToyServer toy;
+  std::string directory;
+  std::unique_ptr<Server> server;
+};
+
+TEST_F(ServerTenants, CallWhatTheyMay) {
+  serve(
+      "all all-key-1\nsome some-key-1 routes=/v1/embeddings,/v1/models/*\nother other-key-1 models=another\n"
+      "named named-key-1 models=another,toy\n");
+  EXPECT_EQ(check("all-key-1", "/tokenize"), 0);
+  EXPECT_EQ(check("some-key-1", "/v1/embeddings"), 0);
+  EXPECT_EQ(check("some-key-1", "/v1/models/toy", "GET"), 0);
+  for (const char* path : {"/v1/models", "/metrics", "/v1/usage"}) {
+    EXPECT_EQ(check("some-key-1", path, "GET"), 403) << path;
+  }
+  EXPECT_EQ(check("some-key-1", "/v1/completions"), 403);
+  EXPECT_EQ(check("some-key-1", "/health", "GET"), 0);
+  // Also where the right was taken while the body came.
+  EXPECT_EQ(call("some-key-1", "/v1/completions", completion(1)).status, 403);
+  // A model that is not for a key does not exist for it.
+  EXPECT_EQ(check("other-key-1", "/v1/completions"), 404);
+  EXPECT_EQ(check("named-key-1", "/v1/completions"), 0);
+  EXPECT_EQ(call("other-key-1", "/v1/models", "", "GET").body.find("toy"), std::string::npos);
+  EXPECT_NE(call("named-key-1", "/v1/models", "", "GET").body.find("toy"), std::string::npos);
+  EXPECT_EQ(call("other-key-1", "/v1/models/toy", "", "GET").status, 404);
+}
+
+TEST_F(ServerTenants, LimitsCountOnEveryRouteThatComputes) {
+  const std::pair<const char*, const char*> bodies[] = {
+      {"/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})"},
+      {"/v1/completions", R"({"prompt":"a","max_tokens":1})"},
+      {"/v1/messages", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})"},
+      {"/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"a"}]})"},
+      {"/v1/embeddings", R"({"input":"a"})"},
+      {"/tokenize", R"({"text":"a"})"},
+      {"/detokenize", R"({"tokens":[70]})"}};
+  std::string keys = "free free-key-1\n";
+  for (size_t i = 0; i < std::size(bodies); ++i) {
+    keys += "r" + std::to_string(i) + " r-key-0" + std::to_string(i) + " rpm=1\n";
+    keys += "t" + std::to_string(i) + " t-key-0" + std::to_string(i) + " tpm=1\n";
+  }
+  serve(keys);
+  size_t posts = 0;
+  for (const Route& route : routes()) posts += route.computes();
+  EXPECT_EQ(posts, std::size(bodies)) << "a route that computes is missing here";
+  for (size_t i = 0; i < std::size(bodies); ++i) {
+    const auto& [path, body] = bodies[i];
+    for (const std::string kind : {"r", "t"}) {
+      const std::string key = kind + "-key-0" + std::to_string(i);
+      const HttpResponse first = call(key, path, body);
+      ASSERT_EQ(first.status, 200) << path << first.body;
+      EXPECT_EQ(header(first, kind == "r" ? "x-ratelimit-remaining-requests" : "x-ratelimit-limit-tokens"),
+                kind == "r" ? "0" : "1");
+      // Before its body is read, and after.
+      EXPECT_EQ(check(key, path), 429) << path;
+      const HttpResponse second = call(key, path, body);
+      EXPECT_EQ(second.status, 429) << path << kind;
+      EXPECT_GT(std::stoi(header(second, "retry-after")), 0);
+      EXPECT_NE(header(second, kind == "r" ? "x-ratelimit-reset-requests" : "x-ratelimit-reset-tokens"), "");
+      EXPECT_EQ(check(key, "/v1/engine", "GET"), 0);
+    }
+    EXPECT_EQ(header(call("free-key-1", path, body), "x-ratelimit-limit-tokens"), "");
+  }
+}
+
+TEST_F(ServerTenants, AKeysContextHoldsPromptAndAnswer) {
+  serve("a a-key-001 context=8\n");
+  const HttpResponse answer =
+      call("a-key-001", "/v1/completions", R"({"prompt":"abcd","ignore_eos":true,"max_tokens":99})");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_NE(answer.body.find("\"completion_tokens\":4"), std::string::npos) << answer.body;
+  for (const auto& [path, body] : {std::pair("/v1/completions", R"({"prompt":"abcdefgh"})"),
+                                   std::pair("/v1/embeddings", R"({"input":"abcdefghi"})")}) {
+    const HttpResponse refused = call("a-key-001", path, body);
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("context_length_exceeded"), std::string::npos) << refused.body;
+  }
+  EXPECT_EQ(call("a-key-001", "/v1/embeddings", R"({"input":"abcdefgh"})").status, 200);
+}
+
+TEST_F(ServerTenants, OneCannotTakeTheWholeQueue) {
+  serve("a a-key-001\nb b-key-001\nc c-key-001\n", {.max_in_flight = 6});
+  std::promise<void> gate;
+  std::thread stop = stand_still(gate);
+  std::vector<std::shared_ptr<TestResponder>> held;
+  const auto fill = [&](const std::string& key) {
+    int taken = 0;
+    while (taken < 100 && check(key, "/v1/completions") == 0) {
+      held.push_back(begin(key, "/v1/completions", completion(2)));
+      ++taken;
+    }
+    return taken;
+  };
+  EXPECT_EQ(fill("a-key-001"), 6) << "who is alone has all of it";
+  EXPECT_EQ(fill("b-key-001"), 3);
+  EXPECT_EQ(fill("c-key-001"), 2);
+  EXPECT_EQ(call("a-key-001", "/v1/completions", completion(2)).status, 503);
+  gate.set_value();
+  stop.join();
+  for (const auto& responder : held) EXPECT_EQ(responder->wait().status, 200);
+}
+
+TEST_F(ServerTenants, UsageIsToldByNameToAdminsOnly) {
+  serve("boss boss-key-1 admin\na a-key-001 rpm=1\nb b-key-001\n");
+  EXPECT_EQ(call("a-key-001", "/v1/completions", R"({"prompt":"abcd","ignore_eos":true,"max_tokens":3})").status, 200);
+  EXPECT_EQ(call("a-key-001", "/tokenize", R"({"text":"a"})").status, 429);
+  EXPECT_EQ(call("b-key-001", "/tokenize", R"({"text":"abc"})").status, 200);
+  const auto usage = [&](const char* key) {
+    return parse_json(call(key, "/v1/usage", "", "GET").body, "usage").as_object();
+  };
+  const JsonObject all = usage("boss-key-1");
+  EXPECT_EQ(all.at("total").at("completion_tokens"), 3);
+  EXPECT_EQ(all.at("total").at("requests"), 2);
+  ASSERT_EQ(all.at("tenants").as_array().size(), 3u);
+  const JsonObject& a = all.at("tenants").as_array()[1].as_object();
+  EXPECT_EQ(a.at("name"), "a");
+  EXPECT_EQ(a.at("prompt_tokens"), 4);
+  EXPECT_EQ(a.at("limited"), 1);
+  EXPECT_EQ(a.at("active"), 0);
+  EXPECT_EQ(all.at("tenants").as_array()[2].as_object().at("tokenizer_tokens"), 3);
+  const JsonObject own = usage("b-key-001");
+  EXPECT_FALSE(own.contains("tenants"));
+  EXPECT_EQ(own.at("own").at("tokenizer_tokens"), 3);
+  EXPECT_EQ(own.at("total"), all.at("total"));
+  const std::string series = "ingot_tenant_generated_tokens_total{tenant=\"a\"} 3\n";
+  EXPECT_NE(call("boss-key-1", "/metrics", "", "GET").body.find(series), std::string::npos);
+  EXPECT_EQ(call("b-key-001", "/metrics", "", "GET").body.find("ingot_tenant_"), std::string::npos);
+}
+
+TEST_F(ServerTenants, ARemovedKeyEndsWhatWaitsAndLeavesWhatRuns) {
+  serve("a a-key-001\nb b-key-001\n");
+  const auto running =
+      begin("a-key-001", "/v1/completions", R"({"prompt":"a","ignore_eos":true,"max_tokens":200,"stream":true})");
+  running->wait_for_writes(2);
+  std::promise<void> gate;
+  std::thread stop = stand_still(gate);
+  const auto waiting = begin("a-key-001", "/v1/completions", completion(4));
+  const auto neighbour = begin("b-key-001", "/v1/completions", completion(4));
+  write("b b-key-001\n");
+  server->reload_keys(false);
+  const HttpResponse refused = waiting->wait();
+  EXPECT_EQ(refused.status, 401);
+  gate.set_value();
+  stop.join();
+  EXPECT_TRUE(running->wait().body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(neighbour->wait().status, 200);
+  EXPECT_EQ(check("a-key-001", "/v1/models", "GET"), 401);
+  // A wrong file changes nothing.
+  write("b\n");
+  server->reload_keys(true);
+  EXPECT_EQ(check("b-key-001", "/v1/models", "GET"), 0);
+  EXPECT_EQ(server->metrics().key_reload_failures.value(), 1);
+}
+
+}  // namespace
+}  // namespace ingot

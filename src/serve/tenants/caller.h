@@ -1,0 +1,111 @@
+// One request while it is worked on: who asks, what it may have, until when, and what it has cost.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/request.h"
+#include "serve/tenants/keys.h"
+#include "serve/tenants/usage_log.h"
+
+namespace ingot {
+
+// How a request that was worked on ended, as the usage log has it.
+enum class CallEnd : uint8_t {
+  kComplete,
+  kCancelled,  // the client left
+  kTimeout,    // its deadline passed
+  kRevoked,    // its key was removed before it began
+  kError,
+};
+
+// What the server knows of a request before a handler does.
+struct CallFacts {
+  std::string id = {};
+  std::string route = {};
+  std::string model = {};
+  std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();
+  double timeout_seconds = 0;              // from `received` on; 0: none
+  UsageLog* usage_log = nullptr;           // outlives it
+  std::function<void()> on_deadline = {};  // called whenever a deadline is set
+};
+
+// Any thread.
+class Caller {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Caller(std::shared_ptr<const ApiKey> key, CallFacts facts);
+  // Gives the place back, and tells the usage log of what nobody has settled.
+  ~Caller();
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  const std::string& tenant() const { return key_->tenant->name(); }
+  // As they were when it came.
+  const TenantRights& rights() const { return *rights_; }
+  // How the limits of its tenant stand.
+  HttpHeaders limit_headers() const { return key_->tenant->limit_headers(); }
+
+  // Takes a place of its tenant; a refusal (429, or 503 where its usage could not be written down) takes none.
+  std::optional<ApiError> enter();
+
+  // Throws ApiError 400 where the tenant's context has no place for so many tokens. `param` is the prompt's field.
+  void check_context(size_t tokens, const std::string& param) const;
+  // Sets what a request to the engine has of its tenant: the name, which pages are shared under, the weight, a priority
+  // that is no more than the tenant's, an answer within its context, the time that is left. Throws ApiError 504 where
+  // none is.
+  void apply(Request& request);
+
+  // What it costs, as it becomes known: each counts against the tenant's tokens of the minute at once.
+  void take_prompt(int64_t tokens);     // the engine has accepted it
+  void take_cached(int64_t tokens);     // of the prompt, found in the cache
+  void take_token();                    // of the answer
+  void take_tokenized(int64_t tokens);  // computed by the tokenizer alone
+
+  // The client's own limit, from its request on; the smaller one counts.
+  void set_timeout(double seconds);
+  bool has_deadline() const { return deadline_ != 0; }
+  // Seconds that are left; below nothing: it is over. REQUIRES: has_deadline().
+  double seconds_left() const;
+  // The 504 of a deadline that passed.
+  ApiError timeout_error() const;
+
+  // The engine works on it: a key that is removed now no longer ends it.
+  void begin() { begun_ = true; }
+  bool begun() const { return begun_; }
+  bool revoked() const { return key_->revoked; }
+
+  // The request ends in this way whatever is said later.
+  void will_end(CallEnd end);
+  bool ended_early() const;  // will_end() was called
+  bool timed_out() const;    // with kTimeout
+  // Gives the place back and writes its line of usage; the first call counts. False: the line could not be written.
+  bool settle(CallEnd end, int status);
+  // The answer is about to be sent. Throws ApiError 503 where its usage must be written down and cannot be.
+  void complete();
+
+ private:
+  std::string line(CallEnd end, int status) const;
+
+  const std::shared_ptr<const ApiKey> key_;
+  const std::shared_ptr<const TenantRights> rights_;
+  const CallFacts facts_;
+  std::atomic<int64_t> deadline_{0};  // of the clock, in nanoseconds; 0: none
+  std::atomic<int64_t> prompt_{0}, cached_{0}, made_{0}, tokenized_{0};
+  std::atomic<bool> begun_{false};
+  mutable std::mutex mutex_;  // guards all below
+  bool entered_ = false, settled_ = false, written_ = true;
+  std::optional<CallEnd> end_;
+};
+
+// That of the request; of nobody where it has none.
+std::shared_ptr<Caller> caller_of(const HttpHead& head);
+
+}  // namespace ingot

@@ -1,0 +1,162 @@
+#include "serve/tenants/caller.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "files/json.h"
+
+namespace ingot {
+namespace {
+
+struct Fixture {
+  explicit Fixture(const TenantRights& rights = {}) {
+    tenant = std::make_shared<Tenant>("alice", rights, book.of("alice"), [] { return 1.0; });
+    key.reset(new ApiKey{.tenant = tenant});
+  }
+  UsageNumbers used() const { return tenant->use().read(); }
+
+  UsageBook book;
+  std::shared_ptr<Tenant> tenant;
+  std::shared_ptr<ApiKey> key;
+};
+
+TEST(Caller, WhatATenantIsReachesTheEngine) {
+  Fixture f({.weight = 2.5, .context = 10, .priority = 3});
+  Caller caller(f.key, {.timeout_seconds = 50});
+  Request request;
+  request.prompt = {1, 2, 3, 4};
+  request.priority = 100;
+  caller.apply(request);
+  EXPECT_EQ(request.tenant, "alice");
+  EXPECT_EQ(request.weight, 2.5);
+  EXPECT_EQ(request.priority, 3);
+  EXPECT_EQ(request.max_tokens, 6);
+  EXPECT_GT(request.deadline_seconds, 0);
+  EXPECT_LE(request.deadline_seconds, 50);
+  request.priority = -7;
+  request.max_tokens = 2;
+  caller.apply(request);
+  EXPECT_EQ(request.priority, -7);
+  EXPECT_EQ(request.max_tokens, 2);
+  EXPECT_NO_THROW(caller.check_context(10, "prompt"));
+  EXPECT_THROW(caller.check_context(11, "prompt"), ApiError);
+}
+
+TEST(Caller, WithoutRightsOfItsOwnChangesNothing) {
+  Fixture f;
+  Caller caller(f.key, {});
+  Request request;
+  request.prompt = {1};
+  request.priority = 100;
+  caller.apply(request);
+  EXPECT_EQ(request.weight, 1);
+  EXPECT_EQ(request.priority, 100);
+  EXPECT_EQ(request.max_tokens, -1);
+  EXPECT_EQ(request.deadline_seconds, 0);
+  EXPECT_NO_THROW(caller.check_context(1 << 20, "prompt"));
+}
+
+TEST(Caller, TheSmallerTimeCounts) {
+  Fixture f;
+  int told = 0;
+  Caller caller(f.key, {.timeout_seconds = 50, .on_deadline = [&] { ++told; }});
+  caller.set_timeout(80);
+  EXPECT_NEAR(caller.seconds_left(), 50, 10);
+  caller.set_timeout(20);
+  EXPECT_NEAR(caller.seconds_left(), 20, 10);
+  EXPECT_EQ(told, 3);
+  const ApiError error = caller.timeout_error();
+  EXPECT_EQ(error.status, 504);
+  EXPECT_NE(error.message.find(" 20 s"), std::string::npos) << error.message;
+  const HttpResponse response = error_response(error, ApiStyle::kOpenAi);
+  EXPECT_NE(std::ranges::find(response.headers, std::pair<std::string, std::string>("x-should-retry", "false")),
+            response.headers.end());
+}
+
+TEST(Caller, WhoseTimeIsOverDoesNotReachTheEngine) {
+  Fixture f;
+  Caller caller(f.key, {.received = Caller::Clock::now() - std::chrono::seconds(2), .timeout_seconds = 1});
+  Request request;
+  EXPECT_THROW(caller.apply(request), ApiError);
+  EXPECT_TRUE(caller.timed_out());
+  caller.settle(CallEnd::kError, 504);
+  EXPECT_EQ(f.used().timeouts, 1);
+}
+
+TEST(Caller, PaysAsItGoesAndGivesItsPlaceBackOnce) {
+  Fixture f({.tokens_per_minute = 10, .concurrency = 1});
+  Caller caller(f.key, {});
+  ASSERT_FALSE(caller.enter());
+  caller.take_prompt(6);
+  caller.take_cached(2);
+  for (int i = 0; i < 5; ++i) caller.take_token();
+  // Before it ends: many at once cannot each use the whole minute.
+  EXPECT_EQ(f.tenant->limit_headers()[1].second, "0");
+  EXPECT_EQ(f.used().completion_tokens, 5);
+  EXPECT_EQ(f.used().cached_tokens, 2);
+  EXPECT_EQ(f.tenant->use().active, 1);
+  EXPECT_TRUE(caller.settle(CallEnd::kCancelled, 200));
+  EXPECT_TRUE(caller.settle(CallEnd::kComplete, 200));
+  EXPECT_EQ(f.tenant->use().active, 0);
+  EXPECT_EQ(f.used().requests, 1);
+  EXPECT_EQ(f.used().cancelled, 1);
+}
+
+TEST(Caller, WritesOneLineOfWhatWasWorkedOnAndNoneOfARefusal) {
+  Fixture f;
+  const auto path = std::filesystem::temp_directory_path() / ("ingot-caller-" + std::to_string(getpid()));
+  std::filesystem::remove(path);
+  {
+    UsageLog log({.path = path.string()});
+    const CallFacts facts{.id = "req-1", .route = "/v1/completions", .model = "toy", .usage_log = &log};
+    Caller(f.key, facts).settle(CallEnd::kError, 400);
+    Caller caller(f.key, facts);
+    caller.take_prompt(3);
+    caller.take_token();
+    caller.will_end(CallEnd::kTimeout);
+    caller.settle(CallEnd::kError, 504);
+    caller.settle(CallEnd::kComplete, 200);
+    Caller forgotten(f.key, facts);
+    forgotten.take_tokenized(9);
+  }
+  std::ifstream file(path);
+  std::string first, second, third;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_FALSE(std::getline(file, third));
+  std::filesystem::remove(path);
+  const JsonObject line = parse_json(first, "line").as_object();
+  EXPECT_EQ(line.at("tenant"), "alice");
+  EXPECT_EQ(line.at("route"), "/v1/completions");
+  EXPECT_EQ(line.at("status"), 504);
+  EXPECT_EQ(line.at("end"), "timeout");
+  EXPECT_EQ(line.at("prompt_tokens"), 3);
+  EXPECT_EQ(line.at("completion_tokens"), 1);
+  EXPECT_EQ(parse_json(second, "line").as_object().at("tokenizer_tokens"), 9);
+}
+
+TEST(Caller, WhereUsageMustBeWrittenNothingIsAnsweredWithoutIt) {
+  Fixture f;
+  const auto path = std::filesystem::temp_directory_path() / ("ingot-caller-" + std::to_string(getpid()));
+  std::filesystem::remove(path);
+  for (const bool required : {false, true}) {
+    UsageLog log({.path = path.string(), .max_bytes = 10, .required = required});
+    Caller caller(f.key, {.usage_log = &log});
+    EXPECT_FALSE(caller.enter());
+    caller.take_prompt(3);
+    if (required) {
+      EXPECT_THROW(caller.complete(), ApiError);
+    } else {
+      EXPECT_NO_THROW(caller.complete());
+    }
+    EXPECT_EQ(log.lost(), 1);
+    Caller next(f.key, {.usage_log = &log});
+    EXPECT_EQ(next.enter().has_value(), required);
+  }
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace ingot

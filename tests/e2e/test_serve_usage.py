@@ -1,0 +1,199 @@
+"""The usage log: a line for every request that was worked on, whatever becomes of the server; and /v1/usage."""
+import json
+import pathlib
+import resource
+import tempfile
+import threading
+import time
+import unittest
+
+import models
+import serving
+import support
+
+ALICE, BOSS = "key-of-alice-0001", "key-of-boss-00001"
+
+
+def bearer(key=ALICE):
+    return {"authorization": f"Bearer {key}"}
+
+
+class Usage(support.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="ingot-e2e-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.model = models.make_tiny(pathlib.Path(folder.name) / "tiny", max_position_embeddings=16384)
+
+    def setUp(self):
+        self.folder = self.temp_dir()
+        self.log = self.folder / "usage.jsonl"
+        (self.folder / "keys").write_text(f"alice {ALICE}\nboss {BOSS} admin\n")
+
+    def serve(self, *args, **more):
+        server = serving.Server(self.model, "--api-key-file", self.folder / "keys", "--usage-log", self.log, *args, **more)
+        self.addCleanup(server.close)
+        return server
+
+    def lines(self):
+        text = self.log.read_text()
+        self.assertTrue(text == "" or text.endswith("\n"), text[-200:])
+        return [json.loads(line) for line in text.splitlines()]
+
+    def metric(self, server, name):
+        body = server.get("/metrics", headers=bearer()).body.decode()
+        return next(float(line.split()[1]) for line in body.splitlines() if line.startswith(name + " "))
+
+    def test_a_line_for_each_request_with_names_and_counts_alone(self):
+        server = self.serve()
+        secret = "a-secret-prompt"
+        chat = {"messages": [{"role": "user", "content": secret}], "max_tokens": 5}
+        for path, body, made in (
+            ("/v1/completions", {"prompt": secret, "max_tokens": 5, "ignore_eos": True}, 5),
+            ("/v1/completions", {"prompt": secret, "max_tokens": 5, "ignore_eos": True, "stream": True, "n": 2}, 10),
+            ("/v1/chat/completions", {**chat, "ignore_eos": True}, 5),
+            ("/v1/messages", chat, None),
+            ("/v1/embeddings", {"input": secret}, 0),
+            ("/tokenize", {"text": secret}, 0),
+            ("/v1/messages/count_tokens", {"messages": chat["messages"]}, 0),
+        ):
+            answer = server.post(path, body, headers=bearer())
+            self.assertEqual(answer.status, 200, path)
+            line = self.lines()[-1]  # it is there before the answer is
+            self.assertEqual(line["id"], answer.headers["x-request-id"])
+            self.assertEqual((line["tenant"], line["route"], line["status"], line["end"]), ("alice", path, 200, "complete"))
+            if made is not None:
+                self.assertEqual(line["completion_tokens"], made, path)
+            self.assertTrue(line["prompt_tokens"] > 0 or line["tokenizer_tokens"] > 0, line)
+            self.assertLessEqual(set(line), {"time", "id", "tenant", "route", "model", "status", "end", "prompt_tokens",
+                                             "cached_tokens", "completion_tokens", "tokenizer_tokens", "ms"})
+        count = len(self.lines())
+        # What was refused has cost nothing: nobody can fill the disk with it.
+        self.assertEqual(server.post("/v1/completions", {"prompt": secret, "n": 0}, headers=bearer()).status, 400)
+        self.assertEqual(server.post("/v1/completions", {"prompt": secret}, headers=bearer("wrong-key-00000")).status, 401)
+        self.assertEqual(server.get("/v1/models", headers=bearer()).status, 200)
+        self.assertEqual(len(self.lines()), count)
+        text = self.log.read_text()
+        for never in (secret, ALICE, BOSS):
+            self.assertNotIn(never, text)
+
+    def test_one_that_was_cut_has_its_line(self):
+        server = self.serve()
+        connection = server.connect()
+        body = {"prompt": "a", "max_tokens": 16000, "ignore_eos": True, "stream": True}
+        connection.request("POST", "/v1/completions", json.dumps(body), bearer())
+        connection.getresponse().read(100)
+        connection.close()
+        deadline = time.monotonic() + 60
+        while not self.lines():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        (line,) = self.lines()
+        self.assertEqual(line["end"], "cancelled")
+        self.assertTrue(0 < line["completion_tokens"] < 16000, line)
+
+    def test_it_survives_a_kill(self):
+        server = self.serve()
+        complete, lock = [], threading.Lock()
+
+        def load(stream):
+            connection = server.connect()
+            body = json.dumps({"prompt": "a", "max_tokens": 20, "ignore_eos": True, "stream": stream})
+            try:
+                while True:
+                    connection.request("POST", "/v1/completions", body, bearer())
+                    response = connection.getresponse()
+                    text = b""
+                    # A reader of streams has its answer with this line; it does not wait for the end of the body.
+                    while not (stream and text.endswith(b"data: [DONE]\n\n")):
+                        part = response.read1(4096) if stream else response.read()
+                        text += part
+                        if not stream or not part:
+                            break
+                    whole = text.endswith(b"data: [DONE]\n\n") if stream else len(text) > 0
+                    if response.status == 200 and whole:
+                        with lock:
+                            complete.append(response.getheader("x-request-id"))
+                    response.read()
+            except OSError:
+                pass  # the server is gone
+            except Exception as error:  # noqa: BLE001: half an answer of a killed server reads in many ways
+                self.assertFalse(server.alive(), error)
+
+        threads = [threading.Thread(target=load, args=(i % 2 == 0,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 60
+        while len(complete) < 200 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        server.process.kill()
+        for thread in threads:
+            thread.join()
+        self.assertGreaterEqual(len(complete), 200)
+        told = {line["id"] for line in self.lines()}
+        self.assertEqual([id for id in complete if id not in told], [])
+        # And the next server goes on with it.
+        again = self.serve()
+        before = len(self.lines())
+        self.assertEqual(again.post("/tokenize", {"text": "a"}, headers=bearer()).status, 200)
+        self.assertEqual(len(self.lines()), before + 1)
+
+    def test_a_full_disk_is_counted(self):
+        limit = 2000
+
+        def small_disk():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        server = self.serve("--log", "off", preexec_fn=small_disk)
+        for _ in range(20):
+            self.assertEqual(server.post("/tokenize", {"text": "a"}, headers=bearer()).status, 200)
+        self.assertLessEqual(self.log.stat().st_size, limit)
+        self.assertEqual(self.metric(server, "ingot_usage_lost_lines_total"), 20 - len(self.lines()))
+        self.assertLess(len(self.lines()), 20)
+
+    def test_at_its_cap_nothing_is_answered_where_usage_is_required(self):
+        server = self.serve("--usage-log-bytes", "1500", "--usage-required")
+        body = {"prompt": "a", "max_tokens": 2, "ignore_eos": True}
+        statuses = [server.post("/v1/completions", body, headers=bearer()).status for _ in range(20)]
+        answered = statuses.count(200)
+        self.assertEqual(statuses, [200] * answered + [503] * (20 - answered))
+        self.assertEqual(len(self.lines()), answered)
+        self.assertTrue(0 < answered < 20)
+        refused = server.post("/v1/completions", {**body, "stream": True}, headers=bearer())
+        self.assertEqual((refused.status, refused.json()["error"]["code"]), (503, "usage_log"))
+        self.assertGreater(int(refused.headers["retry-after"]), 0)
+        # Looking is free, and whoever empties the file after a copy makes room.
+        self.assertEqual(server.get("/v1/models", headers=bearer()).status, 200)
+        self.log.write_text("")
+        self.assertEqual(server.post("/v1/completions", body, headers=bearer()).status, 200)
+        lost, line = self.lines()
+        self.assertEqual(lost["lost"], 1)
+        self.assertEqual(line["completion_tokens"], 2)
+
+    def test_usage_by_name_is_for_admins(self):
+        server = self.serve()
+        body = {"prompt": "abc", "max_tokens": 4, "ignore_eos": True}
+        self.assertEqual(server.post("/v1/completions", body, headers=bearer()).status, 200)
+        own = server.get("/v1/usage", headers=bearer()).json()
+        self.assertEqual((own["own"]["completion_tokens"], own["total"]["completion_tokens"]), (4, 4))
+        self.assertNotIn("tenants", own)
+        self.assertNotIn("boss", json.dumps(own))
+        every = server.get("/v1/usage", headers=bearer(BOSS)).json()
+        self.assertEqual([tenant["name"] for tenant in every["tenants"]], ["alice", "boss"])
+        self.assertEqual(every["tenants"][0]["prompt_tokens"], 3)
+        metrics = server.get("/metrics", headers=bearer(BOSS)).body.decode()
+        self.assertIn('ingot_tenant_generated_tokens_total{tenant="alice"} 4\n', metrics)
+        self.assertNotIn("ingot_tenant_", server.get("/metrics", headers=bearer()).body.decode())
+
+
+class Start(support.TestCase):
+    def test_a_log_that_cannot_be_kept_is_refused(self):
+        model = models.make_tiny(self.temp_dir() / "tiny")
+        result = support.run("serve", model, "--port", "0", "--usage-log", "/dev/null")
+        self.assert_fails(result, 1, "[usage]", "/dev/null")
+        result = support.run("serve", model, "--port", "0", "--usage-required")
+        self.assert_fails(result, 2, "--usage-log")
+
+
+if __name__ == "__main__":
+    unittest.main()
