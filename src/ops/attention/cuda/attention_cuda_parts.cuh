@@ -23,6 +23,9 @@ struct SplitShape {
   static constexpr int kGroupWarps = kWide ? 2 : 1;
   static constexpr int kThreads = 32 * kGroups * kGroupWarps;
   static constexpr int kPacked = 16 * kGroupWarps;
+  // Of a multiprocessor, as the compiler is told; 0: its own choice, which for codes of heads of 64 is registers too
+  // few.
+  static constexpr int kLeastBlocks = kCoded && kDim == 64 && !kWide ? 2 : 0;
   // By TMA: with a head of 128, 8 KiB a tile and 24 KiB a group are in flight, 96 KiB of a block and two
   // blocks of a multiprocessor, where the memory's latency at full speed needs about 30 KiB. Without it a block has to
   // fit into the 99 KiB of the smaller devices. Tiles of codes are half as large.

@@ -162,7 +162,7 @@ __device__ inline int attend_coded(const AttentionArgs& a, WarpRows<S::kDim, 1>&
 }
 
 template <class S>
-__global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
+__global__ void __launch_bounds__(S::kThreads, S::kLeastBlocks) attend_split(AttentionArgs a) {
   let_next_begin();
   std::byte* shared = shared_memory<std::byte>();
   const int warp_id = static_cast<int>(threadIdx.x) / 32;
