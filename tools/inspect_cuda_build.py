@@ -11,7 +11,11 @@ import subprocess
 import sys
 
 MOST_BYTES = 80 << 20
-MAY_SPILL = {}  # a part of the kernel's name: why it may
+# A part of the kernel's name: why it may.
+MAY_SPILL = {
+    # 12 to 310 bytes; at 12 to 32 rows still 7 to 18 % faster than the tall kernel, which spills nothing.
+    "linear_wideINS0_11StreamCodesINS0_10FloatsE4M3": "measured",
+}
 
 ENTRY = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -208,6 +208,7 @@ class Kubernetes(DeployCase):
         self.assertEqual((server["args"][0], pull["args"][0]), ("serve", "pull"))
         self.assertEqual(server["args"][1], pull["args"][1])
         self.assert_options_exist(server["args"])
+        self.assertIn("--require-sandbox", server["args"])
         routes = source("src/serve/routes*.cpp")
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             get = server[probe]["httpGet"]
@@ -224,6 +225,29 @@ class Kubernetes(DeployCase):
             self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
             self.assertEqual(container["securityContext"]["capabilities"]["drop"], ["ALL"])
             self.assertIn("memory", container["resources"]["limits"])
+
+
+    def test_the_model_is_pinned_and_checked(self):
+        objects = self.objects()
+        spec = objects["Deployment"]["spec"]["template"]["spec"]
+        [server], [pull] = spec["containers"], spec["initContainers"]
+        self.assertRegex(" ".join(pull["args"]), r" --revision=[0-9a-f]{40}$")
+        path = next(arg.split("=")[1] for arg in server["args"] if arg.startswith("--verify="))
+        mount = next(mount for mount in server["volumeMounts"] if path.startswith(mount["mountPath"] + "/"))
+        volume = next(volume for volume in spec["volumes"] if volume["name"] == mount["name"])
+        self.assertEqual(volume["configMap"]["name"], objects["ConfigMap"]["metadata"]["name"])
+        manifest = json.loads(objects["ConfigMap"]["data"][path.rsplit("/", 1)[1]])
+        self.assertEqual(manifest["ingot_manifest"], 1)
+        names = [file["name"] for file in manifest["files"]]
+        self.assertLessEqual({"config.json", "tokenizer.json", "model.safetensors"}, set(names))
+        for file in manifest["files"]:
+            self.assertRegex(file["sha256"], r"^[0-9a-f]{64}$")
+            self.assertEqual(sum(region["bytes"] for region in file["regions"]), file["bytes"])
+
+    def test_the_sandbox_is_required_everywhere(self):
+        self.assertIn("ingot serve --require-sandbox ", (DEPLOY / "systemd/ingot.service").read_text())
+        command = re.search(r"^CMD (\[.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)[1]
+        self.assertIn("--require-sandbox", json.loads(command))
 
 
 class Monitoring(DeployCase):

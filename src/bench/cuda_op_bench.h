@@ -53,6 +53,12 @@ class DeviceBench {
     upload_batch(seqs, rows, past);
   }
 
+  // Bytes that are all the same.
+  std::byte* bytes(int64_t count, int value) {
+    std::byte* data = allocate(count);
+    fill_bytes(data, value, count, stream_.ref());
+    return data;
+  }
   // Random values of bf16, or of f32.
   Weight weight(Format format, int64_t rows, int64_t cols) {
     Weight w;

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "cli/engine_options.h"
 #include "cli/session.h"
@@ -28,7 +29,8 @@ struct Options {
 
 // The KV cache of one seq of `context` positions in float32, without building the model.
 int64_t kv_bytes(const Hparams& hp, int context) {
-  return int64_t{hp.layers} * 2 * hp.kv_heads * hp.head_dim * context * dtype_bytes(DType::kF32);
+  const CheckedSize layers(hp.layers, "[config] bytes of the KV cache");
+  return (layers * 2 * hp.kv_heads * hp.head_dim * context * dtype_bytes(DType::kF32)).as_int64();
 }
 
 std::string tokenizer_text(const std::string& path) {
@@ -54,9 +56,9 @@ JsonObject describe(const std::string& path, const ModelFiles& files, const Hpar
   int64_t parameters = 0, bytes = 0;
   JsonArray tensors;
   for (const StoredTensor& tensor : stored_tensors(files)) {
-    int64_t n = 1;
+    CheckedSize n(1, "[model] values of a tensor");
     for (const int64_t d : tensor.shape) n *= d;
-    parameters += n;
+    parameters += n.as_int64();
     bytes += tensor.bytes;
     tensors.push_back(JsonObject{{"name", tensor.name},
                                  {"shape", JsonArray(tensor.shape.begin(), tensor.shape.end())},

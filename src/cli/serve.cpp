@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 
+#include "app/device.h"
 #include "app/server_options.h"
 #include "base/error.h"
 #include "cli/command.h"
@@ -15,7 +17,7 @@
 #include "cli/serve_signals.h"
 #include "cli/session.h"
 #include "cli/strings.h"
-#include "serve/sandbox.h"
+#include "serve/sandbox/sandbox.h"
 #include "serve/server.h"
 
 namespace ingot {
@@ -29,6 +31,7 @@ struct Options {
   std::string log = "stderr";
   double drain_seconds = 30;
   bool no_sandbox = false;
+  bool require_sandbox = false;
 };
 
 // A closed pipe or a file at its limit makes a write fail, and nothing else.
@@ -41,10 +44,31 @@ void ignore_failed_writes() {
 // that were freed before from its arenas, and keep them there: 100 MiB after twenty answers of 12 MiB.
 void return_large_blocks() { ::mallopt(M_MMAP_THRESHOLD, 512 << 10); }
 
-void enter(Server& server, const Options& options, bool device) {
-  if (options.no_sandbox) return;
-  const std::string why = enter_sandbox({.unlink = !options.server.http.unix_socket.empty(), .device = device});
-  if (!why.empty()) server.log().warning("no sandbox", {{"why", why}});
+// Where the libraries of a device write: the devices themselves, names of threads, and the choices and compiled kernels
+// that they keep.
+std::vector<std::string> device_folders() {
+  std::vector<std::string> folders = {"/dev", "/proc/self"};
+  const std::string home = environment("HOME");
+  std::string cache = environment("XDG_CACHE_HOME");
+  if (!cache.starts_with('/')) cache = home.empty() ? "" : home + "/.cache";
+  if (!home.empty()) folders.push_back(home + "/.nv");
+  if (cache.empty()) return folders;
+  folders.push_back(cache + "/ingot");
+  std::error_code ignored;
+  std::filesystem::create_directories(folders.back(), ignored);
+  return folders;
+}
+
+void tell(Server& server, const Options& options, const char* what, const std::string& why) {
+  if (why.empty()) return;
+  if (options.require_sandbox) throw Error("[sandbox] {}: {}", what, why);
+  server.log().warning(what, {{"why", why}});
+}
+
+SandboxOptions sandbox_options(const Options& options, bool device) {
+  return {.unlink = !options.server.http.unix_socket.empty(),
+          .device = device,
+          .writable = device ? device_folders() : std::vector<std::string>()};
 }
 
 int run(Options options) {
@@ -62,6 +86,10 @@ int run(Options options) {
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
   open.on_step = [&server](const StepFacts& step) { server.on_step(step); };
+  // Before the first byte of the model is read, which may be anybody's.
+  const SandboxOptions sandbox = sandbox_options(options, choose_device(open.device, open.ref) >= 0);
+  if (!options.no_sandbox)
+    tell(server, options, "no sandbox while the model is loaded", enter_loading_sandbox(sandbox));
   Session session = open_session(options.session);
   std::string template_error;
   const ServedModel model = served_model(session, options.name, {kDefaultModel}, template_error);
@@ -69,7 +97,7 @@ int run(Options options) {
   if (!template_error.empty()) {
     server.log().warning("the chat template cannot be used", {{"why", template_error}});
   }
-  enter(server, options, !session.engine().device().name.empty());
+  if (!options.no_sandbox) tell(server, options, "no sandbox", enter_sandbox(sandbox));
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
@@ -163,7 +191,8 @@ CommandBody setup(CLI::App& app) {
   usage->type_name("FILE");
   app.add_flag("--usage-required", options->server.usage_log.required, "503 where that line cannot be written")
       ->needs(usage);
-  app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
+  CLI::Option* none = app.add_flag("--no-sandbox", options->no_sandbox, "Keep all system calls");
+  app.add_flag("--require-sandbox", options->require_sandbox, "Do not serve where there is no sandbox")->excludes(none);
   add_rare_options(app, *options);
   add_session_options(app, options->session);
   return [options] { return run(*options); };

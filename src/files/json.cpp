@@ -61,6 +61,7 @@ struct Builder {
   // 256 moves all keys alike. With 16 guesses they are all in one bucket: 65,536 of them take half a minute.
   bool on_object_end(size_t n, error_code& ec) {
     if (limits.max_object_members != 0 && n > limits.max_object_members) {
+      beyond = true;
       return fail(ec, fmt::format("more than {} members in an object", limits.max_object_members));
     }
     if (limits.reject_duplicate_keys) keys.pop_back();

@@ -108,6 +108,7 @@ TEST(Json, MembersOfOneObject) {
   EXPECT_NO_THROW(parse(R"([{"a":1,"b":2},{"c":{"d":3,"e":4}},{}])", limits));
   EXPECT_EQ(message_of([&] { parse(R"([{"a":1,"b":2,"c":3}])", limits); }),
             "[json] t: more than 2 members in an object at byte 19");
+  EXPECT_THROW(parse(R"({"a":1,"b":2,"c":3})", limits), JsonLimitError);
 }
 
 TEST(Json, DuplicateKeys) {

@@ -1,5 +1,5 @@
-// Which activations of a program are bf16. Decided once, from the formats of the weights: those that a linear with BF16
-// weights, or attention over a BF16 cache, reads as they are and rounds to bf16 anyway.
+// Which activations of a program are bf16. Decided once, from the formats of the weights: those that a linear with
+// weights of any format but F32, or attention over a BF16 cache, reads as they are and rounds to bf16 anyway.
 #pragma once
 
 #include "graph/program.h"

@@ -62,9 +62,10 @@ std::vector<std::string> fragments(const Tokenizer& tokenizer) {
   return out;
 }
 
-std::vector<Token> control_ids(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                               const JsonArray& messages) {
-  const JsonObject input = {{"messages", messages}, {"add_generation_prompt", true}, {"bos_token", ""}};
+std::vector<Token> control_ids(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const JsonArray& messages,
+                               const Json& tools = nullptr) {
+  const JsonObject input = {
+      {"messages", messages}, {"tools", tools}, {"add_generation_prompt", true}, {"bos_token", ""}};
   std::vector<Token> ids = encode_prompt(tokenizer, render_chat(chat_template, input));
   std::erase_if(ids, [&](Token id) { return !is_control(tokenizer, id); });
   return ids;
@@ -90,6 +91,69 @@ void check(const Tokenizer& tokenizer, const std::string& source) {
     const std::vector<Token> expected = control_ids(tokenizer, chat_template, harmless);
     ASSERT_GE(expected.size(), size_t{kTurns});
     ASSERT_EQ(control_ids(tokenizer, chat_template, hostile), expected) << "conversation " << chat;
+  }
+}
+
+// A tool with this text wherever a request may put one, in a conversation that called it so.
+JsonArray tools_with(const std::string& text) {
+  const JsonObject parameters = {
+      {"type", "object"},
+      {"properties", JsonObject{{text, JsonObject{{"description", text}, {"enum", JsonArray{text}}}}}},
+      {"required", JsonArray{text}}};
+  return {JsonObject{{"type", "function"},
+                     {"function", JsonObject{{"name", "f"}, {"description", text}, {"parameters", parameters}}}}};
+}
+
+JsonArray conversation_with_calls(const std::string& text) {
+  const JsonObject call = {{"id", "abcdefghi"},
+                           {"type", "function"},
+                           {"function", JsonObject{{"name", "f"}, {"arguments", JsonObject{{text, text}}}}}};
+  return {JsonObject{{"role", "user"}, {"content", "x"}},
+          JsonObject{{"role", "assistant"}, {"content", ""}, {"tool_calls", JsonArray{call}}},
+          JsonObject{{"role", "tool"}, {"name", "f"}, {"tool_call_id", "abcdefghi"}, {"content", text}},
+          JsonObject{{"role", "assistant"}, {"content", "ok"}}, JsonObject{{"role", "user"}, {"content", "x"}}};
+}
+
+// Schemas, calls and answers of tools are a user's words like any other. Returns how many conversations were rendered:
+// templates refuse some shapes of them.
+int check_tools(const Tokenizer& tokenizer, const std::string& source) {
+  const ChatTemplate chat_template = ChatTemplate::parse(source);
+  const std::vector<std::string> parts = fragments(tokenizer);
+  std::mt19937 random(17);
+  int rendered = 0;
+  const auto control = [&](const std::string& tool, const std::string& call) {
+    return control_ids(tokenizer, chat_template, conversation_with_calls(call), tools_with(tool));
+  };
+  try {
+    const std::vector<Token> expected = control("x", "x");
+    for (int i = 0; i < 300; ++i) {
+      std::string text;
+      for (size_t n = 1 + random() % 6; n > 0; --n) text += parts[random() % parts.size()];
+      EXPECT_EQ(control(text, "x"), expected) << text;
+      EXPECT_EQ(control("x", text), expected) << text;
+      ++rendered;
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(rendered, 0) << error.what();  // not for what the text spells
+  }
+  return rendered;
+}
+
+TEST(PromptInert, ToolsOfFixtureTokenizers) {
+  const std::string chatml =
+      "{% if tools %}{{ '<|im_start|>system\\n' }}{% for tool in tools %}{{ tool | tojson }}{{ "
+      "tool.function.description }}"
+      "{% for name, schema in tool.function.parameters.properties.items() %}{{ '- ' ~ name ~ schema.description | "
+      "upper }}"
+      "{{ schema['enum'] | join(', ') }}{% endfor %}{% endfor %}{{ '<|im_end|>' }}{% endif %}"
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content|trim }}{% for call in m.tool_calls or [] "
+      "%}"
+      "{{ '<tool_call>' + call.function.arguments | tojson + '</tool_call>' }}{{ call.function.arguments | string }}"
+      "{% for k, v in call.function.arguments | dictsort %}{{ k ~ '=' ~ v }}{% endfor %}{% endfor %}"
+      "{{ '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  for (const char* name : {"llama2_like.json", "llama3_like.json", "mistral_like.json", "o200k_like.json"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(check_tools(*Tokenizer::load(fixture(name)), chatml), 300);
   }
 }
 
@@ -120,6 +184,7 @@ TEST_P(PromptInertPublished, TenThousandMessages) {
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(path);
   std::filesystem::remove(path);
   check(*tokenizer, read_text_file(jinja));
+  check_tools(*tokenizer, read_text_file(jinja));
 }
 
 // Those of them whose tokenizer is here.

@@ -1,4 +1,5 @@
 """What the tests of the whole program share. INGOT_BIN names the program; left out, it is the release build."""
+import functools
 import json
 import os
 import pathlib
@@ -40,6 +41,20 @@ def start(*args, env=None, before=(), **popen):
         env={name: value for name, value in variables.items() if value is not None},
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen},
     )
+
+
+NOBODY = 65534
+
+
+@functools.cache
+def as_nobody():
+    """What a command is put behind (`before` of start()) so that it runs as an unprivileged user without a way back.
+    Nothing where that cannot be: only root can, and the program must be readable by anybody."""
+    command = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs")
+    if os.geteuid() != 0 or shutil.which("setpriv") is None or not BINARY.exists():
+        return ()
+    probe = subprocess.run([*command, str(BINARY), "--version"], capture_output=True, timeout=60)
+    return command if probe.returncode == 0 else ()
 
 
 def default_model():

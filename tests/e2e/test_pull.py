@@ -227,6 +227,42 @@ class FaultTest(PullCase):
         server.faults.append(hub.times(1, lambda h: h.answer(302, Location="file:///etc/passwd")))
         self.assert_fails(self.pull(server), 1, "file:///etc/passwd")
 
+    def test_a_listing_goes_on_only_where_it_began(self):
+        """The next page may be neither a file, nor another machine, nor another port."""
+        secret = self.temp_dir() / "secret.json"
+        secret.write_text("[]")
+        for token in (None, "hf_secret"):
+            server = self.serve(token=token)
+            for following in (f"file://{secret}", f"{server.store_origin}/api", "http://127.0.0.1:9/api", "ftp://127.0.0.1/x",
+                              "/etc/passwd", "https://example.org/api"):
+                with self.subTest(following=following, token=token):
+                    link = f'<{following}>; rel="next"'
+                    server.faults.append(hub.times(1, lambda h, link=link: h.answer(200, b"[]", Link=link), "/tree/"))
+                    more = {"HF_TOKEN": token} if token else {}
+                    self.assert_fails(self.pull(server, **more), 1, following)
+                    server.faults.clear()
+            self.assertEqual(server.paths("store"), [])
+
+    def test_a_pinned_commit_that_is_there_needs_no_hub(self):
+        server = self.serve()
+        self.assert_pulled(self.pull(server, "--revision", hub.COMMIT), server)
+        server.requests.clear()
+        before = {path: path.stat().st_mtime_ns for path in self.home.rglob("*")}
+        result = self.pull(server, "--revision", hub.COMMIT)
+        self.assert_pulled(result, server)
+        self.assertEqual(server.requests, [])
+        self.assertEqual({path: path.stat().st_mtime_ns for path in self.home.rglob("*")}, before)
+        # A branch may have moved: the hub is asked.
+        self.assert_pulled(self.pull(server), server)
+        self.assertNotEqual(server.requests, [])
+
+    def test_another_commit_than_the_pinned_one_is_refused(self):
+        server = self.serve()
+        body = json.dumps({"sha": "f" * 40, "siblings": [{"rfilename": name} for name in repository()]}).encode()
+        server.faults.append(hub.times(1, lambda h: h.answer(200, body), "/revision/"))
+        self.assert_fails(self.pull(server, "--revision", hub.COMMIT), 1, "f" * 40, hub.COMMIT)
+        self.assertEqual(self.files(), set())
+
     def test_answers_that_are_no_listing(self):
         for body in (b"<html>", b"[]", b"{}", b'{"siblings": 1}', b'{"sha": 5, "siblings": []}', b"[" * 10000):
             with self.subTest(body=body[:20]):

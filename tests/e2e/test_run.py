@@ -133,6 +133,7 @@ class TinyRunTest(support.TestCase):
         self.assertEqual(self.answer("Hello", "--temp", "0", "--threads", "1")["tokens"], tokens)
         self.answer("Hello", "--kv", "f16")
         self.answer("Hello", "--kv", "bf16")
+        self.answer("Hello", "--kv", "fp8")
         self.answer("Hello", "--kv", "q8_0")
 
     def test_stats_and_verbose(self):

@@ -5,6 +5,7 @@ import random
 import shutil
 import struct
 import threading
+import time
 import unittest
 
 import models
@@ -14,6 +15,7 @@ LONG = os.environ.get("INGOT_LONG") == "1"
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 MESSAGES = [{"role": "user", "content": "hello"}]
+MOST_SECONDS = 30  # for any one of these requests: some of them once took a worker for a minute
 
 
 def chat(**fields):
@@ -108,7 +110,58 @@ CORPUS = [
 ]
 
 
+# A template with tools, in the form of Hermes, and with calls of earlier messages.
+WITH_TOOLS = (
+    "{% if tools %}{{ '<s>system\\n' }}{% for tool in tools %}{{ tool | tojson }}{% endfor %}"
+    "{{ 'Answer <tool_call>{\"name\": .., \"arguments\": ..}</tool_call></s>' }}{% endif %}"
+    "{% for message in messages %}{{ '<s>' + message['role'] + '\\n' + message['content'] }}"
+    "{% for call in message.tool_calls or [] %}{{ '<tool_call>' + call.function.name }}{{ call.function.arguments | tojson }}"
+    "{% endfor %}{{ '</s>' }}{% endfor %}{% if add_generation_prompt %}{{ '<s>assistant\\n' }}{% endif %}")
+
+
+def called(arguments, **function):
+    """A conversation in which the assistant called a tool with these arguments."""
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments, **function}}
+    return {"messages": [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [call]},
+                         {"role": "tool", "tool_call_id": "1", "content": "42"}], "max_tokens": 2, "seed": 1}
+
+
+ARGUMENTS = "messages[1].tool_calls[0].function.arguments"
+# The same for a template that has a place for tools.
+TOOL_CORPUS = [
+    ("R10", CHAT, chat(tools=tool(description="ä" * 100)), (200,), None),
+    ("R10", CHAT, chat(tools=tool(description="ä" * 3000)), (400,), "messages"),  # longer than this context
+    ("R24", CHAT, chat(tools=tool(parameters={"type": "nonsense", "pattern": "("})), (200,), None),
+    ("R24", CHAT, chat(tools=tool(parameters={"$ref": "#", "anyOf": [{"$ref": "#/x"}]})), (200,), None),
+    ("R26", CHAT, chat(tools=tool(), response_format={"type": "json_object"}), (400,), "response_format.type"),
+    ("R26", CHAT, chat(tools=tool(), parallel_tool_calls=None), (200,), None),
+    ("R26", CHAT, called(None), (200,), None),
+    ("R26", CHAT, called(""), (200,), None),
+    ("R26", CHAT, called("not json {"), (200,), None),
+    ("R26", CHAT, called("[1, 2]"), (200,), None),
+    ("R26", CHAT, called({"a": [1, {"b": None}]}), (200,), None),
+    ("R26", CHAT, chat(tools=[{"type": "function"}]), (400,), "tools[0].function"),
+    ("R26", CHAT, chat(tools=tool() + tool()), (400,), "tools[1].function.name"),
+    ("R26", CHAT, chat(tools=tool(parameters=[])), (400,), "tools[0].function.parameters"),
+    ("R26", CHAT, chat(tools=tool(name="f" * 65)), (400,), "tools[0].function.name"),
+    ("R26", CHAT, chat(tools=tool(name="<s>")), (400,), "tools[0].function.name"),
+    ("R27", CHAT, chat(tools=tool(), tool_choice="required", max_tokens=1), (400,), "tool_choice"),
+    ("R27", CHAT, chat(tools=tool(), tool_choice="none"), (200,), None),
+    # Arguments are JSON in a text, within the limits of the body that they are a part of.
+    ("depth", CHAT, called('{"a":' + nested(58) + "}"), (400,), ARGUMENTS),
+    ("depth", CHAT, called('{"a":' + nested(50000) + "}"), (400,), ARGUMENTS),
+    ("values", CHAT, called('{"a":[' + "0," * 300000 + "0]}"), (400,), ARGUMENTS),
+    ("values", CHAT, called("[" + "0," * 1500000 + "0]"), (400,), ARGUMENTS),
+    ("members", CHAT, called("{" + ",".join(f'"{i}":0' for i in range(70000)) + "}"), (400,), ARGUMENTS),
+    ("members", CHAT, chat(tools=tool(parameters={str(i): 0 for i in range(70000)})), (400,), None),
+    ("depth", CHAT, '{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f",'
+     '"parameters":{"a":' + nested(10000) + "}}}]}", (400,), None),
+]
+
+
 class BadRequestTest(serving.ToyCase):
+    corpus = CORPUS
+
     def golden(self):
         body = {"messages": MESSAGES, "max_tokens": 12, "temperature": 0}
         return self.post(CHAT, body)["choices"][0]["message"]["content"]
@@ -116,10 +169,12 @@ class BadRequestTest(serving.ToyCase):
     def test_requests_that_broke_others(self):
         golden = self.golden()
         pid = self.server.pid
-        for name, path, body, statuses, param in CORPUS:
+        for name, path, body, statuses, param in self.corpus:
             for _ in range(3):
                 with self.subTest(name=name, body=str(body)[:80]):
+                    begun = time.monotonic()
                     answer = self.server.post(path, body)
+                    self.assertLess(time.monotonic() - begun, MOST_SECONDS)
                     self.assertLess(answer.status, 500, answer.body[:500])
                     if statuses:
                         self.assertIn(answer.status, statuses, answer.body[:500])
@@ -133,6 +188,36 @@ class BadRequestTest(serving.ToyCase):
         self.assertEqual(self.server.pid, pid)
         self.assertEqual(self.golden(), golden)
 
+
+class ToolTemplateTest(BadRequestTest):
+    """The same server with a template that has a place for tools: what is refused above for want of one is rendered."""
+
+    corpus = TOOL_CORPUS
+
+    @classmethod
+    def make_model(cls, path):
+        return models.make_tiny(path, template=WITH_TOOLS)
+
+    def prompt_tokens(self, **fields):
+        return self.post(CHAT, chat(**fields))["usage"]["prompt_tokens"]
+
+    def test_tools_carry_no_control_tokens(self):
+        """Of the tiny vocabulary a byte is a token, and <s> and </s> are one each: text that spells them stays bytes."""
+        def tools(text):
+            return [{"type": "function", "function": {"name": "f", "description": text, "parameters": {
+                "type": "object", "properties": {text: {"enum": [text], "description": text}}}}}]
+
+        plain = self.prompt_tokens(tools=tools("abc"))
+        self.assertEqual(self.prompt_tokens(tools=tools("<s>")), plain)
+        self.assertEqual(self.prompt_tokens(tools=tools("</s>")), plain + 4)
+        self.assertEqual(self.prompt_tokens(tools=tools("{{x}}")), plain + 8)
+        for text in ("abc", "<s>"):
+            body = called(json.dumps({text: text}), name="f")
+            self.assertEqual(self.post(CHAT, body)["usage"]["prompt_tokens"],
+                             self.post(CHAT, called({"xyz": "xyz"}))["usage"]["prompt_tokens"])
+
+
+class NamesTest(serving.ToyCase):
     def test_names_that_are_paths(self):
         names = ["..", "../x", "../../../../etc/passwd", "/etc/passwd", "/proc/self/environ", "a/../b", "\0", "a\0b", "~",
                  "~root", ".", "./tiny", "tiny/..", "tiny/../tiny", "file:///etc/passwd", "http://127.0.0.1/x", "//x",
@@ -187,9 +272,12 @@ class TypeConfusionTest(serving.ToyCase):
             for _ in range(rng.choice([1, 1, 1, 2, 3])):
                 body[rng.choice(fields[path])] = strange_values(rng)
             data = json.dumps(body)
+            begun = time.monotonic()
             connection.request("POST", path, data, {"content-type": "application/json"})
             response = connection.getresponse()
             answer = response.read()
+            serving.check_refusal(response.status, answer)
+            self.assertLess(time.monotonic() - begun, MOST_SECONDS, f"{path} {data[:500]}")
             statuses.add(response.status)
             self.assertIn(response.status, (200, 400, 404), f"{path} {data[:500]} -> {answer[:500]}")
         connection.close()
@@ -199,8 +287,10 @@ class TypeConfusionTest(serving.ToyCase):
     def test_deep_and_large(self):
         for value in ("[" * 10000 + "]" * 10000, '{"a":' * 10000 + "1" + "}" * 10000, "[" + "1," * 999999 + "1]"):
             for path, field in ((CHAT, "messages"), (CHAT, "tools"), (TEXT, "prompt"), (TEXT, "logit_bias")):
+                begun = time.monotonic()
                 answer = self.server.post(path, '{"%s":%s}' % (field, value))
                 self.assertEqual(answer.status, 400, answer.body[:300])
+                self.assertLess(time.monotonic() - begun, MOST_SECONDS)
         self.assert_alive()
 
 

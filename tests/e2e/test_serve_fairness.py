@@ -7,7 +7,6 @@ import tempfile
 import threading
 import time
 
-import attacks
 import serving
 import support
 from test_serve_limits import bytes_of_row
@@ -38,8 +37,21 @@ class Tenants(serving.ToyCase):
         body = {"prompt": "once upon", "max_tokens": 8, "ignore_eos": True, "seed": 1, **fields}
         return self.server.post("/v1/completions", body, headers={"authorization": f"Bearer {key_of(name)}"})
 
-    def stream(self, name, **fields):
-        return attacks.Streamed(self.server, key_of(name), **fields)
+    def timed(self, name, **fields):
+        """The answer, and how long it took."""
+        begun = time.monotonic()
+        return self.ask(name, **fields), time.monotonic() - begun
+
+    def assert_newcomers_do_not_wait(self, long, prompts):
+        """`long`: futures of timed() that fill the server. Who comes now is served long before one of them ends."""
+        time.sleep(0.3)
+        self.assertFalse(any(f.done() for f in long), "the answers are too short for this machine")
+        newcomers = [self.timed("two", prompt=prompt) for prompt in prompts]
+        self.assertEqual({answer.status for answer, _ in newcomers}, {200})
+        answers = [f.result() for f in long]
+        self.assertEqual({answer.status for answer, _ in answers}, {200})
+        self.assertLess(max(seconds for _, seconds in newcomers), min(seconds for _, seconds in answers) / 2)
+        return [answer for answer, _ in answers]
 
 
 class Shares(Tenants):
@@ -81,22 +93,18 @@ class Shares(Tenants):
 
 
 class Places(Tenants):
-    OPTIONS = ("--parallel", "4")
+    """Pages for all of them: only places are few."""
+
+    OPTIONS = ("--parallel", "4", "--kv-memory", str(8 * 4352 * bytes_of_row()))
 
     def test_long_answers_give_up_a_place(self):
         """All places are taken by answers of thousands of tokens: who comes does not wait for one of them to end, and
         none of them is lost or changed."""
         alone = self.ask("one", max_tokens=3500).json()["choices"][0]["text"]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            long = [pool.submit(self.ask, "one", max_tokens=3500) for _ in range(6)]
-            time.sleep(0.3)
-            self.assertFalse(any(f.done() for f in long), "the answers are too short for this machine")
-            for _ in range(3):
-                self.assertEqual(self.ask("two").status, 200)
-            self.assertFalse(any(f.done() for f in long), "the newcomer waited for an answer's end")
-            for answer in long:
-                self.assertEqual(answer.result().status, 200)
-                self.assertEqual(answer.result().json()["choices"][0]["text"], alone)
+            long = [pool.submit(self.timed, "one", max_tokens=3500) for _ in range(6)]
+            for answer in self.assert_newcomers_do_not_wait(long, ["once upon"] * 3):
+                self.assertEqual(answer.json()["choices"][0]["text"], alone)
 
 
 class Pages(Tenants):
@@ -106,13 +114,8 @@ class Pages(Tenants):
 
     def test_who_holds_all_pages_gives_some(self):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            long = [pool.submit(self.ask, "one", prompt="x" * 500, max_tokens=2500, seed=n) for n in range(6)]
-            time.sleep(0.3)
-            self.assertFalse(any(f.done() for f in long), "the answers are too short for this machine")
-            for n in range(3):
-                self.assertEqual(self.ask("two", prompt=chr(97 + n) * 300).status, 200)
-            self.assertFalse(any(f.done() for f in long), "the newcomer waited for an answer's end")
-            self.assertEqual({f.result().status for f in long}, {200})
+            long = [pool.submit(self.timed, "one", prompt="x" * 500, max_tokens=2500, seed=n) for n in range(6)]
+            self.assert_newcomers_do_not_wait(long, [letter * 300 for letter in "abc"])
 
 
 if __name__ == "__main__":

@@ -250,6 +250,29 @@ class FullDisk(Case):
         self.assertEqual(server.stop(), 0)
 
 
+class DamagedModel(Case):
+    def test_a_file_that_is_cut_turns_health_to_503(self):
+        """What was mapped is gone when it is read: the request says so, and whoever asks for health learns it."""
+        server = self.serve()
+        body = {"prompt": [40, 41, 42], "max_tokens": 4, "cache_prompt": False}
+        self.assertEqual(server.post("/v1/completions", body).status, 200)
+        self.assertEqual(server.get("/health").status, 200)
+        os.truncate(self.model / "model.safetensors", 4096)
+        # The weights are read from the file, or were packed and the embedding is: one token in 256 is in each page.
+        statuses = set()
+        for first in range(3, 250, 8):
+            answer = server.post("/v1/completions", {**body, "prompt": list(range(first, first + 6))})
+            statuses.add(answer.status)
+            if answer.status == 500:
+                self.assertEqual(answer.json()["error"]["code"], "model_damaged")
+                break
+        self.assertIn(500, statuses)
+        health, ready = server.get("/health"), server.get("/ready")
+        self.assertEqual((health.status, health.json()["status"]), (503, "damaged"))
+        self.assertEqual(ready.status, 503)
+        self.assertTrue(server.alive())
+
+
 class TwoServers(Case):
     def text(self, server):
         body = {"prompt": "a", "max_tokens": 24, "ignore_eos": True, "temperature": 0}
@@ -258,7 +281,7 @@ class TwoServers(Case):
         return answer.json()["choices"][0]["text"]
 
     def assert_mapped_once(self, server):
-        """The weights are the file's own pages, which all processes share, and are mapped once."""
+        """The file is mapped once in each, and its pages are shared. What was packed from it is each server's own."""
         with open(f"/proc/{server.pid}/maps") as file:
             mapped = [line.split()[1] for line in file if line.rstrip().endswith(".safetensors")]
         self.assertEqual(mapped, ["r--s"])

@@ -48,6 +48,21 @@ class LimitsTest(serving.ToyCase):
         self.assertEqual(self.status(CHAT, chat(logit_bias=many)), (400, "logit_bias"))
         self.assertEqual(self.status(CHAT, chat(logit_bias={str(i): 0 for i in range(256)}))[0], 200)
 
+    def test_members_of_a_body(self):
+        most = self.server.get("/v1/limits").json()["body_members"]
+
+        def body(members):
+            """So many, in objects of a thousand."""
+            left = members - 7  # messages, role, content, max_tokens, seed, metadata, and this:
+            return chat(metadata={"a": [{str(i): 0 for i in range(min(1000, left - at))} for at in range(0, left, 1000)]})
+
+        self.assertEqual(self.status(CHAT, body(most))[0], 200)
+        begun = time.monotonic()
+        answer = self.server.post(CHAT, body(most + 1))
+        self.assertEqual(answer.status, 400, answer.body[:300])
+        self.assertIn("members", answer.json()["error"]["message"])
+        self.assertLess(time.monotonic() - begun, 20)
+
     def test_messages_and_tools(self):
         most = self.limit(CHAT, "messages", "max_items")
         one = {"role": "user", "content": ""}
@@ -134,6 +149,67 @@ class LimitsTest(serving.ToyCase):
         until_full = self.post(CHAT, {"messages": MESSAGES, **endless})
         self.assertEqual(until_full["choices"][0]["finish_reason"], "length")
         self.assertEqual(until_full["usage"]["total_tokens"], CONTEXT)
+
+
+class HeldAnswersTest(serving.ToyCase):
+    """What one small request can make the server hold, measured while it does."""
+
+    CONFIG = {"max_position_embeddings": 32768}
+    ARGS = ("--ctx", "32768", "--kv-memory", "64M")
+    TOKENS = 9000  # of two digits: a request of 27 KB
+
+    def scored(self, tokens, **fields):
+        return {"prompt": [10 + i % 90 for i in range(tokens)], "max_tokens": 1, "echo": True, "logprobs": 20, **fields}
+
+    def grown(self, ask):
+        """By how much the most that was ever resident grew while `ask()` went on."""
+        before = self.server.memory()
+        ask()
+        return max(0, self.server.peak_memory() - before)
+
+    def test_scores_of_many_choices_are_refused(self):
+        def ask():
+            for stream in (False, True):
+                error = self.post(TEXT, self.scored(self.TOKENS, n=16, stream=stream), 400)["error"]
+                self.assertEqual(error["param"], "echo")
+                self.assertIn(str(16 * self.TOKENS), error["message"])
+            body = {"prompt": "a", "max_tokens": 20000, "logprobs": 20}
+            self.assertEqual(self.post(TEXT, body, 400)["error"]["param"], "max_tokens")
+            self.assertEqual(self.post(CHAT, chat(max_tokens=2000, n=16, logprobs=True, top_logprobs=20), 400)["error"]["param"],
+                             "max_tokens")
+
+        self.assertLess(self.grown(ask), 100 << 20)
+
+    def test_the_largest_answers_that_are_allowed(self):
+        """One prompt at the limit, and many choices of a shorter one, which all have its scores."""
+        limits = self.server.get("/v1/limits").json()
+        most = limits["answer_logprobs"] // 21
+
+        def ask():
+            for tokens, choices in ((most - 1, 1), (most // 16 - 1, 16)):
+                answer = self.post(TEXT, self.scored(tokens, n=choices))
+                self.assertEqual(len(answer["choices"]), choices)
+                for choice in answer["choices"]:
+                    logprobs = choice["logprobs"]
+                    self.assertIn(len(logprobs["tokens"]), (tokens, tokens + 1))
+                    self.assertEqual(len(logprobs["tokens"]), len(logprobs["text_offset"]))
+                    self.assertEqual(logprobs["token_logprobs"][1:tokens],
+                                     answer["choices"][0]["logprobs"]["token_logprobs"][1:tokens])
+                    self.assertGreaterEqual(len(logprobs["top_logprobs"][1]), 5)  # bytes that are no text have one name
+
+        # The answers themselves are 10 MB; the KV cache fills by up to 64 MiB beside them.
+        self.assertLess(self.grown(ask), (64 + 96) << 20)
+        self.assertEqual(self.server.post(TEXT, self.scored(most, n=1, max_tokens=2)).status, 400)
+
+    def test_detokenize_takes_a_context(self):
+        context = 32768
+        ids = [100] * context
+        self.assertEqual(self.post("/detokenize", {"ids": ids})["content"], "a" * context)
+        error = self.post("/detokenize", {"tokens": [*ids, 100]}, 400)["error"]
+        self.assertEqual((error["param"], error["code"]), ("tokens", "context_length_exceeded"))
+        answer = self.post("/tokenize", {"text": "a" * (3 << 20)})
+        self.assertEqual((answer["count"], len(answer["tokens"]), answer["tokens"][5]), (3 << 20, 3 << 20, 100))
+        self.assertEqual(answer["max_model_len"], context)
 
 
 class SmallCacheTest(serving.ToyCase):

@@ -76,9 +76,12 @@ class Raw:
 
     def _receive(self):
         try:
-            return self.socket.recv(65536)
+            data = self.socket.recv(65536)
         except ConnectionError:
             return b""
+        if re.match(rb"HTTP/1\.1 [45]", self.received + data):
+            serving.check_refusal(400, self.received + data)
+        return data
 
     def statuses(self):
         return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", self.received)]

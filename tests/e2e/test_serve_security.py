@@ -55,20 +55,77 @@ class Hosts(serving.ToyCase):
                 yield "POST", path, body.encode("latin-1")
 
     def test_no_address_path_or_stack_in_bodies(self):
-        inside = re.compile(
-            rb"0x[0-9a-f]{6,}|/(?:work|home|root|tmp|usr|proc|src)/|[.](?:cpp|h|so)\b|terminate called|"
-            rb"what\(\)|std::|boost::|ingot::|Traceback|\bat line \d+ of\b"
-        )
         for method, path, body in self.bad_requests():
             answer = self.server.request(method, path, body)
             self.assertTrue(400 <= answer.status < 500, f"{method} {path} {body}: {answer.status}")
-            self.assertIsNone(inside.search(answer.body), f"{method} {path} {body}: {answer.body[:500]}")
+            self.assertIsNone(serving.INSIDE.search(answer.body), f"{method} {path} {body}: {answer.body[:500]}")
             self.assertNotIn(os.fsencode(self.directory.name), answer.body)
         for path in ("/v1/models", "/v1/limits", "/v1/engine", "/metrics", "/health"):
             answer = self.server.get(path)
             self.assertEqual(answer.status, 200)
             self.assertIsNone(re.search(rb"0x[0-9a-f]{6,}|/(?:work|home|root|tmp|usr|proc)/", answer.body), path)
         self.assert_alive()
+
+
+# What a kernel without seccomp answers.
+REFUSE_SECCOMP = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+long syscall(long number, ...) {
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (int i = 0; i < 6; ++i) a[i] = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_seccomp) {
+    errno = ENOSYS;
+    return -1;
+  }
+  long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+  return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+"""
+# Tells of each file of the model whether a filter was in force when it was opened.
+TELL_SECCOMP = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static int tell(const char* name, const char* path, int flags, int mode) {
+  int (*real)(const char*, int, ...) = (int (*)(const char*, int, ...))dlsym(RTLD_NEXT, name);
+  if (strstr(path, "/tiny/")) {
+    char status[8192], line[1024];
+    int fd = real("/proc/thread-self/status", O_RDONLY);
+    long n = fd < 0 ? 0 : read(fd, status, sizeof status - 1);
+    status[n < 0 ? 0 : n] = 0;
+    if (fd >= 0) close(fd);
+    const char* at = strstr(status, "Seccomp:\t");
+    int size = snprintf(line, sizeof line, "opened %s seccomp %c\n", path, at ? at[9] : '?');
+    (void)!write(2, line, (size_t)size);
+  }
+  return real(path, flags, mode);
+}
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  int mode = va_arg(list, int);
+  va_end(list);
+  return tell("open", path, flags, mode);
+}
+int open64(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  int mode = va_arg(list, int);
+  va_end(list);
+  return tell("open64", path, flags, mode);
+}
+"""
 
 
 def status_of(pid):
@@ -87,6 +144,59 @@ class Sandbox(serving.ToyCase):
             self.assertEqual(status_of(f"{self.server.pid}/task/{task}")["Seccomp"], "2", task)
         self.chat()
         self.assertEqual(self.server.get("/metrics").status, 200)
+
+    def test_the_suites_server_is_nobody(self):
+        """The servers of all suites run as another user where the tests run as root."""
+        if not support.as_nobody():
+            self.skipTest("only root can become another user")
+        status = status_of(self.server.pid)
+        self.assertEqual(set(status["Uid"].split() + status["Gid"].split()), {str(support.NOBODY)})
+        self.assertEqual(status["Groups"].split(), [])
+        self.assertEqual(status["CapEff"], "0" * 16)
+
+    def test_two_filters_and_none_is_an_error_where_it_is_required(self):
+        if "no sandbox" in self.server.errors():
+            self.skipTest("this build or kernel has no sandbox: " + self.server.errors())
+        filters = status_of(self.server.pid).get("Seccomp_filters")
+        if filters is not None:
+            self.assertEqual(int(filters), 2)
+        with serving.Server(self.model, "--require-sandbox") as server:
+            self.assertEqual(server.get("/health").status, 200)
+        self.assert_fails(support.run("serve", self.model, "--no-sandbox", "--require-sandbox"), 2)
+
+    def test_a_sandbox_that_fails_is_an_error_where_it_is_required(self):
+        """Seccomp is refused by a filter that is there already."""
+        library = self.preload(REFUSE_SECCOMP)
+        env = {"LD_PRELOAD": library}
+        with serving.Server(self.model, env=env) as server:
+            self.assertEqual(server.get("/health").status, 200)
+            self.assertIn("no sandbox", server.errors())
+        result = support.run("serve", self.model, "--port", "0", "--require-sandbox", env=env)
+        self.assert_fails(result, 1, "sandbox", "seccomp")
+
+    def test_no_byte_of_the_model_is_read_outside_of_it(self):
+        """Asked of the kernel whenever a file is opened."""
+        if "no sandbox" in self.server.errors():
+            self.skipTest("this build or kernel has no sandbox: " + self.server.errors())
+        with serving.Server(self.model, env={"LD_PRELOAD": self.preload(TELL_SECCOMP)}) as server:
+            told = re.findall(r"^opened (\S+) seccomp (\d)$", server.errors(), re.MULTILINE)
+        names = {os.path.basename(path) for path, _ in told}
+        self.assertLessEqual({"config.json", "tokenizer.json", "model.safetensors"}, names)
+        self.assertEqual({path for path, state in told if state != "2"}, set())
+
+    def preload(self, source):
+        """A library that is loaded before the program."""
+        compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+        if not compiler:
+            self.skipTest("no C compiler")
+        folder = self.temp_dir()
+        os.chmod(folder, 0o755)
+        (folder / "preload.c").write_text(source)
+        built = subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "preload.so", folder / "preload.c", "-ldl"],
+                               capture_output=True, text=True)
+        if built.returncode != 0:
+            self.skipTest(f"it cannot be compiled: {built.stderr[-300:]}")
+        return str(folder / "preload.so")
 
     def test_another_user_on_a_read_only_root(self):
         if os.geteuid() != 0:

@@ -372,11 +372,98 @@ def http_seeds():
         yield name, bytes([number]) + data
 
 
+def config_seeds():
+    """Configurations as they are published, and each of their parts in forms that must be refused."""
+    llama = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": 512, "vocab_size": 256,
+             "rms_norm_eps": 1e-5, "hidden_act": "silu", "rope_theta": 10000.0, "tie_word_embeddings": True}
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128, "beta_fast": 32, "beta_slow": 1,
+            "mscale": 1.0, "mscale_all_dim": 0.8, "truncate": False}
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+              "original_max_position_embeddings": 128}
+    longrope = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "attention_factor": 1.1}
+    forms = {
+        "llama": llama,
+        "yarn": {**llama, "rope_scaling": yarn},
+        "yarn_plain": {**llama, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
+        "llama3": {**llama, "rope_parameters": {**llama3, "rope_theta": 500000.0}},
+        "longrope": {**llama, "rope_scaling": longrope, "original_max_position_embeddings": 64},
+        "longrope_short": {**llama, "rope_scaling": {**longrope, "short_factor": [1.0]}},
+        "linear": {**llama, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        "dynamic": {**llama, "rope_scaling": {"type": "dynamic", "factor": 2.0}, "head_dim": 32},
+        "rope_type": {**llama, "rope_scaling": {"type": "spiral"}},
+        "rope_share": {**llama, "partial_rotary_factor": 1e300},
+        "rope_odd": {**llama, "partial_rotary_factor": 0.2},
+        "rope_theta": {**llama, "rope_theta": -1},
+        "rope_factor": {**llama, "rope_scaling": {"type": "linear", "factor": 0}},
+        "two_ropes": {**llama, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"],
+                      "rope_parameters": {"full_attention": llama3, "sliding_attention": {"rope_type": "default"}}},
+        "local_base": {**llama, "rope_local_base_freq": 1000.0, "sliding_window": 8, "rope_scaling": yarn},
+        "layer_types": {**llama, "sliding_window": 8, "layer_types": ["full_attention"]},
+        "layer_names": {**llama, "sliding_window": 8, "layer_types": [1, 2]},
+        "nested": {"model_type": "gemma3", "text_config": {**llama, "model_type": "gemma3_text"}},
+        "older": {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 256,
+                  "activation_function": "gelu_new"},
+        "activation": {**llama, "hidden_act": "relu6"},
+        "hidden_activation": {**{k: v for k, v in llama.items() if k != "hidden_act"}, "hidden_activation": "gelu"},
+        "heads": {**llama, "num_key_value_heads": 3},
+        "huge": {**llama, "hidden_size": 1 << 40},
+        "negative": {**llama, "num_hidden_layers": -1},
+        "float_size": {**llama, "hidden_size": 64.5},
+        "whole_float": {**llama, "hidden_size": 64.0},
+        "eps": {**llama, "rms_norm_eps": -1},
+        "fp8": {**llama, "quantization_config": {"quant_method": "fp8"}},
+        "quantized": {**llama, "quantization_config": {"quant_method": "gptq"}},
+        "no_type": {k: v for k, v in llama.items() if k != "model_type"},
+        "missing": {"model_type": "llama"},
+        "sampling": {**llama, "do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.1,
+                     "repetition_penalty": 1.1, "eos_token_id": [1, 2], "bos_token_id": 1},
+        "greedy": {"do_sample": False, "temperature": -5, "top_k": 1e9, "eos_token_id": 3},
+        "tokens": {"bos_token": {"content": "<s>"}, "eos_token": "</s>", "unk_token": None, "pad_token": "<pad>",
+                   "add_bos_token": True, "add_eos_token": False, "do_lower_case": True, "tokenizer_class": "X",
+                   "added_tokens_decoder": {"5": {"content": "<e>", "special": True, "lstrip": True}},
+                   "chat_template": "{{ messages }}"},
+        "templates": {"chat_template": [{"name": "default", "template": "{{ a }}"}, {"name": "tool_use", "template": "b"}]},
+        "template_list": {"chat_template": [1]},
+        "token_id": {"added_tokens_decoder": {"x": {}}},
+        "token_name": {"bos_token": 5},
+        "end_token": {"eos_token_id": ["x"]},
+    }
+    for name, value in forms.items():
+        yield name, json.dumps(value).encode()
+    yield "nonfinite", json.dumps(llama).replace("1e-05", "Infinity").encode()
+    yield "no_object", b"[1]"
+    yield "no_json", b"{"
+    yield "empty", b""
+
+
+def pattern_seeds():
+    """A pattern on the first line, a text behind it: those of published tokenizers, and what the translation knows."""
+    gpt2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+    llama3 = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+              "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")
+    text = "The king's 1234 men\r\n\n  don't é中文\t x"
+    patterns = {
+        "gpt2": gpt2, "llama3": llama3, "digits": "\\p{N}{1,3}", "single": "\\d", "space": "\\s+$", "any": ".", "empty": "",
+        "look_behind": "(?<=a)b|(?<!c)d", "class": "[^a-z\\]\\\\&&[x-z]]+", "posix": "[[:alpha:]]+", "hex": "\\x{4e2d}|\\h",
+        "atomic": "(?>a+)b", "possessive": "a++b", "named": "(?<n>a)\\k<n>", "back": "(a)\\1", "unclosed": "(a", "range": "[z-a]",
+        "bad_escape": "\\q\\", "property": "\\p{Han}+|\\p{^L}|\\P{L}", "bad_property": "\\p{Nonsense}", "flags": "(?imx: a b )",
+        "anchors": "^a$|\\A|\\z|\\b", "repeat": "(a{1,500}){1,500}", "nested": "(" * 101 + ")" * 101,
+        "catastrophe": "(a*)*b", "subroutine": "(?<x>a\\g<x>?b)", "conditional": "(?(1)a|b)", "comment": "(?#x)a",
+        "newline": "\\R|\\X|\\N|\\O", "keep": "a\\Kb", "unicode": "é|[中-文]", "empty_match": "x*",
+    }
+    for name, pattern in patterns.items():
+        yield name, (pattern + "\n" + text + ("a" * 40 if name == "catastrophe" else "")).encode()
+    yield "bytes", b"\xff[\xfe]\n\xff\xfe"
+    yield "no_text", b"a+"
+
+
 def main():
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "corpus"
     targets = {"gguf": gguf_seeds, "safetensors": safetensors_seeds, "json": json_seeds,
                "tokenizer_json": tokenizer_json_seeds, "gguf_vocab": gguf_vocab_seeds,
-               "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds, "http": http_seeds}
+               "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds, "http": http_seeds,
+               "config": config_seeds, "pattern": pattern_seeds}
     for target, seeds in targets.items():
         folder = root / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,46 @@
 # Builds the fuzz targets with clang, runs each for a while and prints the line coverage of the parsers by the kept
 # corpus. usage: tests/fuzz/run.sh [SECONDS] [TARGET...]      (default: 60 seconds each, all targets; 0: coverage only)
 # New inputs that reach new code are left in build/fuzz/found/TARGET; a crash is left there too and fails the run.
-# Coverage below MIN_COVERAGE (80) percent of a target's lines fails it.
+# Coverage below MIN_COVERAGE (80) percent of a target's lines fails it. An input has a second, ten for a target whose
+# first comment says "slow:".
+#        tests/fuzz/run.sh --built FOLDER SECONDS      targets that are built already, so many seconds for all of them
+#                                                      together, on all cores; no coverage
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+
+# fuzz TARGET SECONDS: its last lines; the status of the run.
+fuzz() {
+  local each=1
+  if sed '/^[^/]/q' "tests/fuzz/$1_fuzz.cpp" | grep -q "slow:"; then each=10; fi
+  mkdir -p "$build/found/$1"
+  LLVM_PROFILE_FILE=/dev/null "$build/$1_fuzz" -max_total_time="$2" -timeout=$each -rss_limit_mb=512 -max_len=8192 \
+    -print_final_stats=1 -artifact_prefix="$build/found/$1/" "$build/found/$1" "tests/fuzz/corpus/$1" 2>&1 | tail -n "${3:-12}"
+}
+
+if [ "${1-}" = --built ]; then
+  build=$2
+  targets=(tests/fuzz/*_fuzz.cpp)
+  cores=$(nproc)
+  share=$(($3 * cores / ${#targets[@]}))
+  status=0 running=()
+  for source in "${targets[@]}"; do
+    target=$(basename "$source" _fuzz.cpp)
+    { fuzz "$target" "$share" 40 >"$build/$target.fuzz.log"; } &
+    running+=("$!:$target")
+    if [ ${#running[@]} -lt "$cores" ] && [ "$source" != "${targets[-1]}" ]; then continue; fi
+    for job in "${running[@]}"; do
+      if wait "${job%%:*}"; then
+        echo "${job#*:}: $(awk '/number_of_executed_units/ { print $2 }' "$build/${job#*:}.fuzz.log") inputs in $share s"
+      else
+        cat "$build/${job#*:}.fuzz.log"
+        echo "${job#*:}: an input was found, in $build/found/${job#*:}"
+        status=1
+      fi
+    done
+    running=()
+  done
+  exit $status
+fi
 seconds=${1:-60}
 shift || true
 build=${INGOT_FUZZ_BUILD:-build/fuzz}
@@ -29,11 +66,7 @@ cmake --build "$build" --target "${programs[@]}"
 status=0
 for target in "${targets[@]}"; do
   corpus=tests/fuzz/corpus/$target
-  if [ "$seconds" -gt 0 ]; then
-    mkdir -p "$build/found/$target"
-    LLVM_PROFILE_FILE=/dev/null "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=512 -max_len=8192 \
-      -print_final_stats=1 -artifact_prefix="$build/found/$target/" "$build/found/$target" "$corpus" 2>&1 | tail -n 12 || status=1
-  fi
+  if [ "$seconds" -gt 0 ]; then fuzz "$target" "$seconds" || status=1; fi
   profile=$build/$target
   LLVM_PROFILE_FILE=$profile.profraw "$build/${target}_fuzz" -runs=0 "$corpus" > /dev/null 2>&1 || status=1
   "llvm-profdata$suffix" merge -sparse "$profile.profraw" -o "$profile.profdata"

@@ -174,7 +174,8 @@ bool HttpClient::one_hop(const HttpGet& request, const std::string& url, HttpRep
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "ingot");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);  // follow() decides who gets the token
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");  // libcurl reads files, too
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);           // follow() decides who gets the token
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectTimeout);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kStallTimeout);

@@ -1,8 +1,7 @@
 #include "cli/hub/hub.h"
 
-#include <unordered_map>
-
 #include "base/error.h"
+#include "base/seeded_hash.h"
 #include "cli/hub/download.h"
 #include "cli/hub/model_files.h"
 #include "cli/strings.h"
@@ -38,7 +37,18 @@ std::string next_page(const std::string& link) {
   return link.substr(open + 1, close - open - 1);
 }
 
+// A listing goes on where it began. Who answers for the hub names the address: it may not send this program to other
+// machines, to what is not encrypted, or to files.
+void check_next_page(const std::string& url, const std::string& endpoint) {
+  if (url.empty() || url_origin(url) == url_origin(endpoint)) return;
+  throw Error("[pull] the hub's list of files goes on at '{}', which is not {}: refused", url, url_origin(endpoint));
+}
+
 }  // namespace
+
+bool is_commit(std::string_view revision) {
+  return revision.size() == 40 && revision.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
 
 Hub::Hub(int retries) : endpoint_(endpoint_from_environment()), client_(endpoint_, environment("HF_TOKEN"), retries) {}
 
@@ -57,6 +67,9 @@ Repo Hub::list(const std::string& name, const std::string& revision) {
   const JsonObject& object = as_object(document, "the hub's answer");
   Repo repo{.name = name, .commit = get_string(object, "sha", revision), .files = {}};
   check_revision(repo.commit);
+  if (is_commit(revision) && repo.commit != revision) {
+    throw Error("[pull] {}: the hub answers with {} when it is asked for {}", name, repo.commit, revision);
+  }
   const JsonArray* siblings = find_array(object, "siblings");
   if (siblings == nullptr) throw Error("[pull] {}: the hub's answer lists no files", label);
   if (siblings->size() > kMaxFiles) throw Error("[pull] {}: more than {} files", label, kMaxFiles);
@@ -70,7 +83,7 @@ Repo Hub::list(const std::string& name, const std::string& revision) {
 
 // Sizes and hashes are in another listing. Where a mirror lacks it, the answers of the downloads tell the hashes.
 void Hub::add_sizes(Repo& repo) {
-  std::unordered_map<std::string, RepoFile*> files;
+  SeededMap<RepoFile*> files;
   for (RepoFile& file : repo.files) files[file.path] = &file;
   std::string url =
       fmt::format("{}/api/models/{}/tree/{}?recursive=true", endpoint_, repo.name, url_encode(repo.commit, false));
@@ -90,6 +103,7 @@ void Hub::add_sizes(Repo& repo) {
       }
     }
     url = next_page(reply.header("link"));
+    check_next_page(url, endpoint_);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/hub/http.h"
@@ -21,13 +22,16 @@ struct Repo {
   std::vector<RepoFile> files;
 };
 
+// Whether it names one state of a repository for good: 40 hexadecimal digits.
+bool is_commit(std::string_view revision);
+
 class Hub {
  public:
   // Endpoint and token from HF_ENDPOINT and HF_TOKEN.
   explicit Hub(int retries);
 
-  // Throws Error when the repository or the revision is not there or may not be read.
-  // REQUIRES: valid_model_name(name).
+  // Throws Error when the repository or the revision is not there or may not be read, or when a commit was asked for
+  // and the hub answers with another. REQUIRES: valid_model_name(name).
   Repo list(const std::string& name, const std::string& revision);
   std::string file_url(const Repo& repo, const std::string& file) const;
   const std::string& endpoint() const { return endpoint_; }

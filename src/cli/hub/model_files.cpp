@@ -46,20 +46,13 @@ std::string split_family(std::string_view file) {
   return fmt::format("{}{}", file.substr(0, file.size() - kTail), tail.substr(6));
 }
 
-bool matches(const std::string& file, const std::string& pattern) {
-  const std::string text = lower_ascii(file);
-  const std::string wanted = lower_ascii(pattern);
-  if (wanted.find_first_of("*?[") == std::string::npos) return text.find(wanted) != std::string::npos;
-  return fnmatch(wanted.c_str(), text.c_str(), 0) == 0 || fnmatch(wanted.c_str(), base_name(text).c_str(), 0) == 0;
-}
-
 std::vector<std::string> choose_gguf(const std::string& name, const std::vector<std::string>& files,
                                      const std::string& pattern) {
   std::vector<std::string> candidates, families;
   for (const std::string& file : files) {
     // A projector of images beside the model is no model.
-    const bool wanted =
-        pattern.empty() ? lower_ascii(base_name(file)).find("mmproj") == std::string::npos : matches(file, pattern);
+    const bool wanted = pattern.empty() ? lower_ascii(base_name(file)).find("mmproj") == std::string::npos
+                                        : matches_pattern(file, pattern);
     if (is_gguf(file) && wanted) candidates.push_back(file);
   }
   for (const std::string& file : candidates) families.push_back(split_family(file));
@@ -85,6 +78,13 @@ bool is_small_file(std::string_view file) {
 
 bool is_safetensors(std::string_view file) { return file.ends_with(".safetensors"); }
 bool is_gguf(std::string_view file) { return file.ends_with(".gguf"); }
+
+bool matches_pattern(const std::string& file, const std::string& pattern) {
+  const std::string text = lower_ascii(file);
+  const std::string wanted = lower_ascii(pattern);
+  if (wanted.find_first_of("*?[") == std::string::npos) return text.find(wanted) != std::string::npos;
+  return fnmatch(wanted.c_str(), text.c_str(), 0) == 0 || fnmatch(wanted.c_str(), base_name(text).c_str(), 0) == 0;
+}
 
 void check_repo_file(const std::string& name, const std::string& file) {
   bool good = !file.empty() && file.size() <= 1024 && file.front() != '/' && file.back() != '/';

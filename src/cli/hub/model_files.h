@@ -23,6 +23,9 @@ bool is_gguf(std::string_view file);
 std::vector<std::string> choose_files(const std::string& name, const std::vector<std::string>& files,
                                       const std::string& pattern);
 
+// Whether `file` is meant by such a pattern.
+bool matches_pattern(const std::string& file, const std::string& pattern);
+
 // A path as a repository may list it: relative, of printable characters, without "." and ".." parts. Throws Error.
 void check_repo_file(const std::string& name, const std::string& file);
 

@@ -61,6 +61,19 @@ std::optional<CachedModel> up_to_date(const Repo& repo, const std::vector<RepoFi
   return std::nullopt;
 }
 
+// The cached model where it is the commit that was asked for: the hub has nothing to add. A model appears in the cache
+// as a whole or not at all.
+std::optional<CachedModel> cached_commit(const PullOptions& options) {
+  if (!is_commit(options.revision)) return std::nullopt;
+  for (CachedModel& model : list_cached()) {
+    if (model.name != options.name || model.revision != options.revision) continue;
+    const bool wanted =
+        options.file.empty() || (model.format == "gguf" && matches_pattern(base_name(model.path), options.file));
+    if (wanted) return std::move(model);
+  }
+  return std::nullopt;
+}
+
 // A large file that the cached model of another revision has already is linked instead of fetched.
 void reuse(const std::string& cached_dir, const RepoFile& file, const std::string& path) {
   const std::string old = cached_dir + "/" + base_name(file.path);
@@ -162,6 +175,10 @@ void write_model_notes(const std::string& dir, const std::string& model_path, co
 
 CachedModel pull_repository(const PullOptions& options) {
   check_model_name(options.name);
+  if (std::optional<CachedModel> model = cached_commit(options)) {
+    fmt::print(stderr, "ingot: {} is in the cache already\n", options.name);
+    return std::move(*model);
+  }
   Hub hub(options.retries);
   const Repo repo = hub.list(options.name, options.revision);
   const std::vector<RepoFile> files = chosen_files(repo, options.file);

@@ -91,8 +91,9 @@ TEST_P(CudaFormat, LogitsEqualReference) {
     last = all_logits(*cpu.engine, tokens).back();
   }
   TestEngine test(path, on_device());
-  // Products of BF16 weights round x to bf16.
-  EXPECT_LE(nmse(all_logits(*test.engine, tokens).back(), last), GetParam() == "f32" ? 1e-6 : 5e-4);
+  // Products of all weights but F32 round x to bf16; two tokens leave more of that than a whole prompt.
+  const double most = GetParam() == "bf16" || cuda::is_emulated() ? 5e-4 : 1e-4;
+  EXPECT_LE(nmse(all_logits(*test.engine, tokens).back(), last), GetParam() == "f32" ? 1e-6 : most);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaFormat, testing::ValuesIn(test_data_names("quant-vectors", ".gguf")),

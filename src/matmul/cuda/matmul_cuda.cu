@@ -4,8 +4,8 @@
 //                          in the same launch, and with the products that follow; a launch before it where a norm is
 //                          made once for all blocks or adds something, or rows are gathered, one after it where heads
 //                          have norms of their own; a launch for each format where parts have different ones
-//   9 to 32 rows           the same by a kernel of taller tiles, of most formats, of bf16 where something is fused in
-//   33 to 256 rows         of the same other formats on compute capability 9.0: norm → bf16 · a kernel that unpacks
+//   9 to 32 rows           the same by a kernel of taller tiles, of e4m3, and of bf16 where something is fused in
+//   up to 256 rows         of most formats but bf16, on compute capability 9.0: norm → bf16 · a kernel that unpacks
 //                          weights for wgmma, with bias, GLU, residual and heads
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
@@ -122,7 +122,6 @@ bool has_tall(const DeviceProduct& product, int arch) {
 int64_t packed_rows(const DeviceProduct& product) {
   if (!all_bf16(product)) {
     const auto wide = [](const ProductPart& p) { return wide_has(p.weight->format); };
-    if (product.streamed != nullptr && product.streamed->tall) return kTallFrom - 1;
     return std::all_of(product.parts, product.parts + product.n_parts, wide) ? kWideRows : kStreamRows;
   }
   const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
@@ -227,7 +226,7 @@ bool joined(const DeviceProduct& product, Weight* all) {
 }
 
 bool is_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
-  return product.streamed != nullptr && product.streamed->tall && rows >= kTallFrom && rows <= kTallRows &&
+  return product.streamed != nullptr && product.streamed->tall && rows > packed_rows(product) && rows <= kTallRows &&
          !ctx.batch_invariant;
 }
 

@@ -86,6 +86,9 @@ bool finish_glu_by_vectors(const DeviceProduct& product, const View& gate, const
                            const DeviceCtx& ctx);
 bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
                              const DeviceCtx& ctx);
+// Heads without norms into a cache of q8_0. False: they are others, and nothing was done.
+bool finish_heads_by_warps(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
+                           const DeviceCtx& ctx);
 
 // --- Products ---
 

@@ -239,6 +239,7 @@ void finish_glu(const DeviceProduct& product, const View& gate, const View& up, 
 void finish_heads(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
                   const DeviceCtx& ctx) {
   if (finish_heads_by_vectors(product, q, k, v, rows, ctx)) return;
+  if (finish_heads_by_warps(product, q, k, v, rows, ctx)) return;
   const auto part = [&](const View& from, int i, const HeadsEnd::Norm& norm) {
     HeadsPart p;
     p.from = from;

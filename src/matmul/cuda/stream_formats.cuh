@@ -13,7 +13,7 @@ namespace ingot::cuda {
 // The operand itself.
 struct StreamBF16 {
   static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 1, kXPower = 0;
-  static constexpr bool kScaled = false, kBySixteens = false, kWide = true;
+  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kTall = false;
   __device__ __forceinline__ static void operand(const std::byte* chunk, int s, int, int lane, uint32_t (&a)[4]) {
     const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
     a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
@@ -23,7 +23,7 @@ struct StreamBF16 {
 // f16 has 11 significant bits: the first eight are one operand, the rest another.
 struct StreamF16 {
   static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 2, kXPower = 0;
-  static constexpr bool kScaled = false, kBySixteens = false, kWide = true;
+  static constexpr bool kScaled = false, kBySixteens = false, kWide = false, kTall = true;
   __device__ __forceinline__ static void operand(const std::byte* chunk, int s, int term, int lane, uint32_t (&a)[4]) {
     const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
     const uint32_t words[4] = {v.x, v.y, v.z, v.w};
@@ -41,14 +41,14 @@ struct StreamF16 {
   }
 };
 
-// kTallest: rows of a tile. kHasWide: a kernel of nine to 32 rows is built.
-template <class C, class S, int kOffset, int kTallest, bool kHasWide = false>
+// kTallest: rows of a tile. kHasTall, kHasWide: the kernels of tall.cuh and wide.cuh are built.
+template <class C, class S, int kOffset, int kTallest, bool kHasTall = false, bool kHasWide = false>
 struct StreamCodes {
   using Codes = C;
   using Scales = S;
   static constexpr int kUnits = C::kUnits, kTerms = C::kTerms, kMostRows = kTallest;
   static constexpr int kScalesAt = C::kWords * 128, kBytes = kScalesAt + S::kBytes;
-  static constexpr bool kScaled = true, kBySixteens = S::kGroup == 16, kWide = kHasWide;
+  static constexpr bool kScaled = true, kBySixteens = S::kGroup == 16, kWide = kHasWide, kTall = kHasTall;
   static constexpr int kXPower = C::kSmall / 2;  // x is multiplied by 2^this
   static constexpr float kBias = C::kBias + kOffset;
   static constexpr int kGroupSteps = S::kGroup == 0 ? 2 * kUnits : S::kGroup / 16;  // instructions of a group
@@ -72,7 +72,7 @@ using StreamMXFP4 = StreamCodes<FloatsE2M1, Exponents, 0, 32, true>;
 using StreamINT4 = StreamCodes<Nibbles, HalfOfChunk, 8, 48, true>;
 using StreamINT4_ASYM = StreamCodes<Nibbles, ZeroOfChunk, 0, 32>;
 using StreamINT8 = StreamCodes<Bytes<4>, FloatOfChunk<0>, 128, 32, true>;
-using StreamF8_E4M3 = StreamCodes<FloatsE4M3, FloatOfChunk<120>, 0, 32, true>;
+using StreamF8_E4M3 = StreamCodes<FloatsE4M3, FloatOfChunk<120>, 0, 32, true, true>;
 using StreamF8_E5M2 = StreamCodes<FloatsE5M2, FloatOfChunk<112>, 0, 32>;
 
 // clang-format off

@@ -1,4 +1,5 @@
-// The kernel of more rows than wide.cuh's: who has it, how its work is cut, and how it is called.
+// The kernel of more rows than the streaming kernel's, or than wide.cuh's where a format has that: who has it, how its
+// work is cut, and how it is called.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +11,14 @@ namespace ingot::cuda {
 // Rows of x up to which packed weights are multiplied as they are. Beyond it they are unpacked once into scratch, and
 // that is cheaper than unpacking them for every 256 rows.
 inline constexpr int kTallRows = 256;
-inline constexpr int kTallFrom = kWideRows + 1;  // up to which the kernel of wide.cuh does
-inline constexpr int kTallWarps = 8;             // of a block that multiply, 16 rows of the weights each
-inline constexpr int kTallBodyUnits = 4;         // times 32 columns that a block's loop takes at a time
-inline constexpr int kTallStepBytes = 128;       // of a row of x in a stage: 64 columns
-inline constexpr int kTallMostSplit = 256;       // blocks whose sums meet in scratch
+inline constexpr int kTallWarps = 8;        // of a block that multiply, 16 rows of the weights each
+inline constexpr int kTallBodyUnits = 4;    // times 32 columns that a block's loop takes at a time
+inline constexpr int kTallStepBytes = 128;  // of a row of x in a stage: 64 columns
+inline constexpr int kTallMostSplit = 256;  // blocks whose sums meet in scratch
 
 // A block for each 128 rows of the weights; their columns in `splits`, whose sums meet in scratch.
 struct TallPlan {
-  int x_rows = 0;  // 64, 128 or 256
+  int x_rows = 0;  // 32, 64, 128 or 256
   int sixteens = 0, blocks = 0, splits = 1;
   int bodies = 0;  // of all columns
 

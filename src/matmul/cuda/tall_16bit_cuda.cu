@@ -1,4 +1,4 @@
-// The kernels of 33 to 256 rows of weights of 16 bits.
+// The kernels of nine to 256 rows of weights of 16 bits.
 #include "matmul/cuda/tall_kernel.cuh"
 
 namespace ingot::cuda {

@@ -1,5 +1,5 @@
-// 33 to 256 rows of packed weights: x into the order of their columns, the product by the kernel of the weights' format
-// (tall_kernel.cuh), and the sums of splits to where they belong.
+// Nine to 256 rows of packed weights: x into the order of their columns, the product by the kernel of the weights'
+// format (tall_kernel.cuh), and the sums of splits to where they belong.
 #include "base/check.h"
 #include "matmul/cuda/tall_kernel.cuh"
 
@@ -7,7 +7,7 @@ namespace ingot::cuda {
 namespace {
 
 constexpr int kTurnThreads = 256;
-int x_rows_of(int64_t rows) { return rows <= 64 ? 64 : rows <= 128 ? 128 : 256; }
+int x_rows_of(int64_t rows) { return rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 128 ? 128 : 256; }
 int64_t up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // x as the products read it from shared memory (wgmma.cuh, by rows): a stage is 64 columns of all rows; in each 32 of
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(32 * kTallWarps) add_splits(const __grid_const
 }
 
 template <class W>
-constexpr bool kIsTall = W::kWide && !std::is_same_v<W, StreamBF16>;
+constexpr bool kIsTall = W::kTall;
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The kernel of 33 to 256 rows: weights stream past once, are unpacked in registers and meet all rows of x by wgmma, of
-// which they are operand A.
+// The kernel of nine to 256 rows: weights stream past once, are unpacked in registers and meet all rows of x by wgmma,
+// of which they are operand A.
 //
 // A block has 128 rows of the weights, 16 for each of its eight warps, which ask for their own chunks as in the
 // streaming kernel. A ninth warp brings x, 64 columns a stage. While the four products of a stage run, the operands of
@@ -167,10 +167,49 @@ __device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, i
   for (int j = 0; j < J; ++j) products_done<0>(sums[j]);
 }
 
+// A warp's sums to where they belong, or to those of the other splits: an octet at a time, by one copy of the code that
+// ends a product. They wait where x was.
+template <int N, int J>
+__device__ __forceinline__ void finish_sums(const TallArgs& args, int sixteen, int split, std::byte* memory,
+                                            float* room, const float (&sums)[J][N / 2]) {
+  constexpr int kOctets = N * J / 8;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const TallPlan& plan = args.plan;
+  barrier_some(1, 32 * kTallWarps);
+  float4* mine = reinterpret_cast<float4*>(memory) + warp * (kOctets * 32) + lane;
+#pragma unroll
+  for (int j = 0; j < J; ++j) {
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n)
+      mine[(j * (N / 8) + n) * 32] =
+          make_float4(sums[j][4 * n], sums[j][4 * n + 1], sums[j][4 * n + 2], sums[j][4 * n + 3]);
+  }
+  if (sixteen >= plan.sixteens) return;
+  wait_for_inputs();
+  const int octets = (args.stream.rows + 7) / 8;
+  if (plan.splits > 1) {
+    float4* to = reinterpret_cast<float4*>(args.sums) + (int64_t{split} * plan.sixteens + sixteen) * kOctets * 32;
+    for (int i = 0; i < octets; ++i) to[i * 32 + lane] = mine[i * 32];
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < octets; ++i) finish_octets(args.stream, sixteen, i, mine[i * 32], room + warp * kTurnedRoom);
+}
+
 #endif
 
+// Of few rows two on a multiprocessor, so that one multiplies while the other begins or ends; where weights have mins
+// there are not enough registers for that.
+template <class W>
+constexpr bool kHasMins = false;
+template <class W>
+requires(W::kScaled) constexpr bool kHasMins<W> = W::Scales::kMins;
+template <class W, int N>
+constexpr int kTallBlocks = N <= 32 && !kHasMins<W> ? 2 : 1;
+
 template <class W, int N, int J>
-__global__ void __launch_bounds__(kTallThreads<J>, 1) linear_tall(const __grid_constant__ TallArgs args) {
+__global__ void __launch_bounds__(kTallThreads<J>, kTallBlocks<W, N>)
+    linear_tall(const __grid_constant__ TallArgs args) {
 #if INGOT_HAS_WGMMA
   using Shape = TallShape<W, N, J>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -211,28 +250,7 @@ __global__ void __launch_bounds__(kTallThreads<J>, 1) linear_tall(const __grid_c
   float sums[J][N / 2] = {};
   multiply_bodies<W, N, J>(ring, x, end - first, lane, sums);
 
-  // An octet at a time, by one copy of the code that ends a product: sums wait where x was.
-  barrier_some(1, 32 * kTallWarps);
-  float4* mine = reinterpret_cast<float4*>(memory) + warp * (Shape::kRows / 8 * 32) + lane;
-#pragma unroll
-  for (int j = 0; j < J; ++j) {
-#pragma unroll
-    for (int n = 0; n < N / 8; ++n)
-      mine[(j * (N / 8) + n) * 32] =
-          make_float4(sums[j][4 * n], sums[j][4 * n + 1], sums[j][4 * n + 2], sums[j][4 * n + 3]);
-  }
-  if (sixteen >= plan.sixteens) return;
-  wait_for_inputs();
-  float* room = reinterpret_cast<float*>(memory + Shape::kRoom) + warp * kTurnedRoom;
-  const int octets = (args.stream.rows + 7) / 8;
-  if (plan.splits > 1) {
-    float4* to =
-        reinterpret_cast<float4*>(args.sums) + (int64_t{split} * plan.sixteens + sixteen) * (plan.x_rows / 8) * 32;
-    for (int i = 0; i < octets; ++i) to[i * 32 + lane] = mine[i * 32];
-    return;
-  }
-#pragma unroll 1
-  for (int i = 0; i < octets; ++i) finish_octets(args.stream, sixteen, i, mine[i * 32], room);
+  finish_sums<N, J>(args, sixteen, split, memory, reinterpret_cast<float*>(memory + Shape::kRoom), sums);
 #endif
 }
 
@@ -247,6 +265,8 @@ void launch_tall(const TallArgs& args, const DeviceCtx& ctx) {
 template <class W>
 void run_tall_format(const TallArgs& args, const DeviceCtx& ctx) {
   switch (args.plan.x_rows) {
+    case 32:
+      return launch_tall<W, 32, 1>(args, ctx);
     case 64:
       return launch_tall<W, 64, 1>(args, ctx);
     case 128:

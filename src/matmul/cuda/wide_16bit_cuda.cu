@@ -4,6 +4,5 @@
 namespace ingot::cuda {
 
 INGOT_WIDE_KERNELS(BF16)
-INGOT_WIDE_KERNELS(F16)
 
 }  // namespace ingot::cuda

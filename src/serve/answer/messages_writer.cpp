@@ -31,7 +31,8 @@ JsonObject usage_of(const Usage& usage) {
 Json input_of(const std::string& arguments) {
   if (arguments.empty()) return JsonObject{};
   try {
-    Json json = parse_json(arguments, "arguments", {.max_depth = kMaxBodyDepth});
+    Json json =
+        parse_json(arguments, "arguments", {.max_depth = kMaxBodyDepth, .max_object_members = kMaxObjectMembers});
     if (json.is_object()) return json;
   } catch (const Error&) {
     // Kept as text below.

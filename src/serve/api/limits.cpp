@@ -54,10 +54,10 @@ JsonObject table_json(const FieldTable& table) {
 }  // namespace
 
 JsonObject field_limits() {
-  JsonObject limits{{"body_depth", kMaxBodyDepth},      {"body_values", kMaxBodyValues},
-                    {"body_members", kMaxBodyMembers},  {"prompts", kMaxPrompts},
-                    {"choices", kMaxChoices},           {"answer_tokens", kMaxHeldTokens},
-                    {"answer_logprobs", kMaxHeldScores}};
+  JsonObject limits{{"body_depth", kMaxBodyDepth},     {"body_values", kMaxBodyValues},
+                    {"body_members", kMaxBodyMembers}, {"object_members", kMaxObjectMembers},
+                    {"prompts", kMaxPrompts},          {"choices", kMaxChoices},
+                    {"answer_tokens", kMaxHeldTokens}, {"answer_logprobs", kMaxHeldScores}};
   for (const Endpoint& endpoint : endpoints()) limits[endpoint.path] = table_json(*endpoint.body);
   return limits;
 }

@@ -132,8 +132,10 @@ struct Room {
 // The object that the text spells. What the model wrote is not ours to judge: none where it spells something else.
 std::optional<Json> read_arguments(const Json& text, const std::string& path, Room& room) {
   constexpr size_t kOutside = 6;  // body, messages, message, tool_calls, call, function
-  const JsonLimits limits{
-      .max_depth = kMaxBodyDepth - kOutside, .max_values = kMaxBodyValues, .max_members = kMaxBodyMembers};
+  const JsonLimits limits{.max_depth = kMaxBodyDepth - kOutside,
+                          .max_object_members = kMaxObjectMembers,
+                          .max_values = kMaxBodyValues,
+                          .max_members = kMaxBodyMembers};
   const std::string_view spelled(text.get_string().data(), text.get_string().size());
   if (spelled.empty()) return JsonObject();
   const auto too_much = [&] {

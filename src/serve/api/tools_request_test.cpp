@@ -173,6 +173,10 @@ TEST(ToolsRequest, ArgumentsKeepToTheLimitsOfABody) {
   };
   EXPECT_EQ(param_of_arguments({deep(kMaxBodyDepth - 6)}), "");
   EXPECT_EQ(param_of_arguments({deep(kMaxBodyDepth - 5)}), first);
+  std::string wide = "{\"0\":0";
+  for (size_t i = 1; i < kMaxObjectMembers; ++i) wide += fmt::format(",\"{}\":0", i);
+  EXPECT_EQ(param_of_arguments({wide + "}"}), "");
+  EXPECT_EQ(param_of_arguments({wide + ",\"x\":0}"}), first);
   EXPECT_EQ(param_of_arguments({std::string(100000, 'x'), "[1", "{"}), "");
 }
 

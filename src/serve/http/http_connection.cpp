@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "serve/http/http_format.h"
+
 namespace ingot {
 
 namespace {
@@ -71,6 +73,20 @@ void HttpConnection::kill() {
   }
   stream_->close();
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->leave();
+}
+
+void HttpConnection::give_way() noexcept {
+  try {
+    const bool beyond = place_ == HttpPlaces::Place::kBeyond;
+    if (stage_ == Stage::kHead && (beyond || head_begun_)) {
+      if (beyond) ++core_.counters.refused;
+      const HttpResponse response = refusal(503, "too many connections");
+      const HttpFrame frame{.length = response.body.size(), .keep_alive = false, .minor = 1, .id = id_};
+      stream_->say(response_head(response, frame) + response.body);
+    }
+  } catch (...) {  // no memory for words
+  }
+  kill();
 }
 
 // ---- Reading ----

@@ -63,11 +63,17 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void drain();
   // Ends at once, and tells whoever answers.
   void kill();
+  // Ends at once for a new connection. Who has begun to ask, or never had a place, is told so as far as that needs no
+  // waiting; an idle client would take it for the answer to its next request.
+  void give_way() noexcept;
 
   HttpPlaces::Place place() const { return place_; }
   const std::string& address() const { return address_; }
   // How long its body has been coming, or its reader taking what waits for it; 0: not for long, or nothing is.
   double seconds_slow(Clock::time_point now) const;
+
+  // Seconds since its body began to come; 0: none is.
+  double body_age(Clock::time_point now) const { return stage_ == Stage::kBody ? body_pace_.age(now) : 0; }
 
   // The body that is being read: whose, how much of it, and how slow it is (HttpPace::seconds_for).
   const std::string& payer() const { return payer_; }

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "serve/http/http_connection.h"
 
@@ -48,10 +49,31 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
       found = connection;
     }
   }
+  if (found == nullptr && place == Place::kOrdinary && address == nullptr) found = crowding(core);
   if (found == nullptr) return false;
   ++core.counters.gave_way;
-  found->kill();
+  found->give_way();
   return true;
+}
+
+// A payer's bodies that are all young: who comes back as soon as one is cut would keep every place. The room for bodies
+// does not help where each is a few bytes.
+HttpConnection* HttpPlaces::crowding(const HttpCore& core) const {
+  struct Bodies {
+    int count = 0;
+    HttpConnection* oldest = nullptr;
+  };
+  const auto now = HttpPace::Clock::now();
+  std::unordered_map<std::string_view, Bodies> of_payer;
+  Bodies most;
+  for (HttpConnection* connection : core.connections) {
+    const double age = connection->place() == Place::kOrdinary ? connection->body_age(now) : 0;
+    if (age <= 0) continue;
+    Bodies& bodies = of_payer[connection->payer()];
+    if (bodies.oldest == nullptr || age > bodies.oldest->body_age(now)) bodies.oldest = connection;
+    if (++bodies.count >= most.count) most = bodies;
+  }
+  return 4 * most.count > limits_[index(Place::kOrdinary)] ? most.oldest : nullptr;
 }
 
 void HttpPlaces::enter(Place place, const std::string& address) {

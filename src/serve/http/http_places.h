@@ -2,8 +2,9 @@
 //
 // A connection that waits for its client (for a handshake, a head, or the end of what nobody will read) is idle, and
 // the longest idle one gives way to a new one. Where none is idle, the slowest body or reader does, once it has had its
-// time. Where nobody can give way, the new one gets one of the places beyond the limit: it is told so, but a probe is
-// answered there. The longest idle of these gives way in its turn, so that a probe always finds one.
+// time; before that, the oldest body of whoever sends so many that a quarter of the places is theirs. Where nobody can
+// give way, the new one gets one of the places beyond the limit: it is told so, but a probe is answered there. The
+// longest idle of these gives way in its turn, so that a probe always finds one.
 #pragma once
 
 #include <sys/socket.h>
@@ -47,6 +48,7 @@ class HttpPlaces {
  private:
   static constexpr size_t index(Place place) { return place == Place::kOrdinary ? 0 : 1; }
   bool give_way(HttpCore& core, Place place, const std::string* address);
+  HttpConnection* crowding(const HttpCore& core) const;
 
   const int limits_[2];
   const int of_address_;

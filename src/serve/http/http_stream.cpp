@@ -1,5 +1,7 @@
 #include "serve/http/http_stream.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
@@ -49,6 +51,14 @@ class PlainStream : public HttpStream {
   void shutdown_send(std::shared_ptr<void>) override {
     HttpCode ignored;
     socket_.shutdown(HttpSocket::shutdown_send, ignored);
+  }
+
+  // What was sent is read first: closing on bytes that were not read would make the kernel throw the answer away.
+  void say(std::string_view bytes) override {
+    char sent[16 << 10];
+    (void)!::recv(socket_.native_handle(), sent, sizeof(sent), MSG_DONTWAIT);
+    (void)!::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown_send(nullptr);
   }
 
   void close() override {

@@ -32,6 +32,9 @@ class HttpStream {
   virtual void wait_for_reset(std::function<void()> done) = 0;
   // Tells the other side that nothing follows. `owner` keeps the stream alive meanwhile.
   virtual void shutdown_send(std::shared_ptr<void> owner) = 0;
+  // Sends these bytes without waiting, as far as they are taken, before close(): the last words to whoever may not even
+  // listen. Nothing behind TLS, where a handshake may not be over.
+  virtual void say(std::string_view bytes) = 0;
   virtual void close() = 0;
   // Whether the other side may end its half and still wait for the answer.
   virtual bool half_closes() const = 0;

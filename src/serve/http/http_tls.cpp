@@ -54,6 +54,8 @@ class TlsStream : public HttpStream {
     stream_.async_shutdown([owner = std::move(owner)](HttpCode) {});
   }
 
+  void say(std::string_view) override {}
+
   void close() override {
     HttpCode ignored;
     stream_.lowest_layer().close(ignored);

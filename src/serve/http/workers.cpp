@@ -1,5 +1,7 @@
 #include "serve/http/workers.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -8,6 +10,8 @@
 namespace ingot {
 
 namespace {
+
+constexpr int kLargeNice = 5;  // beside a thread of the engine on the same core: a quarter of it
 
 int64_t steady_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -43,17 +47,22 @@ JobQueue::Job JobQueue::pop() {
   return job;
 }
 
-Workers::Workers(int threads, size_t max_jobs, size_t max_bytes)
-    : max_jobs_(max_jobs), max_bytes_(max_bytes), max_large_(std::max(1, threads - 1)) {
+Workers::Workers(int threads, size_t max_jobs, size_t max_bytes) : max_jobs_(max_jobs), max_bytes_(max_bytes) {
   try {
-    for (int i = 0; i < threads; ++i) {
-      std::atomic<int64_t>& since = since_.emplace_back(0);
-      threads_.emplace_back([this, &since] { work(since); });
-    }
+    for (int i = 0; i < threads; ++i) begin_thread(Takes::kSmall);
+    begin_thread(Takes::kLarge);
   } catch (...) {
     stop();  // those that began: a thread that nobody joins ends the program
     throw;
   }
+}
+
+void Workers::begin_thread(Takes takes) {
+  std::atomic<int64_t>& since = since_.emplace_back(0);
+  threads_.emplace_back([this, takes, &since] {
+    if (takes == Takes::kLarge) ::setpriority(PRIO_PROCESS, 0, kLargeNice);  // of this thread alone, on Linux
+    work(takes, since);
+  });
 }
 
 Workers::~Workers() { stop(); }
@@ -64,6 +73,7 @@ void Workers::stop() {
     stop_ = true;
   }
   wake_.notify_all();
+  wake_large_.notify_all();
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
@@ -86,17 +96,18 @@ bool Workers::fits(const JobCost& cost) const {
 }
 
 bool Workers::post(std::function<void()> job, JobCost cost) {
+  const size_t bytes = cost.bytes;
+  const bool large = bytes > kLargeBytes;
   {
     const std::lock_guard lock(mutex_);
     if (stop_ || !fits(cost)) return false;
     Share& share = shares_[cost.payer];
-    const size_t bytes = cost.bytes;
-    (bytes > kLargeBytes ? large_ : small_).push({std::move(job), std::move(cost)});
+    (large ? large_ : small_).push({std::move(job), std::move(cost)});
     ++share.jobs;
     share.bytes += bytes;
     bytes_ += bytes;
   }
-  wake_.notify_one();
+  (large ? wake_large_ : wake_).notify_one();
   return true;
 }
 
@@ -144,41 +155,31 @@ void Workers::run_urgent(std::unique_lock<std::mutex>& lock) {
 
 void Workers::run_job(std::unique_lock<std::mutex>& lock, JobQueue& queue) {
   JobQueue::Job job = queue.pop();
-  const int large = &queue == &large_ ? 1 : 0;
-  running_large_ += large;
   Share& share = shares_.at(job.cost.payer);  // stays where it is while a job of it runs
   --share.jobs;
   ++share.running;
   lock.unlock();
   run(job.run);
   lock.lock();
-  running_large_ -= large;
   bytes_ -= job.cost.bytes;
   share.bytes -= job.cost.bytes;
   --share.running;
   if (share.jobs == 0 && share.running == 0) shares_.erase(job.cost.payer);
 }
 
-bool Workers::may_run() const { return !small_.empty() || (!large_.empty() && running_large_ < max_large_); }
-
-// The two kinds in turn, so that neither keeps the other waiting.
-JobQueue* Workers::next() {
-  const bool large = !large_.empty() && running_large_ < max_large_;
-  if (small_.empty()) return &large_;
-  if (!large) return &small_;
-  return std::exchange(large_next_, !large_next_) ? &large_ : &small_;
-}
-
-void Workers::work(std::atomic<int64_t>& since) {
+void Workers::work(Takes takes, std::atomic<int64_t>& since) {
+  const bool small = takes == Takes::kSmall;
+  JobQueue& queue = small ? small_ : large_;
+  std::condition_variable& wake = small ? wake_ : wake_large_;
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stop_ || !urgent_.empty() || may_run(); });
+    wake.wait(lock, [&] { return stop_ || !queue.empty() || (small && !urgent_.empty()); });
     if (stop_) return;
     since = steady_nanoseconds();
-    if (!urgent_.empty()) {
+    if (small && !urgent_.empty()) {
       run_urgent(lock);
     } else {
-      run_job(lock, *next());
+      run_job(lock, queue);
     }
     since = 0;
   }

@@ -45,13 +45,14 @@ class JobQueue {
 // Any thread may call all of it. Idle threads sleep.
 //
 // A payer may have as many jobs and bytes here as it leaves free: so one alone gets half of the room, and whoever comes
-// next finds some. Jobs with large bodies take all threads but one (the only one where there is one), so that small
-// ones never wait for a long text to be cut into tokens.
+// next finds some. Jobs with large bodies have one thread of their own, which gives way to others on its core: so small
+// ones never wait for a long text to be cut into tokens, and the engine's steps take little longer meanwhile.
 class Workers {
  public:
   static constexpr size_t kLargeBytes = 128 << 10;  // 10 to 100 ms of tokenizing on one core
 
-  // `max_jobs`: how many of post() may wait; `max_bytes`: of their bodies, until they have run.
+  // `threads`: for all but large bodies. `max_jobs`: how many of post() may wait; `max_bytes`: of their bodies, until
+  // they have run.
   explicit Workers(int threads = 2, size_t max_jobs = 1024, size_t max_bytes = SIZE_MAX);
   ~Workers();  // stop()
   Workers(const Workers&) = delete;
@@ -80,26 +81,23 @@ class Workers {
   };
   // With mutex_ held.
   bool fits(const JobCost& cost) const;
-  JobQueue* next();
-  bool may_run() const;
   void run_urgent(std::unique_lock<std::mutex>& lock);
   void run_job(std::unique_lock<std::mutex>& lock, JobQueue& queue);
 
-  void work(std::atomic<int64_t>& since);
+  enum class Takes : unsigned char { kSmall, kLarge };
+  void begin_thread(Takes takes);
+  void work(Takes takes, std::atomic<int64_t>& since);
   void run(std::function<void()>& job);
 
   const size_t max_jobs_, max_bytes_;
-  const int max_large_;  // jobs with large bodies at a time
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, wake_large_;
   std::deque<std::function<void()>> urgent_;  // of strands: requests that are in flight go before new ones
   JobQueue small_, large_;
   std::unordered_map<std::string, Share> shares_;  // of payers that have jobs
   size_t bytes_ = 0;                               // of all shares
-  int running_large_ = 0;
-  bool large_next_ = false;
-  bool stop_ = false;    // the threads end
-  bool closed_ = false;  // nothing is taken any more
+  bool stop_ = false;                              // the threads end
+  bool closed_ = false;                            // nothing is taken any more
   std::atomic<int64_t> failed_{0};
   std::deque<std::atomic<int64_t>> since_;  // of each thread: when its job began, in nanoseconds; 0: it has none
   std::vector<std::thread> threads_;

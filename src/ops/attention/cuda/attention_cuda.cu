@@ -92,8 +92,13 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int pa
     CHECK(a.fold || fits(units * a.splits), "no room for {} splits of {}", a.splits, units);
     if (!a.fold) blocks = static_cast<unsigned>(a.splits);
   } else if (a.seqs == 1) {
-    a.splits = static_cast<int>(std::clamp<int64_t>(resident / units, 1, ceil_div(most_keys(op, ctx), kSplitStep)));
-    if (!fits(units * a.splits)) a.splits = 1;
+    const auto splits = [&](int64_t blocks_at_once) {
+      const int64_t most = ceil_div(most_keys(op, ctx), kSplitStep);
+      const int64_t n = std::clamp<int64_t>(blocks_at_once / units, 1, most);
+      return static_cast<int>(fits(units * n) ? n : 1);
+    };
+    a.few_splits = splits(resident);
+    a.splits = std::max(a.few_splits, splits(resident_blocks(ctx.multiprocessors, op.kv.k_dim)));
     blocks = static_cast<unsigned>(a.splits);
   } else {
     // A seq has a share more than its keys fill at most.

@@ -36,11 +36,11 @@ struct AttentionArgs {
   int least_packed = 1, most_packed = 1 << 30;
 
   // split: blocks are (split, KV head and tile, seq). The keys of a seq are cut
-  //   into at most `splits` pieces of equal length, a multiple of 64; or,
+  //   into at most `splits` pieces of equal length, a multiple of 64 (few_splits where those would be short); or,
   //   where split_keys is not 0, at its absolute multiples, whatever else is in the batch; or,
   //   where resident is not 0, so that each of as many blocks gets about as much: blocks are (any, KV head and tile).
   dim3 grid;
-  int splits = 1;
+  int splits = 1, few_splits = 1;
   int split_keys = 0;
   int resident = 0;
   bool fold = false;       // one block takes all splits of its rows, one after another
@@ -56,6 +56,8 @@ constexpr int kNarrowRows = 16;
 constexpr int wide_rows(int dim) { return dim <= 128 ? 32 : 16; }
 // Keys of a step of a split block: 16 for each of its groups of warps.
 constexpr int kSplitStep = 64;
+// Keys of a split from which on the device runs two blocks of a multiprocessor for one seq: more are in flight.
+constexpr int kLongSplit = 4 * kSplitStep;
 // Floats of one split's results for `rows` packed rows.
 constexpr int64_t part_floats(int rows, int dim) { return static_cast<int64_t>(rows) * (dim + 2); }
 

@@ -52,32 +52,35 @@ struct CodeTile {
   const std::byte *k_scales, *v_scales;  // q8_0
 };
 
-// s += query · key for the 16 keys. fragment(a, m, kk) gives the queries.
-template <DType kType, int kDim, class F>
-__device__ inline void score_codes(float (&s)[2][4], const CodeTile& tile, F&& fragment) {
+// s += query · key for the keys of all tiles. fragment(a, m, kk) gives the queries.
+template <DType kType, int kDim, int kCount, class F>
+__device__ inline void score_codes(float (&s)[2 * kCount][4], const CodeTile (&tiles)[kCount], F&& fragment) {
   using Rows = CodeRows<kDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4;
   const int row = lane / 8 % 2 * 8 + lane % 8;
 #pragma unroll(kDim <= 128 ? kDim / 32 : 2)
   for (int kk = 0; kk < kDim / 16; kk += 2) {
-    uint32_t codes[4];  // of the first eight keys and of the others, 16 dimensions; then the next 16
-    load_matrices(codes, tile.k + Rows::at(row, kk + lane / 16));
-    uint32_t scale[2] = {};
-    if constexpr (kType == DType::kQ8_0) {
-      scale[0] = scale_pair<kDim>(tile.k_scales, g, g, kk / 2);
-      scale[1] = scale_pair<kDim>(tile.k_scales, g + 8, g + 8, kk / 2);
+    uint32_t codes[kCount][4];  // of the first eight keys and of the others, 16 dimensions; then the next 16
+    uint32_t scale[kCount][2] = {};
+#pragma unroll
+    for (int tile = 0; tile < kCount; ++tile) {
+      load_matrices(codes[tile], tiles[tile].k + Rows::at(row, kk + lane / 16));
+      if constexpr (kType == DType::kQ8_0) {
+        scale[tile][0] = scale_pair<kDim>(tiles[tile].k_scales, g, g, kk / 2);
+        scale[tile][1] = scale_pair<kDim>(tiles[tile].k_scales, g + 8, g + 8, kk / 2);
+      }
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       uint32_t q[4];
       fragment(q, 0, kk + i);
 #pragma unroll
-      for (int n = 0; n < 2; ++n) {
+      for (int n = 0; n < 2 * kCount; ++n) {
         uint32_t low, high;
-        open_codes<kType>(codes[2 * i + n], low, high);
+        open_codes<kType>(codes[n / 2][2 * i + n % 2], low, high);
         if constexpr (kType == DType::kQ8_0) {
-          low = multiply_pairs(low, scale[n]);
-          high = multiply_pairs(high, scale[n]);
+          low = multiply_pairs(low, scale[n / 2][n % 2]);
+          high = multiply_pairs(high, scale[n / 2][n % 2]);
         }
         multiply<false>(s[n], q, low, high);
       }
@@ -85,10 +88,10 @@ __device__ inline void score_codes(float (&s)[2][4], const CodeTile& tile, F&& f
   }
 }
 
-// out += weight · value for the 16 values: out[0][2n] has the even dimensions of 16n … 16n + 15, out[0][2n + 1] the odd
-// ones.
+// out += weight · value for the 16 values of a tile: out[0][2n] has the even dimensions of 16n … 16n + 15, out[0][2n +
+// 1] the odd ones.
 template <DType kType, int kDim>
-__device__ inline void add_codes(WarpRows<kDim, 1>& rows, const float (&s)[2][4], const CodeTile& tile) {
+__device__ inline void add_codes(WarpRows<kDim, 1>& rows, const float (*s)[4], const CodeTile& tile) {
   using Rows = CodeRows<kDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
   const int row = lane / 8 % 2 * 8 + lane % 8;
@@ -120,14 +123,16 @@ __device__ inline void add_codes(WarpRows<kDim, 1>& rows, const float (&s)[2][4]
   }
 }
 
-// The tile's keys and values, the first at position `first`.
-template <DType kType, int kDim, class F>
-__device__ inline void attend_codes(const AttentionArgs& a, WarpRows<kDim, 1>& rows, const CodeTile& tile, int first,
-                                    F&& fragment) {
-  float s[1][2][4] = {};
-  score_codes<kType, kDim>(s[0], tile, fragment);
-  soften<kDim, 1, kTileKeys>(a, rows, 0, s[0], first);
-  add_codes<kType, kDim>(rows, s[0], tile);
+// The tiles' keys and values, the first at position `first`, each kApart positions behind the end of the one before.
+// Two at once: their chains of products and their softmax take little longer than one's.
+template <DType kType, int kDim, int kApart, int kCount, class F>
+__device__ inline void attend_codes(const AttentionArgs& a, WarpRows<kDim, 1>& rows, const CodeTile (&tiles)[kCount],
+                                    int first, F&& fragment) {
+  float s[2 * kCount][4] = {};
+  score_codes<kType, kDim, kCount>(s, tiles, fragment);
+  soften<kDim, 1, kCount * kTileKeys, kApart>(a, rows, 0, s, first);
+#pragma unroll
+  for (int tile = 0; tile < kCount; ++tile) add_codes<kType, kDim>(rows, s + 2 * tile, tiles[tile]);
 }
 
 // 16 codes of a row from memory on their way into shared memory as f16, with the scale of their block.
@@ -136,27 +141,24 @@ struct CodePiece {
   uint4 codes = make_uint4(0, 0, 0, 0);
   uint16_t scale = 0;
 
-  // Piece `piece` as it lies in row `row` (of those that begin at `rows`); not `there`: zeros.
-  template <int kDim>
-  __device__ void load(const std::byte* rows, const std::byte* scales, int row, int piece, bool there) {
-    if (!there) {
-      codes = make_uint4(0, 0, 0, 0);
-      scale = 0;
-      return;
-    }
-    codes = *reinterpret_cast<const uint4*>(rows + row * kDim + piece * 16);
-    if constexpr (kType == DType::kQ8_0)
-      scale = reinterpret_cast<const uint16_t*>(scales)[row * (kDim / kQ8Block) + logical<kDim>(row, piece) / 2];
+  // Not `there`: zeros.
+  __device__ void take(const std::byte* from, const std::byte* from_scale, bool there) {
+    codes = make_uint4(0, 0, 0, 0);
+    scale = 0;
+    if (!there) return;
+    codes = *reinterpret_cast<const uint4*>(from);
+    if constexpr (kType == DType::kQ8_0) scale = *reinterpret_cast<const uint16_t*>(from_scale);
   }
-  // Which 16 dimensions they are. A page's rows begin at a multiple of 16.
+  // Which 16 dimensions the piece that lies at place `piece` of row `row` has. A page's rows begin at a multiple of 16.
   template <int kDim>
   __device__ static int logical(int row, int piece) {
     return kDim % 64 == 0 ? kv_code_piece(kDim, row, piece) : piece;
   }
-  // The first eight of them to `first`, the others to `second`; `second` is written first where `turned`.
+  // The first eight of them to `first`, the others to `second`; turned: the other way round.
   __device__ void store(std::byte* first, std::byte* second, bool turned) const {
+    const uint32_t four[4] = {turned ? codes.z : codes.x, turned ? codes.w : codes.y, turned ? codes.x : codes.z,
+                              turned ? codes.y : codes.w};
     uint32_t x[8];
-    const uint32_t four[4] = {codes.x, codes.y, codes.z, codes.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       open_codes<kType>(four[i], x[2 * i], x[2 * i + 1]);
@@ -166,9 +168,8 @@ struct CodePiece {
         x[2 * i + 1] = multiply_pairs(x[2 * i + 1], both);
       }
     }
-    const uint4 a = make_uint4(x[0], x[1], x[2], x[3]), b = make_uint4(x[4], x[5], x[6], x[7]);
-    *reinterpret_cast<uint4*>(turned ? second : first) = turned ? b : a;
-    *reinterpret_cast<uint4*>(turned ? first : second) = turned ? a : b;
+    *reinterpret_cast<uint4*>(first) = make_uint4(x[0], x[1], x[2], x[3]);
+    *reinterpret_cast<uint4*>(second) = make_uint4(x[4], x[5], x[6], x[7]);
   }
 };
 

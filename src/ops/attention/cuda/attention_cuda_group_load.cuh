@@ -97,10 +97,17 @@ __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item
     }
     return true;
   }
+  constexpr int kLoads = 4;  // in flight
 #pragma unroll 1
-  for (int j = 0; j < kTimes; ++j, at.next(a))
-    store_narrow<S::kBf16>(to + panel_piece(first + j * kAtOnce, piece, S::kQueryPanel), from(at), a.q.dtype,
-                           j * kAtOnce < count);
+  for (int j = 0; j < kTimes; j += kLoads) {
+    uint4 pieces[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i, at.next(a))
+      pieces[i] = (j + i) * kAtOnce < count ? narrow_eight<S::kBf16>(from(at), a.q.dtype) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i)
+      *reinterpret_cast<uint4*>(to + panel_piece(first + (j + i) * kAtOnce, piece, S::kQueryPanel)) = pieces[i];
+  }
   shared_writes_done();
   return false;
 }
@@ -141,12 +148,13 @@ __device__ inline void copy_rows(const AttentionArgs& a, const RowsItem& item, s
   }
 }
 
-// The same of codes, which become f16 on their way: by plain loads, of which kBatch are in flight while those before
-// them are written. `ready` waits until the place is free; the first loads go before it.
+// The same of codes, which become f16 on their way: by plain loads, kFlight of them on their way where the step's
+// keys lie in one page. The loads and products of two warpgroups leave this one few instructions: a lane has two sets
+// of addresses for all its pieces. `ready` waits until the place is free; the loads go before it.
 template <class S>
 struct CodeRowsCopy {
   static constexpr int kPieces = S::kDim / 16, kAtOnce = 32 / kPieces;  // 4 or 8 rows
-  static constexpr int kBatch = 4, kBatches = S::kKeys / kAtOnce / kBatch;
+  static constexpr int kTurns = 8 / kAtOnce, kFlight = 4;
   using Piece = CodePiece<S::kCache>;
 
   const AttentionArgs& a;
@@ -154,45 +162,81 @@ struct CodeRowsCopy {
   const StepPages& pages;
   int key;
   bool values;
+  int piece[kTurns];  // 16 dimensions that this lane has of rows j · kAtOnce + lane / kPieces, by j % kTurns
+  int at[kTurns];     // where they go in rows below 8; two panels in turn, so that eight lanes meet in no bank
 
-  __device__ void load(Piece (&to)[kBatch], int batch) const {
+  __device__ CodeRowsCopy(const AttentionArgs& args, const RowsItem& of, const StepPages& its, int first,
+                          bool of_values)
+      : a(args), item(of), pages(its), key(first), values(of_values) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-    for (int j = 0; j < kBatch; ++j) {
-      const int first = (batch * kBatch + j) * kAtOnce, chunk = first / 16;  // of 16 keys, which lie in one page
-      const int page = __shfl_sync(0xffffffffu, pages.page, chunk), slot = __shfl_sync(0xffffffffu, pages.slot, chunk);
-      const int row = first % 16 + lane / kPieces;
-      const bool there = page >= 0 && key + 16 * chunk + row < item.keys_end;
-      const std::byte* rows =
-          values ? a.kv.v_rows(max(page, 0), item.kv_head) : a.kv.k_rows(max(page, 0), item.kv_head);
-      const std::byte* scales = rows + a.kv.page_rows * S::kDim;
-      to[j].template load<S::kDim>(rows, scales, slot + row, lane % kPieces, there);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int row = turn * kAtOnce + lane / kPieces;
+      piece[turn] = Piece::template logical<S::kDim>(row, lane % kPieces);
+      at[turn] = panel_piece(row, 2 * piece[turn] + (is_turned(turn) ? 1 : 0), S::kPanel);
     }
   }
-  __device__ void store(const Piece (&from)[kBatch], int batch, std::byte* to) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int j = 0; j < kBatch; ++j) {
-      const int row = (batch * kBatch + j) * kAtOnce + lane / kPieces;
-      const int piece = Piece::template logical<S::kDim>(row, lane % kPieces);
-      // Eight lanes one after another write pieces of two panels: half of them their second piece first.
-      from[j].store(to + panel_piece(row, 2 * piece, S::kPanel), to + panel_piece(row, 2 * piece + 1, S::kPanel),
-                    piece / 4 % 2 != 0);
-    }
+  __device__ bool is_turned(int turn) const { return piece[turn] / 4 % 2 != 0; }
+  __device__ const std::byte* head(int page) const {
+    return values ? a.kv.v_rows(page, item.kv_head) : a.kv.k_rows(page, item.kv_head);
+  }
+  // Rows j · kAtOnce … of those that begin at `rows`.
+  __device__ void load(Piece& to, const std::byte* rows, const std::byte* scales, int j, int valid) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / kPieces;
+    const std::byte* from = rows + (row * S::kDim + lane % kPieces * 16);
+    const std::byte* scale = scales + (row * (S::kDim / kQ8Block) + piece[j % kTurns] / 2) * 2;
+    to.take(from + j * kAtOnce * S::kDim, scale + j * kAtOnce * (S::kDim / kQ8Block) * 2, row + j * kAtOnce < valid);
+  }
+  __device__ void store(const Piece& from, std::byte* to, int j) const {
+    const int turn = j % kTurns;
+    std::byte* first = to + at[turn] + j / kTurns * 1024;
+    from.store(first, to + (at[turn] ^ 16) + j / kTurns * 1024, is_turned(turn));
   }
   template <class F>
   __device__ void run(std::byte* to, const F& ready) const {
-    Piece first[kBatch], second[kBatch];
-    load(first, 0);
-    ready();
+    const int page = __shfl_sync(0xffffffffu, pages.page, 0), slot = __shfl_sync(0xffffffffu, pages.slot, 0);
+    if (slot + S::kKeys <= a.kv.page_rows && page >= 0) {
+      const std::byte* rows = head(page) + slot * S::kDim;
+      const std::byte* scales = head(page) + a.kv.page_rows * S::kDim + slot * (S::kDim / kQ8Block) * 2;
+      int valid = item.keys_end - key;
+      Piece pieces[kFlight];
+#pragma unroll
+      for (int j = 0; j < kFlight; ++j) load(pieces[j], rows, scales, j, valid);
+      ready();
+      constexpr int kRows = kFlight * kAtOnce;  // of the loads in flight
 #pragma unroll 1
-    for (int batch = 0; batch < kBatches; batch += 2) {
-      load(second, batch + 1);
-      store(first, batch, to);
-      if (batch + 2 < kBatches) load(first, batch + 2);
-      store(second, batch + 1, to);
+      for (int row = 0; row < S::kKeys; row += kRows, to += kRows * 128) {
+        rows += kRows * S::kDim;
+        scales += kRows * (S::kDim / kQ8Block) * 2;
+        valid -= kRows;
+        const bool more = row + kRows < S::kKeys;
+#pragma unroll
+        for (int j = 0; j < kFlight; ++j) {
+          store(pieces[j], to, j);
+          if (more) load(pieces[j], rows, scales, j, valid);
+        }
+      }
+    } else {
+      ready();
+      by_chunks(to);
     }
     shared_writes_done();
+  }
+  __device__ void by_chunks(std::byte* to) const {
+    constexpr int kEach = 16 / kAtOnce;  // loads for 16 keys, which lie in one page
+#pragma unroll 1
+    for (int chunk = 0; chunk < S::kKeys / 16; ++chunk) {
+      const int page = __shfl_sync(0xffffffffu, pages.page, chunk), slot = __shfl_sync(0xffffffffu, pages.slot, chunk);
+      // A page that the window has left behind is none: the first step may reach back to it.
+      const int valid = page < 0 ? 0 : item.keys_end - key - 16 * chunk;
+      const std::byte* rows = head(max(page, 0));
+      const std::byte* scales = rows + a.kv.page_rows * S::kDim + slot * (S::kDim / kQ8Block) * 2;
+      Piece pieces[kEach];
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) load(pieces[j], rows + slot * S::kDim, scales, j, valid);
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) store(pieces[j], to + chunk * 16 * 128, j);
+    }
   }
 };
 
@@ -245,7 +289,7 @@ __device__ inline void copy_items(const AttentionArgs& a, std::byte* shared, Gro
       const auto ready = [&] { barrier_wait(&control.empty[to], (matrix / S::kSlots & 1) ^ 1); };
       std::byte* place = shared + S::kRing + to * S::kSlotBytes;
       if constexpr (S::kCoded) {
-        CodeRowsCopy<S>{a, item, now, key, warp % 2 != 0}.run(place, ready);
+        CodeRowsCopy<S>(a, item, now, key, warp % 2 != 0).run(place, ready);
         barrier_arrive(&control.full[to]);
       } else {
         ready();

@@ -14,7 +14,8 @@ inline constexpr int kGroups = 4;
 template <DType kType_, int kDim_, bool kWide_, bool kBulk_>
 struct SplitShape {
   static constexpr DType kType = kType_;
-  static constexpr bool kBf16 = kType == DType::kBF16, kCoded = kv_is_coded(kType), kWide = kWide_, kBulk = kBulk_;
+  static constexpr bool kScaled = kType == DType::kQ8_0, kBf16 = kType == DType::kBF16, kCoded = kv_is_coded(kType),
+                        kWide = kWide_, kBulk = kBulk_;
   static constexpr int kDim = kDim_;
   using Rows = TileRows<kDim>;  // of queries
   using KvRows = std::conditional_t<kCoded, CodeRows<kDim>, TileRows<kDim>>;
@@ -22,10 +23,15 @@ struct SplitShape {
   static constexpr int kGroupWarps = kWide ? 2 : 1;
   static constexpr int kThreads = 32 * kGroups * kGroupWarps;
   static constexpr int kPacked = 16 * kGroupWarps;
+  // Of a multiprocessor, as the compiler is told; 0: its own choice, which for codes of heads of 64 is registers too
+  // few.
+  static constexpr int kLeastBlocks = kCoded && kDim == 64 && !kWide ? 2 : 0;
   // By TMA: with a head of 128, 8 KiB a tile and 24 KiB a group are in flight, 96 KiB of a block and two
   // blocks of a multiprocessor, where the memory's latency at full speed needs about 30 KiB. Without it a block has to
   // fit into the 99 KiB of the smaller devices. Tiles of codes are half as large.
-  static constexpr int kStages = kCoded        ? (kDim <= 128 || kBulk ? 4 : 2)
+  static constexpr int kStages = kCoded        ? (kDim == 256 ? (kBulk ? 4 : 2)
+                                                  : kBulk     ? (kScaled ? 5 : 6)
+                                                              : 4)
                                  : kDim == 64  ? 4
                                  : kDim == 96  ? 3
                                  : kDim == 128 ? (kBulk ? 3 : 2)
@@ -33,7 +39,7 @@ struct SplitShape {
   static constexpr int kRowBytes = kDim * kv_element_bytes(kType);  // in the cache
   static constexpr int kTileBytes = kTileKeys * KvRows::kStride;    // of keys, and again of values
   // Of their scales, behind both, and again of the values'.
-  static constexpr int kScaleBytes = kType == DType::kQ8_0 ? kTileKeys * (kDim / kQ8Block) * 2 : 0;
+  static constexpr int kScaleBytes = kScaled ? kTileKeys * (kDim / kQ8Block) * 2 : 0;
   static constexpr int kStageBytes = 2 * (kTileBytes + kScaleBytes);
   static constexpr int kOutStride = kDim + 8;  // floats: two rows that meet in a bank are 4 apart
   static constexpr int kOutBytes = kPacked * kOutStride * 4;
@@ -93,7 +99,8 @@ struct SplitItem {
       split_keys = a.split_keys;
       split_begin = keys_begin / split_keys * split_keys;
     } else {
-      split_keys = static_cast<int>(ceil_div(ceil_div(keys_end - keys_begin, a.splits), kSplitStep)) * kSplitStep;
+      const int keys = keys_end - keys_begin, splits = keys < a.splits * kLongSplit ? a.few_splits : a.splits;
+      split_keys = static_cast<int>(ceil_div(ceil_div(keys, splits), kSplitStep)) * kSplitStep;
       split_begin = keys_begin;
     }
     n_splits = static_cast<int>(ceil_div(keys_end - split_begin, split_keys));

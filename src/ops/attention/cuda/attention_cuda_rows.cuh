@@ -85,9 +85,10 @@ __device__ inline void open_step(const AttentionArgs& a, const RowsItem& item, s
     for (int i = static_cast<int>(threadIdx.x); i < kChunkPieces; i += S::kThreads) {
       const int row = i / kPieces, piece = i % kPieces;
       Piece of_k, of_v;
-      of_k.template load<S::kDim>(k, k + scales, slot + row, piece, row < valid);
-      of_v.template load<S::kDim>(v, v + scales, slot + row, piece, row < valid);
-      const int logical = Piece::template logical<S::kDim>(row, piece);
+      const int logical = Piece::template logical<S::kDim>(row, piece), from = (slot + row) * S::kDim + piece * 16;
+      const int scale = scales + ((slot + row) * (S::kDim / kQ8Block) + logical / 2) * 2;
+      of_k.take(k + from, k + scale, row < valid);
+      of_v.take(v + from, v + scale, row < valid);
       std::byte* first = to + Rows::at(16 * chunk + row, 2 * logical);
       std::byte* second = to + Rows::at(16 * chunk + row, 2 * logical + 1);
       of_k.store(first, second, false);

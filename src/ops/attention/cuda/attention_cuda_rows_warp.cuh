@@ -94,18 +94,6 @@ struct StepPages {
   }
 };
 
-// Eight values as 16-bit ones, finite values beyond the largest of f16 as the largest; zeros where not `valid`.
-template <bool kBf16>
-__device__ inline void store_narrow(std::byte* to, const std::byte* from, DType dtype, bool valid) {
-  float x[8];
-  for (int c = 0; c < 8; ++c) {
-    x[c] = valid ? load_value(from, c, dtype) : 0.0f;
-    if (!kBf16) x[c] = fminf(fmaxf(x[c], -65504.0f), 65504.0f);
-  }
-  *reinterpret_cast<uint4*>(to) =
-      make_uint4(pack<kBf16>(x[0], x[1]), pack<kBf16>(x[2], x[3]), pack<kBf16>(x[4], x[5]), pack<kBf16>(x[6], x[7]));
-}
-
 // The item's queries on their way into shared memory in the cache's type, zeros for rows of padding. Done after the
 // copies of the block have arrived, and a barrier.
 template <class S>
@@ -136,7 +124,7 @@ __device__ void start_queries(const AttentionArgs& a, const RowsItem& item, std:
 #pragma unroll 1
   for (int j = 0; j < kShare; ++j) {
     const bool valid = piece_of(j, place, from);
-    store_narrow<S::kBf16>(place, from, a.q.dtype, valid);
+    *reinterpret_cast<uint4*>(place) = valid ? narrow_eight<S::kBf16>(from, a.q.dtype) : make_uint4(0, 0, 0, 0);
   }
 }
 

@@ -68,6 +68,7 @@ struct SplitRing {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     constexpr int kEach = S::kDim / kQ8Block;
     if (valid < kTileKeys) {
+#pragma unroll 1
       for (int i = lane; i < kTileKeys * kEach; i += 32) {
         const bool there = i / kEach < valid;
         const auto move = [&](std::byte* room, const std::byte* from) {
@@ -109,12 +110,14 @@ struct SplitRing {
       }
     }
   }
+  // `more`: tiles behind it that are waited for as well, before anything more is on its way.
+  template <int kMore = 0>
   __device__ void wait(int i) {
     if constexpr (S::kBulk) {
       if (i < tiles)
         barrier_wait(barriers + (before + i) % S::kStages, static_cast<uint32_t>((before + i) / S::kStages) & 1);
     } else {
-      copies_done<S::kStages - 1>();
+      copies_done<S::kStages - 1 - kMore>();
     }
     meet();  // copies of other lanes; zeros behind the last key
   }
@@ -136,20 +139,30 @@ __device__ inline void split_query(uint32_t (&q)[4], const std::byte* queries, i
   }
 }
 
+// Tile i of a ring of codes, and the one behind it where there is one; the number of stages that are free then.
 template <class S, class F>
-__device__ inline void attend_tile(const AttentionArgs& a, WarpRows<S::kDim, 1>& rows, const std::byte* tile, int first,
-                                   F&& fragment) {
-  if constexpr (S::kCoded) {
-    const std::byte* scales = tile + 2 * S::kTileBytes;
-    attend_codes<S::kType, S::kDim>(a, rows, {tile, tile + S::kTileBytes, scales, scales + S::kScaleBytes}, first,
-                                    fragment);
-  } else {
-    attend_keys<S::kBf16, S::kDim, 1, kTileKeys>(a, rows, tile, tile + S::kTileBytes, first, fragment);
+__device__ inline int attend_coded(const AttentionArgs& a, WarpRows<S::kDim, 1>& rows, SplitRing<S>& ring, int i,
+                                   int steps, F&& fragment) {
+  constexpr int kApart = (kGroups - 1) * kTileKeys;
+  const auto tile = [&](int which) {
+    const std::byte* at = ring.stage(which);
+    const std::byte* scales = at + 2 * S::kTileBytes;
+    return CodeTile{at, at + S::kTileBytes, scales, scales + S::kScaleBytes};
+  };
+  ring.wait(i);
+  if (i + 1 < steps) ring.template wait<1>(i + 1);
+  if (i + 1 < ring.tiles) {
+    const CodeTile tiles[2] = {tile(i), tile(i + 1)};
+    attend_codes<S::kType, S::kDim, kApart>(a, rows, tiles, ring.key(i), fragment);
+  } else if (i < ring.tiles) {
+    const CodeTile tiles[1] = {tile(i)};
+    attend_codes<S::kType, S::kDim, kApart>(a, rows, tiles, ring.key(i), fragment);
   }
+  return i + 1 < steps ? 2 : 1;
 }
 
 template <class S>
-__global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
+__global__ void __launch_bounds__(S::kThreads, S::kLeastBlocks) attend_split(AttentionArgs a) {
   let_next_begin();
   std::byte* shared = shared_memory<std::byte>();
   const int warp_id = static_cast<int>(threadIdx.x) / 32;
@@ -206,12 +219,22 @@ __global__ void __launch_bounds__(S::kThreads) attend_split(AttentionArgs a) {
     rows.clear();
     // Where the whole block meets for each tile, every group counts the first one's, which has the most.
     const int steps = S::kWide ? ring.most : ring.tiles;
-    for (int i = 0; i < steps; ++i) {
-      ring.wait(i);
-      const std::byte* tile = ring.stage(i);
-      if (i < ring.tiles) attend_tile<S>(a, rows, tile, ring.key(i), fragment);
-      ring.meet();
-      ring.issue(i + S::kStages);
+    if constexpr (S::kCoded) {
+      for (int i = 0, done; i < steps; i += done) {
+        done = attend_coded<S>(a, rows, ring, i, steps, fragment);
+        ring.meet();
+        ring.issue(i + S::kStages);
+        if (done > 1) ring.issue(i + 1 + S::kStages);
+      }
+    } else {
+      for (int i = 0; i < steps; ++i) {
+        ring.wait(i);
+        const std::byte* tile = ring.stage(i);
+        if (i < ring.tiles)
+          attend_keys<S::kBf16, S::kDim, 1, kTileKeys>(a, rows, tile, tile + S::kTileBytes, ring.key(i), fragment);
+        ring.meet();
+        ring.issue(i + S::kStages);
+      }
     }
     SplitResult<S::kDim> result;
     meet_groups<S>(rows, result, shared, group, warp);

@@ -3,9 +3,10 @@
 namespace ingot::cuda {
 namespace {
 
-// The format whose random weights have the bytes of such a cache.
-Format format_of(DType dtype) {
-  return dtype == DType::kFp8 ? Format::kF8_E4M3 : dtype == DType::kQ8_0 ? Format::kQ8_0 : Format::kBF16;
+// Keys or values for so many slots: random ones, or in 8 bits 0.75 (fp8) and 52 · 0.26 (q8_0).
+std::byte* cache_of(DeviceBench& b, DType dtype, int64_t slots, int dim) {
+  if (dtype == DType::kBF16) return const_cast<std::byte*>(b.weight(Format::kBF16, slots, dim).data);
+  return b.bytes(slots * dtype_row_bytes(dtype, dim), 0x34);
 }
 
 OpTime time_attention(Blas* blas, const BenchSizes& size, DType dtype, int seqs, int rows, int past) {
@@ -29,8 +30,8 @@ OpTime time_attention(Blas* blas, const BenchSizes& size, DType dtype, int seqs,
     op.kv.page_rows = kBenchPageRows;
     op.kv.dtype = dtype;
     const int64_t slots = b.pages() * kBenchPageRows * size.kv_heads;
-    op.kv.k = const_cast<std::byte*>(b.weight(format_of(dtype), slots, size.head_dim).data);
-    op.kv.v = const_cast<std::byte*>(b.weight(format_of(dtype), slots, size.head_dim).data);
+    op.kv.k = cache_of(b, dtype, slots, size.head_dim);
+    op.kv.v = cache_of(b, dtype, slots, size.head_dim);
     ops.push_back(op);
   }
   t.seconds = b.time(std::move(ops));
