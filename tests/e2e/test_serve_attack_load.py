@@ -1,5 +1,7 @@
-"""tools/attack_load.py in its short form: every attack at once beside an honest tenant, with the default model."""
+"""tools/attack_load.py in its short form, with INGOT_LONG=1: every attack at once beside an honest tenant, with the
+default model. Each attack alone is in test_serve_attacks.py."""
 import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ ALONE = "measures times and memory"  # not beside other modules: tools/run_tests
 TOOL = support.ROOT / "tools/attack_load.py"
 
 
+@support.unittest.skipUnless(os.environ.get("INGOT_LONG"), "takes a minute and wants the machine: INGOT_LONG=1")
 class AttackLoad(support.TestCase):
     def run_tool(self, *args):
         """The marks that were missed, and what was measured."""
