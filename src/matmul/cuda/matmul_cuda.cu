@@ -243,7 +243,7 @@ void by_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
       run.outs[i] = {
           .out = scratch.take(rows, product.parts[i].weight->rows, DType::kF32), .bias = nullptr, .residual = {}};
   }
-  std::byte* room = scratch.take_bytes(tall_scratch(product.cols(), rows));
+  std::byte* room = scratch.take_bytes(tall_scratch(total_rows(product), product.cols(), rows));
   for (int i = 0; i < product.streamed->n_parts; ++i) {
     run.part = &product.streamed->parts[i];
     run_tall(run, room, ctx);
@@ -382,7 +382,8 @@ int64_t product_scratch(const DeviceProduct& product, int64_t rows, bool batch_i
   };
   const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4) + up(unpacked_bytes(product));
   const int64_t tall = std::min<int64_t>(rows, kTallRows);
-  return std::max(many, sizes(tall, 2, 4) + tall_scratch(product.cols(), tall));
+  const int64_t room = has_tall(product, 90) ? tall_scratch(total_rows(product), product.cols(), tall) : 0;
+  return std::max(many, sizes(tall, 2, 4) + room);
 }
 
 void measure_product(const DeviceProduct& product, int64_t rows, bool packed, const DeviceCtx& device) {

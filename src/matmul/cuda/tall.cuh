@@ -28,8 +28,8 @@ struct TallPlan {
 TallPlan tall_plan(const StreamedPart& part, int64_t cols, int64_t rows, int multiprocessors);
 
 bool tall_has(Format format);
-// Bytes that run_tall() takes at most, for any weights of so many columns.
-int64_t tall_scratch(int64_t cols, int64_t rows);
+// Bytes that run_tall() takes at most for weights of so many outputs and columns.
+int64_t tall_scratch(int64_t outputs, int64_t cols, int64_t rows);
 // REQUIRES: run.x is given, bf16; tall_has() the part's format; `scratch` of tall_scratch() bytes, 256-byte aligned.
 void run_tall(const StreamRun& run, std::byte* scratch, const DeviceCtx& ctx);
 

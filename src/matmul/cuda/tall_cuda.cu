@@ -7,6 +7,7 @@ namespace ingot::cuda {
 namespace {
 
 constexpr int kTurnThreads = 256;
+int most_splits(int bodies) { return std::clamp(bodies / 4, 1, 8); }
 int x_rows_of(int64_t rows) { return rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 128 ? 128 : 256; }
 int64_t up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -70,15 +71,19 @@ TallPlan tall_plan(const StreamedPart& part, int64_t cols, int64_t rows, int mul
   plan.bodies = static_cast<int>(ceil_div(stream_units(cols), kTallBodyUnits));
   // Two thirds of the device is enough; a split has four bodies at least.
   const int most = std::min(multiprocessors, kTallMostSplit);
-  if (plan.blocks * 3 < most * 2) plan.splits = std::clamp(std::min(most / plan.blocks, plan.bodies / 4), 1, 8);
+  if (plan.blocks * 3 < most * 2) plan.splits = std::clamp(most / plan.blocks, 1, most_splits(plan.bodies));
   return plan;
 }
 
-int64_t tall_scratch(int64_t cols, int64_t rows) {
+int64_t tall_scratch(int64_t outputs, int64_t cols, int64_t rows) {
   TallPlan plan;
   plan.x_rows = x_rows_of(rows);
   plan.bodies = static_cast<int>(ceil_div(stream_units(cols), kTallBodyUnits));
-  return up(plan.x_bytes()) + int64_t{kTallMostSplit} * kTallWarps * (plan.x_rows / 8) * 512;
+  plan.splits = most_splits(plan.bodies);
+  // Tiles of each of three parts may be filled up.
+  plan.sixteens = static_cast<int>(std::min<int64_t>(ceil_div(outputs, 16) + 3 * 3, kTallMostSplit * kTallWarps));
+  return up(plan.x_bytes()) +
+         up(std::min(plan.sums_bytes(), int64_t{kTallMostSplit} * kTallWarps * (plan.x_rows / 8) * 512));
 }
 
 void run_tall(const StreamRun& run, std::byte* scratch, const DeviceCtx& ctx) {

@@ -237,8 +237,10 @@ TEST(CudaLinear, ResidualAndBias) {
       op.parts[0].bias = bias.weight();
       run_ref(op, batch);
       const ProductError error(x, w, format != Format::kF32);
+      // Of more rows than the streaming kernel's the weights are rounded to bf16, too.
+      const double roundings = format == Format::kF16 && rows > 8 ? 2 : 1;
       const auto tolerance = [&](int64_t t, int64_t i, double want_value) {
-        return error.at(t, i) + 8 * kEps * (std::fabs(want_value) + std::fabs(residual.at(t, i)) + 8);
+        return roundings * error.at(t, i) + 8 * kEps * (std::fabs(want_value) + std::fabs(residual.at(t, i)) + 8);
       };
       op.parts[0].out = out.tensor();
       DeviceRig(batch).run(op);
