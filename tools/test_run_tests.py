@@ -105,7 +105,7 @@ class SecondTry(unittest.TestCase):
         job = run_tests.gtest_job(program, 0, 2, self.root, "middle")
         self.assertEqual(job.name, "golden_tests (middle)")
         self.assertEqual(job.env["INGOT_ISA"], "middle")
-        self.assertEqual(job.command[-1], "--gtest_filter=-*_ref:*ReferenceKernels*:*PerplexityOfFastKernels*")
+        self.assertEqual(job.command[-1], "--gtest_filter=-*_ref:*ReferenceKernels*:*PerplexityOfFastKernels*:*AsGguf*")
         self.assertFalse(any("filter" in str(word) for word in run_tests.gtest_job(program, 0, 2, self.root).command))
         (self.root / "golden_tests (middle).0.xml").write_text("<testsuites/>")
         again = job.again([run_tests.Result("golden_tests (middle): S.A", "failed")])

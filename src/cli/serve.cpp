@@ -202,9 +202,8 @@ constexpr const char* kExample =
     "ingot serve --port 8080\n  curl localhost:8080/v1/chat/completions -d "
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
-    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-timeout, --body-timeout,\n"
-    "--idle-timeout, --write-timeout, --queue-timeout, --request-timeout, --max-log, --usage-log-bytes, --watchdog,\n"
-    "--gap-ms, --step-rows.";
+    "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-, --body-, --idle-, --write-,\n"
+    "--queue- and --request-timeout, --max-log, --usage-log-bytes, --watchdog, --gap-ms, --step-rows.";
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 import asyncio
 import json
 import math
+import os
 import pathlib
 import signal
 import tempfile
@@ -241,7 +242,9 @@ class Errors(OpenAiCase):
         cls.addClassCleanup(folder.cleanup)
         keys = pathlib.Path(folder.name) / "keys"
         keys.write_text(f"tester {client_case.KEY}\nnarrow narrow-{client_case.KEY} concurrency=1\n")
-        keys.chmod(0o600)
+        # For the user that the server runs as, whoever that is.
+        keys.chmod(0o644)
+        os.chmod(folder.name, 0o755)
         cls.ARGS = ("--api-key-file", str(keys))
         super().setUpClass()
 
