@@ -72,7 +72,12 @@ void Server::watch_deadlines() {
     });
     if (in_flight_.has_deadline()) watch_deadlines();
   };
-  http_.post(look, kTick);
+  try {
+    http_.post(look, kTick);
+  } catch (...) {
+    watches_deadlines_ = false;
+    throw;
+  }
 }
 
 }  // namespace ingot

@@ -174,6 +174,9 @@ class Tenants(support.TestCase):
     def test_sighup_of_a_terminal_ends_it(self):
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
+        # Whoever runs the tests may ignore it (nohup), and so would the server.
+        was = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        self.addCleanup(signal.signal, signal.SIGHUP, was)
         server = self.serve(KeyFile(self, "alice"), stdin=theirs)
         os.close(theirs)
         self.assertEqual(server.stop(signal.SIGHUP), -signal.SIGHUP)

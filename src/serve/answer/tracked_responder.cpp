@@ -198,9 +198,17 @@ void TrackedResponder::report(bool gone) noexcept {
 
 void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates, std::shared_ptr<Caller> caller) {
   const std::lock_guard lock(mutex_);
-  if (generates) ++generating_of_[caller->tenant()];
-  generating_ += generates;
+  const std::string tenant = caller->tenant();
+  // Counted last: what cannot be kept, for want of memory, is never removed.
   entries_[responder.get()] = {.responder = responder, .generates = generates, .caller = std::move(caller)};
+  if (!generates) return;
+  try {
+    ++generating_of_[tenant];
+  } catch (...) {
+    entries_.erase(responder.get());
+    throw;
+  }
+  ++generating_;
 }
 
 void InFlight::remove(const TrackedResponder* responder) {
