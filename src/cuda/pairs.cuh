@@ -5,18 +5,20 @@
 
 namespace ingot::cuda {
 
-// The products of two pairs.
-__device__ inline uint32_t multiply_pair(uint32_t a, uint32_t b) {
+// a · b + c of two pairs, rounded once.
+__device__ __forceinline__ uint32_t fma_pair(uint32_t a, uint32_t b, uint32_t c) {
 #ifdef INGOT_CUDA_EMULATED
   const auto half = [](uint32_t word, int i) { return bf16_value(static_cast<uint16_t>(word >> (16 * i))); };
-  return pack_bf16(half(a, 0) * half(b, 0), half(a, 1) * half(b, 1));
+  return pack_bf16(__fmaf_rn(half(a, 0), half(b, 0), half(c, 0)), __fmaf_rn(half(a, 1), half(b, 1), half(c, 1)));
 #else
   uint32_t out;
-  // Minus zero may be added to anything: fma is the instruction that all devices have.
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(0x80008000u));
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
   return out;
 #endif
 }
+
+// The products of two pairs. Minus zero may be added to anything: fma is the instruction that all devices have.
+__device__ __forceinline__ uint32_t multiply_pair(uint32_t a, uint32_t b) { return fma_pair(a, b, 0x80008000u); }
 
 // Bytes of b:a: byte i is the one that bits 4i … 4i + 2 of `which` name. REQUIRES: bits 4i + 3 are 0.
 __device__ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t which) {

@@ -6,15 +6,8 @@ namespace {
 
 constexpr int kWarps = 4;
 
-struct HeadsWarps {
-  View q, k, v;
-  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;
-  int q_heads = 0;
-  HeadsArgs to;
-};
-
 // q's heads first, then k's, then v's.
-__global__ void __launch_bounds__(32 * kWarps) linear_heads_warps(const HeadsWarps args, int64_t rows) {
+__global__ void __launch_bounds__(32 * kWarps) linear_heads_warps(const HeadsInput args, int64_t rows) {
   let_next_begin();
   const HeadsArgs& to = args.to;
   const int heads = args.q_heads + 2 * to.kv_heads;
@@ -54,15 +47,7 @@ bool finish_heads_by_warps(const DeviceProduct& product, const View& q, const Vi
   if (heads.kv.dtype != DType::kQ8_0 || heads.q_norm.weight != nullptr || heads.k_norm.weight != nullptr ||
       q.data == heads.q.data)
     return false;
-  HeadsWarps args;
-  args.q = q;
-  args.k = k;
-  args.v = v;
-  args.q_bias = product.parts[0].bias;
-  args.k_bias = product.parts[1].bias;
-  args.v_bias = product.parts[2].bias;
-  args.to = heads_args(heads);
-  args.q_heads = q.cols / args.to.head_dim;
+  const HeadsInput args = heads_input(product, q, k, v);
   const int64_t warps = rows * (args.q_heads + 2 * args.to.kv_heads);
   launch(ctx, linear_heads_warps, {dim3(static_cast<unsigned>(ceil_div(warps, kWarps))), dim3(32 * kWarps)}, args,
          rows);

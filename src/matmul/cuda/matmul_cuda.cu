@@ -50,8 +50,6 @@ RowMap row_map(const DeviceProduct& product) {
   return map;
 }
 
-int64_t up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // Scratch of one op: rows of x, then the products of each part.
 class Scratch {
  public:
@@ -65,7 +63,7 @@ class Scratch {
     return v;
   }
   std::byte* take_bytes(int64_t n) {
-    const int64_t bytes = up(n);
+    const int64_t bytes = piece_bytes(n);
     CHECK(bytes <= left_, "{} bytes of scratch, {} left", bytes, left_);
     std::byte* at = next_;
     next_ += bytes;
@@ -375,12 +373,13 @@ void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ct
 int64_t product_scratch(const DeviceProduct& product, int64_t rows, bool batch_invariant) {
   const bool bf16 = by_bf16(product);
   const auto sizes = [&](int64_t n, int64_t x_bytes, int64_t y_bytes) {
-    int64_t bytes = up(n * padded_cols(product) * x_bytes);
+    int64_t bytes = piece_bytes(n * padded_cols(product) * x_bytes);
     // Each part is rounded up by itself.
-    if (is_finished_later(product)) bytes += up(n * total_rows(product) * y_bytes) + 3 * 256;
+    if (is_finished_later(product)) bytes += piece_bytes(n * total_rows(product) * y_bytes) + 3 * 256;
     return bytes;
   };
-  const int64_t many = sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4) + up(unpacked_bytes(product));
+  const int64_t many =
+      sizes(rows, bf16 ? 2 : 4, bf16 && !batch_invariant ? 2 : 4) + piece_bytes(unpacked_bytes(product));
   const int64_t tall = std::min<int64_t>(rows, kTallRows);
   const int64_t room = has_tall(product, 90) ? tall_scratch(total_rows(product), product.cols(), tall) : 0;
   return std::max(many, sizes(tall, 2, 4) + room);

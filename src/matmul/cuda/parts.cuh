@@ -11,6 +11,9 @@
 
 namespace ingot::cuda {
 
+// Bytes of a piece of scratch: pieces begin at multiples of 256.
+constexpr int64_t piece_bytes(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 // --- Before the product ---
 
 struct InputArgs {
@@ -68,6 +71,15 @@ struct HeadsArgs {
   bool interleaved = false;
 };
 HeadsArgs heads_args(const HeadsEnd& heads);
+
+// q, k and v as the products gave them, for a kernel that ends them.
+struct HeadsInput {
+  View q, k, v;
+  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;
+  int q_heads = 0;
+  HeadsArgs to;
+};
+HeadsInput heads_input(const DeviceProduct& product, const View& q, const View& k, const View& v);
 
 // Whether the product of q, k and v may itself turn heads and write the cache, by pairs: nothing needs a whole head.
 bool heads_by_pairs(const DeviceProduct& product);

@@ -222,6 +222,17 @@ HeadsArgs heads_args(const HeadsEnd& heads) {
   return args;
 }
 
+HeadsInput heads_input(const DeviceProduct& product, const View& q, const View& k, const View& v) {
+  HeadsInput in;
+  in.q = q, in.k = k, in.v = v;
+  in.q_bias = product.parts[0].bias;
+  in.k_bias = product.parts[1].bias;
+  in.v_bias = product.parts[2].bias;
+  in.to = heads_args(product.heads);
+  in.q_heads = q.cols / in.to.head_dim;
+  return in;
+}
+
 bool heads_by_pairs(const DeviceProduct& product) {
   const HeadsEnd& heads = product.heads;
   return heads && heads.q_norm.weight == nullptr && heads.k_norm.weight == nullptr && heads.kv.dtype != DType::kQ8_0 &&

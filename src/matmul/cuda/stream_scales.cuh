@@ -103,9 +103,9 @@ struct Exponents {
   __device__ static float min(const Row&, int) { return 0; }
 };
 
-// [16] d and dmin, f16; then [16][4] of scale and min, bytes.
-struct BytesAndMins {
-  static constexpr int kGroup = 32, kBytes = 16 * 4 + 16 * 8;
+// [16] d and dmin, f16; then [16][8] bytes.
+struct PairAndBytes {
+  static constexpr int kBytes = 16 * 4 + 16 * 8;
   static constexpr bool kMins = true;
   struct Row {
     float d, dmin;
@@ -116,6 +116,11 @@ struct BytesAndMins {
     const uint2 v = *reinterpret_cast<const uint2*>(at + 64 + row * 8);
     return {detail::half_of(word, 0), detail::half_of(word, 1), {v.x, v.y}};
   }
+};
+
+// Its bytes are [4] of scale and min.
+struct BytesAndMins : PairAndBytes {
+  static constexpr int kGroup = 32;
   __device__ static float scale(const Row& r, int g) { return r.d * detail::byte_of(r.w[g / 2], g % 2 * 2); }
   __device__ static float min(const Row& r, int g) { return r.dmin * detail::byte_of(r.w[g / 2], g % 2 * 2 + 1); }
 };
@@ -151,19 +156,9 @@ struct GroupsOf16 {
   __device__ static float min(const Row&, int) { return 0; }
 };
 
-// Groups of 16: [16] d and dmin, f16; then [16][8] bytes, scale in the low and min in the high four bits.
-struct GroupsOf16AndMins {
-  static constexpr int kGroup = 16, kBytes = 16 * 4 + 16 * 8;
-  static constexpr bool kMins = true;
-  struct Row {
-    float d, dmin;
-    uint32_t w[2];
-  };
-  __device__ static Row load(const std::byte* at, int row) {
-    const uint32_t word = detail::word_at(at, row);
-    const uint2 v = *reinterpret_cast<const uint2*>(at + 64 + row * 8);
-    return {detail::half_of(word, 0), detail::half_of(word, 1), {v.x, v.y}};
-  }
+// Groups of 16: its bytes have the scale in the low and the min in the high four bits.
+struct GroupsOf16AndMins : PairAndBytes {
+  static constexpr int kGroup = 16;
   __device__ static float scale(const Row& r, int g) {
     return r.d * static_cast<float>(r.w[g / 4] >> (8 * (g % 4)) & 15);
   }

@@ -9,8 +9,6 @@ namespace {
 constexpr int kTurnThreads = 256;
 int most_splits(int bodies) { return std::clamp(bodies / 4, 1, 8); }
 int x_rows_of(int64_t rows) { return rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 128 ? 128 : 256; }
-int64_t up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // x as the products read it from shared memory (wgmma.cuh, by rows): a stage is 64 columns of all rows; in each 32 of
 // them the columns are where the instruction's lanes have those of the weights (stream_codes.cuh). A thread makes 16
 // bytes; columns beyond the last are zeros.
@@ -54,13 +52,10 @@ __global__ void __launch_bounds__(32 * kTallWarps) add_splits(const __grid_const
   finish_octets(args.stream, sixteen, octet, sum, room + warp * kTurnedRoom);
 }
 
-template <class W>
-constexpr bool kIsTall = W::kTall;
-
 }  // namespace
 
 bool tall_has(Format format) {
-  return visit_stream(format, [](auto w) { return kIsTall<decltype(w)>; });
+  return visit_stream(format, [](auto w) { return decltype(w)::kTall; });
 }
 
 TallPlan tall_plan(const StreamedPart& part, int64_t cols, int64_t rows, int multiprocessors) {
@@ -82,8 +77,8 @@ int64_t tall_scratch(int64_t outputs, int64_t cols, int64_t rows) {
   plan.splits = most_splits(plan.bodies);
   // Tiles of each of three parts may be filled up.
   plan.sixteens = static_cast<int>(std::min<int64_t>(ceil_div(outputs, 16) + 3 * 3, kTallMostSplit * kTallWarps));
-  return up(plan.x_bytes()) +
-         up(std::min(plan.sums_bytes(), int64_t{kTallMostSplit} * kTallWarps * (plan.x_rows / 8) * 512));
+  return piece_bytes(plan.x_bytes()) +
+         piece_bytes(std::min(plan.sums_bytes(), int64_t{kTallMostSplit} * kTallWarps * (plan.x_rows / 8) * 512));
 }
 
 void run_tall(const StreamRun& run, std::byte* scratch, const DeviceCtx& ctx) {
@@ -95,14 +90,14 @@ void run_tall(const StreamRun& run, std::byte* scratch, const DeviceCtx& ctx) {
   args.plan = tall_plan(part, run.product->cols(), run.rows, ctx.multiprocessors);
   args.tile_rows = part.tile_rows;
   args.x = scratch;
-  args.sums = reinterpret_cast<float*>(scratch + up(args.plan.x_bytes()));
+  args.sums = reinterpret_cast<float*>(scratch + piece_bytes(args.plan.x_bytes()));
   const bool by_sixteens = visit_stream(part.format, [](auto w) { return decltype(w)::kBySixteens; });
   const int64_t pieces = int64_t{args.plan.bodies} * 2 * run.rows * 8;
   launch(ctx, turn_rows, {dim3(ceil_div(pieces, kTurnThreads)), dim3(kTurnThreads)}, run.x, static_cast<int>(run.rows),
          args.plan.x_rows, args.stream.units, by_sixteens, pieces, scratch);
   visit_stream(part.format, [&](auto w) {
     using W = decltype(w);
-    if constexpr (kIsTall<W>) {
+    if constexpr (W::kTall) {
       run_tall_format<W>(args, ctx);
     } else {
       CHECK(false, "{} rows of {}", run.rows, format_name(part.format));

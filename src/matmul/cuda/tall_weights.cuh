@@ -6,21 +6,8 @@
 
 namespace ingot::cuda {
 
-// a · b + c of two pairs, rounded once.
-__device__ __forceinline__ uint32_t fma_pair(uint32_t a, uint32_t b, uint32_t c) {
-#ifdef INGOT_CUDA_EMULATED
-  const auto half = [](uint32_t word, int i) { return bf16_value(static_cast<uint16_t>(word >> (16 * i))); };
-  return pack_bf16(__fmaf_rn(half(a, 0), half(b, 0), half(c, 0)), __fmaf_rn(half(a, 1), half(b, 1), half(c, 1)));
-#else
-  uint32_t out;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
-  return out;
-#endif
-}
-
 namespace detail {
 constexpr uint32_t kOnePair = 0x3f803f80u;
-constexpr uint32_t kNoPair = 0x80008000u;  // minus zero may be added to anything
 // Twice the bf16 of a small integer or a power of two.
 constexpr uint32_t pair_of(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
@@ -64,8 +51,8 @@ struct TallChunk {
         for (int p = i; p < 4; p += 2)
           a[p] = fma_pair(fma_pair(a[p], by_rest, less_left), detail::kOnePair, fma_pair(a[p], by, less));
       } else {
-        a[i] = fma_pair(a[i], by, detail::kNoPair);
-        a[i + 2] = fma_pair(a[i + 2], by, detail::kNoPair);
+        a[i] = multiply_pair(a[i], by);
+        a[i + 2] = multiply_pair(a[i + 2], by);
       }
     }
   }
@@ -77,7 +64,7 @@ struct TallChunk {
     if constexpr (Codes::kSmall != 0) {
       constexpr uint32_t kUp = detail::pair_of(detail::power_of_two(Codes::kSmall));
 #pragma unroll
-      for (int p = 0; p < 4; ++p) a[p] = fma_pair(a[p], kUp, detail::kNoPair);
+      for (int p = 0; p < 4; ++p) a[p] = multiply_pair(a[p], kUp);
     } else if constexpr (Codes::kTerms == 2) {
       uint32_t high[4];
       Codes::operand(codes, u, s, 1, high);

@@ -133,15 +133,8 @@ __global__ void __launch_bounds__(kThreads)
   store8(out, row, i, a);
 }
 
-struct HeadsVectors {
-  View q, k, v;
-  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;
-  int q_heads = 0;
-  HeadsArgs to;
-};
-
 // A thread turns eight pairs of a head of q or k, or moves 16 values of v.
-__global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsVectors args) {
+__global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsInput args) {
   let_next_begin();
   const HeadsArgs& to = args.to;
   const KvPlace& kv = to.kv;
@@ -231,15 +224,7 @@ bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const 
     return false;
   for (const View* view : {&q, &k, &v, &to.q, &to.table})
     if (!is_aligned(*view, 8)) return false;
-  HeadsVectors args;
-  args.q = q;
-  args.k = k;
-  args.v = v;
-  args.q_bias = product.parts[0].bias;
-  args.k_bias = product.parts[1].bias;
-  args.v_bias = product.parts[2].bias;
-  args.q_heads = q.cols / to.head_dim;
-  args.to = to;
+  const HeadsInput args = heads_input(product, q, k, v);
   // Few rows: an item for each thread, so that all are on their way together.
   const int64_t items = (int64_t{args.q_heads} + to.kv_heads) * (to.head_dim / 16) + to.kv_heads * to.kv.v_dim / 16;
   launch(ctx, linear_heads_vectors, {dim3(rows, rows <= 256 ? ceil_div(items, kThreads) : 1), dim3(kThreads)}, args);

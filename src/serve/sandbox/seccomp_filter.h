@@ -45,21 +45,9 @@ class SeccompFilter {
     give(result);
   }
   // Where none of `bits` is set in the argument's lower half.
-  void allow_without(long call, int argument, uint32_t bits) {
-    jump_equal(static_cast<uint32_t>(call), 0, 4);
-    load(low_half(argument));
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0));
-    give(SECCOMP_RET_ALLOW);
-    give(kDeny);
-  }
-  // Where all of `bits` is set.
-  void allow_with(long call, int argument, uint32_t bits) {
-    jump_equal(static_cast<uint32_t>(call), 0, 4);
-    load(low_half(argument));
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1));
-    give(SECCOMP_RET_ALLOW);
-    give(kDeny);
-  }
+  void allow_without(long call, int argument, uint32_t bits) { allow_by_bits(call, argument, bits, 1, 0); }
+  // Where one of `bits` is set.
+  void allow_with(long call, int argument, uint32_t bits) { allow_by_bits(call, argument, bits, 0, 1); }
   // Where the argument's lower half is `value`.
   void allow_equal(long call, int argument, uint32_t value) {
     jump_equal(static_cast<uint32_t>(call), 0, 4);
@@ -93,6 +81,13 @@ class SeccompFilter {
   void load(size_t offset) { code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset))); }
   void jump_equal(uint32_t value, uint8_t yes, uint8_t no) {
     code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no));
+  }
+  void allow_by_bits(long call, int argument, uint32_t bits, uint8_t skip_if_set, uint8_t skip_if_not) {
+    jump_equal(static_cast<uint32_t>(call), 0, 4);
+    load(low_half(argument));
+    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, skip_if_set, skip_if_not));
+    give(SECCOMP_RET_ALLOW);
+    give(kDeny);
   }
   void give(uint32_t result) { code_.push_back(BPF_STMT(BPF_RET | BPF_K, result)); }
 
