@@ -82,7 +82,7 @@ void check_modalities(const Fields& fields) {
 
 }  // namespace
 
-Generation read_chat(const JsonObject& body, const ServedModel& model) {
+Generation read_chat(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
@@ -98,7 +98,7 @@ Generation read_chat(const JsonObject& body, const ServedModel& model) {
   prepare_calls(conversation.messages);
   conversation.tools = read_openai_tools(body, tool_form_of(model));
   conversation.variables = read_variables(fields);
-  render_conversation(model, conversation, generation);
+  render_conversation(model, conversation, generation, work);
   check_prompts(generation, model, "messages");
   bound_answer(generation, model);
   return generation;

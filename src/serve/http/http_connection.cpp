@@ -20,8 +20,9 @@ constexpr size_t kReadBodyBytes = 64 << 10;
 constexpr size_t kLingerBytes = 16 << 20;
 constexpr size_t kReadOver = 64 << 10;  // of the body of a request that is refused by its head
 constexpr double kProbeSeconds = 0.05;
-constexpr double kBeyondSeconds = 2;  // to a whole head, where all places are taken
-constexpr double kSlowSeconds = 5;    // before a body or a reader may have to give way to a new connection
+constexpr double kBeyondSeconds = 2;    // to a whole head, where all places are taken
+constexpr double kFreshSeconds = 0.25;  // of a reader: nothing is known of it yet
+constexpr double kSlowSeconds = 5;      // before a body or a reader may have to give way to a new connection
 
 }  // namespace
 
@@ -113,6 +114,14 @@ double HttpConnection::seconds_slow(Clock::time_point now) const {
   return seconds > kSlowSeconds ? seconds : 0;
 }
 
+// Of a reader only once it is seen to be slow: a write that the kernel takes whole is reported a moment later, and a
+// step of the engine begins hundreds of those at once.
+double HttpConnection::wait_age(Clock::time_point now) const {
+  if (stage_ == Stage::kBody) return body_pace_.age(now);
+  const double seconds = stage_ == Stage::kAnswer && writing_ ? answer_pace_.age(now) : 0;
+  return seconds > kFreshSeconds ? seconds : 0;
+}
+
 // A read is always in flight, also while an answer is: so it is seen when the client goes.
 void HttpConnection::read_more() {
   if (reading_ || ended_ || stage_ == Stage::kClosed) return;
@@ -199,6 +208,7 @@ void HttpConnection::begin_request() {
   } catch (...) {
     admission.answer = refusal(500, "internal error");
   }
+  payer_ = std::move(admission.payer);  // also of whoever is refused at once: it may be slow to read that
   if (place_ == HttpPlaces::Place::kBeyond) {
     keep_alive_ = false;
     if (!admission.probe) return refuse_beyond();
@@ -224,7 +234,6 @@ void HttpConnection::begin_body(HttpAdmission admission) {
   } else {
     stop_resting();
   }
-  payer_ = std::move(admission.payer);
   const auto now = Clock::now();
   body_pace_.begin(now, HttpPace::kBodyCredit);
   body_seen_ = 0;
