@@ -145,7 +145,7 @@ class EngineCore {
   Pace pace_;
   Scheduler scheduler_;
   Admission admission_;
-  int64_t told_read_ = 0;  // as Scheduler::n_read(), when the last step ended
+  int64_t told_read_ = 0, told_begun_ = 0;  // as Scheduler::n_read() and n_begun(), when the last step ended
   Flights flights_;
   StepMeter meter_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;

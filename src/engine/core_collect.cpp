@@ -27,6 +27,7 @@ void EngineCore::collect(Flight& flight) {
   flights_.retire();
   admission_.tell({.seconds = meter_.last().seconds,
                    .read = scheduler_.n_read() - std::exchange(told_read_, scheduler_.n_read()),
+                   .begun = scheduler_.n_begun() - std::exchange(told_begun_, scheduler_.n_begun()),
                    .row_seconds = pace_.row_seconds()});
   tell_admission();
 }

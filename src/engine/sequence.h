@@ -97,6 +97,7 @@ class Sequence {
   TenantShare* tenant = nullptr;     // while the scheduler knows it
   TenantShare* taken_for = nullptr;  // whose share it was set back for, until it is computed again
   int paid = 0;                      // rows that its tenant was charged for: computing them again is free
+  int lost = 0;                      // of them, those that another seq of its tenant has cost it: not free
   int queued_rows = 0;               // tokens that it had when it came to the queue
   int safe_tokens = 0;               // nobody else's share sets it back before it has so many tokens
 
