@@ -78,7 +78,7 @@ struct Nibbles : Integers {
   }
 };
 
-// 5 and 6 bits: the low four as nibbles, the rest in words of their own.
+// 5 bits: the low four as nibbles, the rest in words of their own.
 struct Fives : Integers {
   static constexpr int kUnits = 4, kWords = 10;
   __device__ static void put(uint32_t (&w)[kWords], int u, int s, int p, int h, uint32_t code) {
@@ -94,18 +94,29 @@ struct Fives : Integers {
     }
   }
 };
+// Three words of a unit: each has in 16 bits two codes of instruction 0, or the first two of instruction 1, of which
+// the second is masked where it is four times as large; the last two codes are in what is left, 4 bits and 2.
 struct Sixes : Integers {
-  static constexpr int kUnits = 4, kWords = 12;
+  static constexpr int kUnits = 4, kWords = 12, kOdd = 2;
   __device__ static void put(uint32_t (&w)[kWords], int u, int s, int p, int h, uint32_t code) {
-    w[u * 2 + s] |= (code & 15) << (4 * p + 16 * h);
-    w[8 + u] |= (code >> 4) << (s * 8 + p * 2 + 16 * h);
+    uint32_t* words = w + u * 3;
+    const int i = s * 2 + p / 2;
+    if (i < 3) {
+      words[i] |= code << (p % 2 * 6 + 16 * h);
+    } else {
+      words[p % 2] |= (code & 15) << (12 + 16 * h);
+      words[2] |= (code >> 4) << (12 + p % 2 * 2 + 16 * h);
+    }
   }
   __device__ __forceinline__ static void operand(const uint32_t (&w)[kWords], int u, int s, uint32_t (&a)[4]) {
-#pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      const int at = s * 8 + p * 2;
-      const uint32_t high = at < 4 ? w[8 + u] << (4 - at) : w[8 + u] >> (at - 4);
-      a[p] = ((w[u * 2 + s] >> (4 * p)) & 0x000f000fu) | (high & 0x00300030u);
+    const uint32_t *words = w + u * 3, *of_two = words + s * 2;
+    a[0] = of_two[0] & 0x003f003fu, a[1] = (of_two[0] >> 4) & 0x00fc00fcu;
+    if (s == 0) {
+      a[2] = words[1] & 0x003f003fu, a[3] = (words[1] >> 4) & 0x00fc00fcu;
+    } else {
+      const uint32_t high = words[2] >> 8;
+      a[2] = ((words[0] >> 12) & 0x000f000fu) | (high & 0x00300030u);
+      a[3] = ((words[1] >> 10) & 0x003c003cu) | (high & 0x00c000c0u);
     }
   }
 };

@@ -164,7 +164,7 @@ struct GroupSums {
   static constexpr int kChains = kIsChunk && J == 1 ? 2 : 1;
   static constexpr bool kOfX = W::kBias != 0 || Scales::kMins;
   float of[M][kChains][J][4];
-  float of_x[J][4];  // of x alone, for rows g and g + 8
+  float of_x[J][4];  // of x alone, times -kBias where there is one, for rows g and g + 8
 
   __device__ __forceinline__ void begin() {
 #pragma unroll
@@ -179,9 +179,10 @@ struct GroupSums {
   }
   __device__ __forceinline__ void add_x(const uint4 (&x)[J], int s) {
     // As small as the codes.
-    constexpr uint32_t kOne = 0x00010001u, kOddOne = kOne << W::kOdd;
-    static_assert(!kOfX || Codes::kIntegers);
-    const uint32_t ones[4] = {kOne, kOddOne, kOne, kOddOne};
+    static_assert(!kOfX || (Codes::kIntegers && (W::kBias == 0 || !Scales::kMins)));
+    constexpr uint32_t kOne = W::kBias == 0 ? 1 : static_cast<uint32_t>(W::kBias), kSign = W::kBias == 0 ? 0 : 0x8000;
+    constexpr uint32_t kEven = (kOne | kSign) * 0x00010001u, kOdd = (kOne << W::kOdd | kSign) * 0x00010001u;
+    const uint32_t ones[4] = {kEven, kOdd, kEven, kOdd};
 #pragma unroll
     for (int j = 0; j < J; ++j) {
       uint32_t b[2];
@@ -196,7 +197,7 @@ struct GroupSums {
 #pragma unroll
       for (int j = 0; j < J; ++j) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) of[m][0][j][e] = of_x[j][e] * -W::kBias;
+        for (int e = 0; e < 4; ++e) of[m][0][j][e] = of_x[j][e];
       }
     }
   }
@@ -226,7 +227,7 @@ struct GroupSums {
           for (int j = 0; j < J; ++j) {
             float value = of[m][0][j][e];
             if constexpr (kChains == 2) value += of[m][kChains - 1][j][e];
-            if constexpr (kIsChunk && W::kBias != 0) value = __fmaf_rn(of_x[j][e], -W::kBias, value);
+            if constexpr (kIsChunk && W::kBias != 0) value += of_x[j][e];
             sums[m][j][e] = __fmaf_rn(scale, value, sums[m][j][e]);
             if constexpr (Scales::kMins) sums[m][j][e] = __fmaf_rn(-min, of_x[j][e], sums[m][j][e]);
           }

@@ -197,11 +197,14 @@ __global__ void __launch_bounds__(kThreads, 1) linear_stream(const __grid_consta
   const XRow<kShared, W::kBySixteens> x_row(args, shared_x, lane);
   const auto load_x = [&](int i, uint4(&to)[W::kUnits]) {
     const int first = (warp + i * kStreamWarps) * W::kUnits;
+    if (W::kUnits == 1 || first + W::kUnits <= args.units) {
 #pragma unroll
-    for (int u = 0; u < W::kUnits; ++u) {
-      // The last chunk may reach beyond x.
-      const bool is_there = W::kUnits == 1 || first + u < args.units;
-      to[u] = is_there ? x_row.load(first + u) : make_uint4(0, 0, 0, 0);
+      for (int u = 0; u < W::kUnits; ++u) to[u] = x_row.load(first + u);
+    } else {
+      // The last chunk reaches beyond x.
+#pragma unroll
+      for (int u = 0; u < W::kUnits; ++u)
+        to[u] = first + u < args.units ? x_row.load(first + u) : make_uint4(0, 0, 0, 0);
     }
   };
   uint4 x[kAhead<W>][W::kUnits] = {};
