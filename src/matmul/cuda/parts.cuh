@@ -128,6 +128,7 @@ struct StreamedPart {
 struct StreamedProduct {
   StreamedPart parts[3];
   int n_parts = 0;
+  int arch = 0;       // of the device
   bool tall = false;  // run_tall() (tall.cuh) takes them
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/kernel.cuh"
+#include "matmul/cuda/stream_scales.cuh"
 #include "quant/k_scales.h"
 #include "quant/weight.h"
 
@@ -113,7 +114,8 @@ struct Published<MXFP4> : PublishedBlocks<MXFP4, 1> {
                                 int r) {
     for (int g = 0; g < 4; ++g) {
       const int64_t col = first + 32 * g;
-      detail::put_u8(to + r * 4 + g, col < cols ? row[col / 32 * MXFP4::kBytes] : 0);
+      const int exponent = col < cols ? row[col / 32 * MXFP4::kBytes] : 0;
+      detail::put_u8(to + r * 4 + g, static_cast<uint8_t>(min(exponent + Exponents::kMore, 255)));
     }
   }
   __device__ static void no_scales(std::byte* to, int r) { *reinterpret_cast<uint32_t*>(to + r * 4) = 0; }

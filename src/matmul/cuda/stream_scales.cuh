@@ -90,15 +90,15 @@ struct FloatOfChunk {
   __device__ static float min(const Row&, int) { return 0; }
 };
 
-// [16][4] exponents with bias 127, of codes times 2^-126 with x times 2^63.
+// [16][4] exponents with bias 127, of codes times 2^-126 with x times 2^63: kMore than published, so that the least is
+// a normal number and what lies too high infinite.
 struct Exponents {
-  static constexpr int kGroup = 32, kBytes = 16 * 4;
+  static constexpr int kGroup = 32, kBytes = 16 * 4, kMore = 63;
   static constexpr bool kMins = false;
   using Row = uint32_t;
   __device__ static Row load(const std::byte* at, int row) { return detail::word_at(at, row); }
   __device__ static float scale(const Row& r, int g) {
-    const uint32_t e = r >> (8 * g) & 0xff;
-    return __uint_as_float(e == 0 ? 0x00400000u : e << 23) * 0x1p63f;
+    return __uint_as_float((g == 3 ? r >> 1 : r << (23 - 8 * g)) & 0x7f800000u);
   }
   __device__ static float min(const Row&, int) { return 0; }
 };
