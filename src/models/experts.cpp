@@ -11,7 +11,7 @@ namespace {
 Weight choice_bias(Build& b, const Names& w, const std::string& name, int64_t count) {
   if (name.empty()) return {};
   const std::string in_gguf = w["expert_bias"].bias(), own = w[name].path();
-  return b.weights().vector(b.weights().has(in_gguf) ? in_gguf : own, count);
+  return b.weights().vector(b.weights().has(own) ? own : in_gguf, count);
 }
 
 Tensor shared_mlp(Build& b, const Tensor& x, const Names& w, const Hparams& hp, const MoeSpec& spec) {

@@ -23,8 +23,8 @@ void configure(Hparams& hp, const Config& config) {
 
 Tensor layer(Build& b, Tensor x, const Hparams& hp, int i) {
   const Names w = b.names("model.layers", i), attn = w["self_attn"];
-  const std::string in_gguf = attn["sinks"].weight();
-  const Weight sinks = b.weights().vector(b.weights().has(in_gguf) ? in_gguf : attn["sinks"].path(), hp.heads);
+  const std::string own = attn["sinks"].path(), in_gguf = attn["sinks"].weight();
+  const Weight sinks = b.weights().vector(b.weights().has(own) ? own : in_gguf, hp.heads);
   Tensor h = norm(b, x, w["input_layernorm"], hp);
   x = b.add(x, attend(b, qkv(b, h, attn, hp), attn, hp, i, {.sinks = sinks}));
   h = norm(b, x, w["post_attention_layernorm"], hp);

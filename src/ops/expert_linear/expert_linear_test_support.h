@@ -26,7 +26,7 @@ class ExpertOperands {
         places(c.rows, c.used * c.out),
         out(c.rows, c.out) {
     Random random(seed);
-    x.fill_outliers(random);
+    x.fill([&] { return random.normal(); });
     weights.fill([&] { return 0.5f + 0.1f * random.normal(); });
     for (int r = 0; r < c.rows; ++r) choose(random, r, c);
     op.x = x.tensor();

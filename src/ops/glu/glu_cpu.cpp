@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "cpu/cpu_math.h"
 #include "matmul/cpu/kernels.h"
 #include "ops/glu/glu.h"
@@ -7,7 +8,8 @@ namespace ingot::cpu {
 
 void run(const Glu& op, Ctx& ctx) {
   const int64_t n = op.out.cols;
-  if (op.gate.cols == 1) {
+  if (op.gate.cols == 1 && n > 1) {
+    CHECK(op.kind != ActivationKind::kClampedSwiglu, "a clamped GLU of one gate");
     return split_rows(ctx, ctx.rows(op.out), n, [&](int64_t first, int64_t last) {
       for (int64_t r = first; r < last; ++r) {
         const float gate = activate(op.kind, *op.gate.f32(r));
