@@ -88,8 +88,6 @@ class Regexes {
   bool includes(Expr a, Expr b, size_t max_steps = 20'000) { return is_empty(without(b, a), max_steps); }
   // Whether complement or intersection occur in it: only then can an expression be empty and not kNothing.
   bool may_hide_nothing(Expr a) const { return nodes_[a].extended; }
-  // The bytes that can begin a match, at least.
-  ByteSet first_bytes(Expr a);
   // Gives every byte a class, so that two bytes of one class are in the same sets of all expressions that can be
   // reached from `roots`; returns the number of classes.
   int byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>& classes) const;
@@ -97,9 +95,9 @@ class Regexes {
   // readers who look at no more than `clamp` bytes). False when it has more than `max_nodes` nodes.
   bool describe(Expr a, uint32_t clamp, size_t max_nodes, std::string& out) const;
 
-  enum class Kind : uint8_t { kNothing, kEmpty, kBytes, kConcat, kAny, kAll, kNot, kRepeat };
+  enum class Kind : uint8_t { kNone, kEpsilon, kBytes, kConcat, kAny, kAll, kNot, kRepeat };
   struct Node {
-    Kind kind = Kind::kNothing;
+    Kind kind = Kind::kNone;
     bool nullable = false;
     bool extended = false;
     uint32_t a = 0, b = 0;      // kBytes: set; kConcat: head, tail; kAny, kAll: children [a, b); kNot, kRepeat: of a
@@ -113,20 +111,23 @@ class Regexes {
   void set_max_nodes(size_t max_nodes) { max_nodes_ = max_nodes; }
 
  private:
-  struct NodeKey;
-  Expr intern(Node node, std::span<const Expr> children = {});
-  uint64_t hash_of(const Node& node, std::span<const Expr> children) const;
-  bool same(const Node& a, std::span<const Expr> children, Expr b) const;
+  Expr intern(const Node& node, std::span<const Expr> children = {});
+  static uint64_t hash_of(const Node& node, std::span<const Expr> children);
+  bool same(const Node& node, std::span<const Expr> children, Expr known) const;
   void grow_table();
-  Expr any_or_all(Kind kind, std::span<const Expr> parts);
-  Expr derive_one(Expr a, uint8_t byte);
+  void flatten(Kind kind, std::span<const Expr> parts, std::vector<Expr>& out) const;
+  void merge_repeats(std::vector<Expr>& parts);
+  bool derive_simple(Expr a, uint8_t byte, Expr& out) const;
+  bool known_derivative(Expr a, uint8_t byte, Expr& out) const;
+  bool derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing, Expr& out);
 
   size_t max_nodes_;
   std::vector<Node> nodes_;
   std::vector<Expr> children_;
   std::vector<ByteSet> sets_;
-  std::vector<Expr> table_;                     // open addressing; 0: free
-  std::unordered_map<uint64_t, Expr> derived_;  // (expression, byte) of those that are costly to derive
+  std::unordered_map<std::string, uint32_t> set_ids_;  // by the bytes of its words
+  std::vector<Expr> table_;                            // open addressing, at most half full; 0: free
+  std::unordered_map<uint64_t, Expr> derived_;         // (expression, byte) of those that are costly to derive
   std::unordered_map<Expr, bool> empty_;
 };
 
