@@ -101,7 +101,7 @@ class GrammarBuilder {
   static bool is_rule(Symbol symbol) { return (symbol & kRuleBit) != 0; }
   void check_symbol(Symbol symbol) const;
   std::vector<bool> productive_rules() const;
-  std::vector<bool> nullable_rules() const;
+  static void mark_nullable(Grammar& grammar);
   bool lexeme_is_productive(LexemeId id) const;
 
   Limits limits_;
