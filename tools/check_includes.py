@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "tensor": (),
     "files": (),
     "text": ("files",),
+    "grammar": ("text", "files"),
     "quant": (),
     "emulator": (),
     "cpu": (),
@@ -27,7 +28,7 @@ MAY_INCLUDE = {
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "engine": ("models", "graph"),
     "app": ("engine", "models", "text", "files"),
-    "serve": ("app", "engine", "text", "files"),
+    "serve": ("app", "engine", "grammar", "text", "files"),
 }
 FOR_ALL = ("base", "tensor")
 NOT_FOR_ALL = {"base": ("tensor",)}  # base knows nothing of tensors

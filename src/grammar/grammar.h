@@ -1,0 +1,117 @@
+// A context-free grammar whose terminals ("lexemes") are regular expressions over bytes. Its language is exact: where a
+// lexeme could end or go on, both are followed; no longest match is preferred.
+//
+// GrammarBuilder makes it: front ends call lexeme(), rule(), add() and the helpers, then build().
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/limits.h"
+#include "grammar/regex.h"
+
+namespace ingot::grammar {
+
+using Symbol = uint32_t;  // a lexeme or a rule of the builder
+using LexemeId = uint32_t;
+using RuleId = uint32_t;
+
+// Immutable. Rules that can derive no text at all, and those that nothing uses, are gone; if the start is among them
+// build() throws. No lexeme matches the empty string.
+class Grammar {
+ public:
+  // Right sides lie one after the other, each ended by kEnd of its rule; a position in them is a parser's dot.
+  struct Item {
+    enum class Kind : uint8_t { kLexeme, kRule, kEnd } kind = Kind::kEnd;
+    uint32_t id = 0;  // lexeme, rule, or the rule that ends here
+  };
+  struct Rule {
+    std::vector<uint32_t> starts;  // dots at the beginning of each right side
+    bool nullable = false;
+    std::string name;
+  };
+
+  const std::vector<Item>& items() const { return items_; }
+  const std::vector<Rule>& rules() const { return rules_; }
+  const std::vector<Expr>& lexemes() const { return lexemes_; }
+  RuleId start() const { return start_; }
+  // The expressions of the lexemes; the lexer derives in a pool of its own made from this one.
+  const Regexes& regexes() const { return *regexes_; }
+  size_t memory() const;
+
+ private:
+  friend class GrammarBuilder;
+  std::vector<Item> items_;
+  std::vector<Rule> rules_;
+  std::vector<Expr> lexemes_;
+  RuleId start_ = 0;
+  std::shared_ptr<Regexes> regexes_;
+};
+
+class GrammarBuilder {
+ public:
+  explicit GrammarBuilder(const Limits& limits = {});
+
+  Regexes& regexes() { return *regexes_; }
+  const Limits& limits() const { return limits_; }
+
+  // A terminal. The same expression gives the same symbol. One that matches the empty string may be left out; one that
+  // matches nothing makes every right side that has it vanish.
+  Symbol lexeme(Expr expr);
+  Symbol text(std::string_view literal) { return lexeme(regexes_->literal(literal)); }
+  // One of the vocabulary's special tokens, which no expression over text matches: see Vocabulary::special_token().
+  Symbol special_token(int32_t token);
+
+  // A rule without right sides yet, so that others, and itself, may use it.
+  Symbol rule(std::string name = {});
+  // One more right side; none at all: the empty text. REQUIRES: `rule` comes from rule(). Throws LimitError.
+  void add(Symbol rule, std::span<const Symbol> right);
+  void add(Symbol rule, std::initializer_list<Symbol> right) { add(rule, std::span(right.begin(), right.size())); }
+
+  // Helpers: each is a rule made of the above (or a given symbol itself, where that is the same).
+  Symbol empty();    // the empty text
+  Symbol nothing();  // no text: right sides that have it vanish
+  Symbol sequence(std::span<const Symbol> parts);
+  Symbol sequence(std::initializer_list<Symbol> parts) { return sequence(std::span(parts.begin(), parts.size())); }
+  Symbol choice(std::span<const Symbol> parts);
+  Symbol choice(std::initializer_list<Symbol> parts) { return choice(std::span(parts.begin(), parts.size())); }
+  Symbol optional(Symbol part);
+  // At least `min`, at most `max` (kUnbounded: any number) of `part`, with `separator` between two (none: pass
+  // empty()). About max rules where it is bounded: a limit for rules, while Regexes::repeat has none.
+  Symbol repeat(Symbol part, uint32_t min, uint32_t max) { return separated(part, empty(), min, max); }
+  Symbol separated(Symbol part, Symbol separator, uint32_t min, uint32_t max);
+
+  // Whether `symbol` can derive any text, as far as rules are given by now. Throws LimitError.
+  bool is_productive(Symbol symbol) const;
+
+  // Ends building: the builder is spent. Throws GrammarError where the start derives no text.
+  std::shared_ptr<const Grammar> build(Symbol start);
+
+ private:
+  struct Production {
+    Symbol rule;
+    uint32_t first, count;  // in right_
+  };
+  static constexpr Symbol kRuleBit = Symbol{1} << 31;
+  static bool is_rule(Symbol symbol) { return (symbol & kRuleBit) != 0; }
+  void check_symbol(Symbol symbol) const;
+  std::vector<bool> productive_lexemes() const;
+  std::vector<bool> rules_over(const std::vector<bool>& lexeme_ok) const;
+  bool lexeme_is_productive(LexemeId id) const;
+
+  Limits limits_;
+  std::shared_ptr<Regexes> regexes_;
+  std::vector<Expr> lexemes_;
+  std::unordered_map<Expr, Symbol> lexeme_of_;
+  std::vector<std::string> rule_names_;
+  std::vector<Production> productions_;
+  std::vector<Symbol> right_;
+  Symbol empty_ = 0, nothing_ = 0;
+};
+
+}  // namespace ingot::grammar

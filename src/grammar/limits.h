@@ -1,0 +1,46 @@
+// What compiling a grammar and matching by it may cost, and the errors of both. Beyond a limit compiling throws and a
+// matcher fails with a message; nothing is ever let through unchecked.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ingot::grammar {
+
+struct Limits {
+  size_t source_bytes = size_t{1} << 20;    // of a schema, grammar or pattern
+  size_t depth = 512;                       // nesting of what is written: parentheses, schemas in schemas
+  size_t nodes = 500'000;                   // regular expressions of one grammar
+  size_t items = 500'000;                   // symbols on the right sides of one grammar's rules
+  size_t steps = 2'000'000;                 // of any walk while compiling (emptiness, cross products)
+  size_t states = 100'000;                  // of one grammar's lexer, made while matching
+  size_t row_items = 50'000;                // of the parser at one place of the text
+  size_t matcher_bytes = size_t{64} << 20;  // rows of one matcher's parser
+  size_t mask_steps = 20'000'000;           // bytes of the vocabulary walked for one mask
+  size_t cache_bytes = size_t{64} << 20;    // masks kept by one grammar
+};
+
+// A source that is refused, or a limit: "[part] what", and the place in the source: a JSON pointer ("#/properties/a")
+// or "line 3, column 7"; empty where there is none.
+class GrammarError : public Error {
+ public:
+  template <class... Args>
+  GrammarError(std::string place, fmt::format_string<Args...> format, Args&&... args)
+      : Error("{}", fmt::format(format, std::forward<Args>(args)...)), place_(std::move(place)) {}
+  const std::string& place() const { return place_; }
+
+ private:
+  std::string place_;
+};
+
+class LimitError : public GrammarError {
+ public:
+  template <class... Args>
+  explicit LimitError(fmt::format_string<Args...> format, Args&&... args)
+      : GrammarError("", "{}", fmt::format(format, std::forward<Args>(args)...)) {}
+};
+
+}  // namespace ingot::grammar

@@ -1,0 +1,57 @@
+// Which tokens may come next, by a grammar. One matcher follows one answer; any number of them share a Compiled.
+// One thread at a time uses a matcher; it need not always be the same.
+//
+// A limit that is reached while matching makes the matcher fail: failed() says why, and from then on it allows nothing.
+// The caller ends the answer with that message; no token goes unchecked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "grammar/compile.h"
+
+namespace ingot::grammar {
+
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<const Compiled> compiled);
+  ~Matcher();
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+
+  // Sets bit v of word v / 32 where token v may come next and clears all others; words beyond the vocabulary are
+  // cleared. At least one bit is set, or it returns false and the matcher has failed. After an end token and where
+  // nothing may follow the end tokens are set. REQUIRES: words.size() >= vocabulary().words().
+  bool mask(std::span<uint32_t> words);
+  // `token` comes next. False, and nothing changed, where the mask would not have it (or the matcher has failed).
+  bool advance(int32_t token);
+  // The same for a text that is no token's, such as the part of an answer that is given.
+  bool advance_text(std::string_view bytes);
+  // Takes the last `n` calls of advance (each advance_text is one) back. REQUIRES: there were so many.
+  void rollback(int n);
+  int advanced() const;  // calls that can be taken back
+
+  bool may_end() const;   // the text so far is complete
+  bool complete() const;  // and nothing may follow, or an end token came
+  // The text that must follow, whatever the answer: up to `max_bytes`; empty where there is a choice or the answer may
+  // end. It may end within a character.
+  std::string forced(size_t max_bytes = 256);
+
+  bool failed() const;
+  const std::string& failure() const;  // "[grammar] …"; empty unless failed()
+
+  // A matcher in the same state that goes its own way; its calls so far cannot be taken back.
+  std::unique_ptr<Matcher> clone() const;
+  const Compiled& compiled() const;
+  size_t memory() const;
+
+ private:
+  struct State;
+  explicit Matcher(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ingot::grammar
