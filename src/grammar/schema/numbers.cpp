@@ -67,9 +67,13 @@ NumberExprs::NumberExprs(Regexes& pool) : pool_(pool) {
 
 Expr NumberExprs::exactly(const Decimal& value) {
   if (value.is_zero()) return zero_;
-  const std::string sign = value.negative ? "-" : "";
-  if (value.is_integer()) return pool_.concat(pool_.literal(sign + value.whole), zero_fraction_);
-  return pool_.concat(pool_.literal(sign + value.whole + "." + value.fraction), pool_.star(pool_.literal("0")));
+  std::string text;
+  if (value.negative) text.push_back('-');
+  text.append(value.whole);
+  if (value.is_integer()) return pool_.concat(pool_.literal(text), zero_fraction_);
+  text.push_back('.');
+  text.append(value.fraction);
+  return pool_.concat(pool_.literal(text), pool_.star(pool_.literal("0")));
 }
 
 Expr NumberExprs::above(const Decimal& value, bool equal) {
