@@ -102,7 +102,7 @@ bool EngineCore::plan() {
     // What is planned can run; what is not is tried again.
   }
   for (const Plan::Item& item : plan.items) {
-    guard(*item.seq, [&] { fill_masks(*item.seq, options_.vocab); });
+    guard(*item.seq, [&] { fill_masks(item, options_.vocab); });
   }
   sweep();
   return !plan.items.empty();
