@@ -311,7 +311,7 @@ Expr Regexes::repeat(Expr a, uint32_t min, uint32_t max) {
   if (min == 1 && max == 1) return a;
   if (node.kind == Kind::kRepeat) {
     if (node.max == kUnbounded && node.min <= 1) {  // (x*){…} and (x+){…}
-      return repeat(node.a, std::min(node.min, min), kUnbounded);
+      return repeat(node.a, node.min * min, kUnbounded);
     }
     if (node.min == 0 && min == 0) {  // (x{0,m}){0,n}
       const uint64_t most = max == kUnbounded ? kUnbounded : uint64_t{node.max} * max;

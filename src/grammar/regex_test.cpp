@@ -97,7 +97,7 @@ TEST(Regexes, RandomExpressionsMatchWhatTheyMean) {
   }
   texts.push_back("az");
   std::mt19937 random(1);
-  for (int round = 0; round < 600; round++) {
+  for (int round = 0; round < 2000; round++) {
     const Model model = random_model(random, 3);
     Regexes pool;
     const Expr expr = build(pool, model);
@@ -188,7 +188,7 @@ TEST(Regexes, DeepExpressionsNeedNoStack) {
 
 TEST(Regexes, ALimitOfNodesThrows) {
   Regexes pool(100);
-  EXPECT_THROW(pool.literal(std::string(200, 'x') + std::string(1, 'y')), LimitError);
+  EXPECT_THROW(pool.literal(std::string(200, 'x')), LimitError);
 }
 
 TEST(Regexes, ClassesOfBytesSplitWhatExpressionsTellApart) {
