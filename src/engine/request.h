@@ -53,6 +53,11 @@ class TokenConstraint {
   virtual void rollback(int n) = 0;
   // Nothing more may follow: the answer ends here, whatever the request's end tokens are.
   virtual bool complete() const { return false; }
+  // Whether propose() may ever have something to say: such a seq is planned once its last token is known.
+  virtual bool proposes() const { return false; }
+  // Appends at most `max` tokens that are likely to follow, such as those of a text that must come. They are verified
+  // like a drafter's: the answer does not depend on them.
+  virtual void propose(int /*max*/, std::vector<int32_t>& /*draft*/) {}
 };
 
 // Guesses what comes next. The model verifies each guess in the same step: a wrong one costs time and never changes

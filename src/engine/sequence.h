@@ -134,10 +134,15 @@ class Sequence {
   // Whether some of its tokens are drawn under a mask.
   bool needs_masks() const { return constraint || (request->min_tokens > 0 && !request->end_tokens.empty()); }
   const SamplingParams& sampling() const { return endless ? endless->sampling : request->sampling; }
+  // Whether it may bring guesses.
+  bool drafts() const {
+    const bool reports = request->on_logits || request->on_hidden;  // not of guesses
+    return request->drafter || (constraint && !reports && constraint->proposes());
+  }
   // Room for all that its steps add to it, up to `rows` tokens and `guesses` a step: they allocate nothing then.
   void reserve(int rows, int guesses, size_t mask_words) {
     tokens.reserve(static_cast<size_t>(rows));
-    const auto most = static_cast<size_t>(request->drafter ? guesses : 0);
+    const auto most = static_cast<size_t>(drafts() ? guesses : 0);
     draft.reserve(most);
     if (most > 0) guessed.reserve(static_cast<size_t>(rows));
     if (needs_masks()) masks.reserve(mask_words * (1 + most));

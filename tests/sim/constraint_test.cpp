@@ -205,6 +205,54 @@ TEST(Constraint, AnEmptyMaskMakesNoToken) {
   }
 }
 
+// What a constraint proposes itself makes fewer steps of the same answer.
+TEST(Constraint, ItsOwnGuessesChangeNothing) {
+  struct Guessing : Scripted {
+    std::vector<int32_t> answer;
+    size_t made = 0;
+    int wrong = 0;
+    explicit Guessing(std::vector<int32_t> tokens) : Scripted(thirds), answer(std::move(tokens)) {}
+    std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Guessing>(*this); }
+    void advance(int32_t token) override {
+      Scripted::advance(token);
+      ++made;
+    }
+    void rollback(int n) override {
+      Scripted::rollback(n);
+      made -= static_cast<size_t>(n);
+    }
+    bool proposes() const override { return true; }
+    void propose(int max, std::vector<int32_t>& draft) override {
+      for (size_t i = made; i < answer.size() && draft.size() < static_cast<size_t>(max); ++i) {
+        draft.push_back(++wrong % 5 == 0 ? (answer[i] + 3) % 48 : answer[i]);
+      }
+    }
+  };
+  for (const bool ahead : {false, true}) {
+    Fixture f([&](Fixture& x) {
+      x.ahead = ahead;
+      x.config.max_draft = 4;
+    });
+    Request r = f.request(tokens_of(3, 9), 60);
+    r.constraint = std::make_shared<Scripted>(thirds);
+    const SeqId plain = f.submit(r);
+    f.run();
+    const int64_t steps = f.core->stats().steps;
+    Request mate = f.request(tokens_of(7, 12), 30);
+    r.constraint = std::make_shared<Guessing>(f.made[plain][0]);
+    r.choices = 2;
+    const SeqId guessed = f.submit(r), other = f.submit(mate);
+    f.run();
+    EXPECT_EQ(f.made[guessed][0], f.made[plain][0]);
+    EXPECT_EQ(f.made[other][0], f.expected(mate));
+    Scripted alone(thirds);
+    EXPECT_EQ(f.made[guessed][1], expected_tokens(f.shape, r, 1, f.options.context, {}, &alone));
+    EXPECT_GT(f.core->stats().accepted, 10);
+    EXPECT_LT(f.core->stats().accepted, f.core->stats().drafted);
+    EXPECT_GT(steps, 50);
+  }
+}
+
 // A guess that completes the answer ends the draft: nothing is asked of a constraint that is complete.
 TEST(Constraint, ADraftEndsWithTheAnswer) {
   Fixture f([](Fixture& x) { x.config.max_draft = 4; });
