@@ -28,7 +28,7 @@ function(ingot_optimize target)
   if(target STREQUAL ingot_cli)
     return()  # has flags and headers of its own, below
   endif()
-  set(hot ingot_quant ingot_cpu ingot_matmul ingot_ops ingot_bench)
+  set(hot ingot_quant ingot_cpu ingot_matmul ingot_ops ingot_bench ingot_grammar)
   set(owner ingot_base)
   if(target IN_LIST hot)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)

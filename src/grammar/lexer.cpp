@@ -8,6 +8,7 @@ namespace ingot::grammar {
 namespace {
 
 constexpr uint32_t kMaxAccepts = 1 << 14;  // different sets of lexemes that end together
+constexpr size_t kEmptySteps = 20'000;     // of the search for a text in an intersection
 constexpr size_t kMaxKeyNodes = 160;       // of a state that grammars share: a JSON string's rest has about 40
 
 }  // namespace
@@ -20,12 +21,13 @@ Lexer::Lexer(const Grammar& grammar, const Limits& limits)
       accept_chunks_(kMaxAccepts / 64) {
   regexes_.set_max_nodes(regexes_.size() + 4 * limits.nodes);
   class_count_ = regexes_.byte_classes(lexemes_, classes_);
+  letters_.resize(static_cast<size_t>(class_count_));
+  for (int byte = 255; byte >= 0; byte--) letters_[classes_[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
   plain_char_ = regexes_.chars(Vocabulary::plain_chars());
   accept_lists_.emplace_back();
   accept_chunks_[0] = new AcceptChunk();
   state_of({}, false);  // 0: no state
-  const LexState dead = state_of({}, true);
-  for (int c = 0; c < class_count_; c++) info(dead).next[c] = kDead;
+  state_of({}, true);   // kDead
 }
 
 Lexer::~Lexer() {
@@ -81,6 +83,11 @@ LexState Lexer::state_of(std::span<const Part> parts, bool is_start) {
   made.first_part = static_cast<uint32_t>(parts_.size());
   made.part_count = static_cast<uint32_t>(parts.size());
   parts_.insert(parts_.end(), parts.begin(), parts.end());
+  ByteSet first;
+  for (const Part& part : parts) first = first | regexes_.first(part.rest);
+  for (int c = 0; c < class_count_; c++) {
+    if (!first.has(letters_[static_cast<size_t>(c)])) made.next[c].store(kDead, std::memory_order_relaxed);
+  }
   std::vector<LexemeId> ending;
   made.must_end = !is_start;
   for (const Part& part : parts) {
@@ -114,7 +121,8 @@ LexState Lexer::make_next(LexState state, uint8_t byte) {
   for (uint32_t i = 0; i < from.part_count; i++) {
     const Part part = parts_[from.first_part + i];
     const Expr rest = regexes_.derivative(part.rest, byte);
-    if (rest == kNothing || (regexes_.may_hide_nothing(rest) && regexes_.is_empty(rest))) continue;
+    if (rest == kNothing || (regexes_.may_hide_nothing(rest) && regexes_.is_empty(rest, kEmptySteps, letters_)))
+      continue;
     left.push_back({part.lexeme, rest});
   }
   const LexState to = left.empty() ? kDead : state_of(left, false);

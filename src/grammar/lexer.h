@@ -90,6 +90,7 @@ class Lexer {
   const std::vector<Expr> lexemes_;
   std::array<uint8_t, 256> classes_{};
   int class_count_ = 0;
+  std::vector<uint8_t> letters_;  // the first byte of each class
   std::vector<std::atomic<Chunk*>> chunks_;
   std::atomic<uint32_t> count_{0};
 

@@ -87,7 +87,9 @@ TEST(Pattern, WhatIsNotTakenIsNamed) {
 
 TEST(Pattern, DeepNestingIsALimitAndNoStack) {
   Regexes pool;
-  const std::string deep = std::string(60'000, '(') + "a" + std::string(60'000, ')');
+  std::string deep(60'000, '(');
+  deep += 'a';
+  deep.append(60'000, ')');
   EXPECT_THROW(parse_pattern(pool, deep), LimitError);
   EXPECT_TRUE(pool.matches(parse_pattern(pool, deep, {.max_depth = 100'000}), "a"));
   EXPECT_TRUE(full("(a?){64}a{64}", std::string(100, 'a')));

@@ -88,7 +88,10 @@ class Regexes {
   bool matches(Expr a, std::string_view text);
   // Whether `a` matches no string at all, by walking its derivatives; each answer is kept. Throws LimitError when more
   // than `max_steps` expressions were met without an answer.
-  bool is_empty(Expr a, size_t max_steps = 20'000);
+  // `letters`, where they are known, have one byte of each class of byte_classes() at least.
+  bool is_empty(Expr a, size_t max_steps = 20'000, std::span<const uint8_t> letters = {});
+  // The bytes that a match can begin with, or more.
+  const ByteSet& first(Expr a) const { return first_[a]; }
   bool includes(Expr a, Expr b, size_t max_steps = 20'000) { return is_empty(without(b, a), max_steps); }
   // Whether complement or intersection occur in it: only then can an expression be empty and not kNothing.
   bool may_hide_nothing(Expr a) const { return nodes_[a].extended; }
@@ -120,6 +123,7 @@ class Regexes {
   Expr intern(const Node& node, std::span<const Expr> children = {});
   static uint64_t hash_of(const Node& node, std::span<const Expr> children);
   bool same(const Node& node, std::span<const Expr> children, Expr known) const;
+  ByteSet first_of(const Node& node, std::span<const Expr> children) const;
   void grow_table();
   void flatten(Kind kind, std::span<const Expr> parts, std::vector<Expr>& out) const;
   void merge_repeats(std::vector<Expr>& parts);
@@ -129,6 +133,7 @@ class Regexes {
 
   size_t max_nodes_;
   std::vector<Node> nodes_;
+  std::vector<ByteSet> first_;  // of each node
   std::vector<Expr> children_;
   std::vector<ByteSet> sets_;
   std::unordered_map<std::string, uint32_t> set_ids_;  // by the bytes of its words

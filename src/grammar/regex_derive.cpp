@@ -13,6 +13,10 @@ uint64_t memo_key(Expr a, uint8_t byte) { return uint64_t{a} << 8 | byte; }
 // What needs neither a memo nor another derivative: most of the bytes of literals and classes.
 bool Regexes::derive_simple(Expr a, uint8_t byte, Expr& out) const {
   const Node& node = nodes_[a];
+  if (!first_[a].has(byte)) {
+    out = kNothing;
+    return true;
+  }
   switch (node.kind) {
     case Kind::kNone:
     case Kind::kEpsilon:
@@ -142,13 +146,15 @@ bool Regexes::matches(Expr a, std::string_view text) {
   return nullable(a);
 }
 
-bool Regexes::is_empty(Expr a, size_t max_steps) {
+bool Regexes::is_empty(Expr a, size_t max_steps, std::span<const uint8_t> letters) {
   if (!nodes_[a].extended) return a == kNothing;
   if (const auto it = empty_.find(a); it != empty_.end()) return it->second;
-  std::array<uint8_t, 256> classes{};
-  const int count = byte_classes(std::span(&a, 1), classes);
-  std::vector<uint8_t> byte_of(static_cast<size_t>(count));
-  for (int byte = 255; byte >= 0; byte--) byte_of[classes[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+  std::vector<uint8_t> byte_of(letters.begin(), letters.end());
+  if (letters.empty()) {
+    std::array<uint8_t, 256> classes{};
+    byte_of.resize(static_cast<size_t>(byte_classes(std::span(&a, 1), classes)));
+    for (int byte = 255; byte >= 0; byte--) byte_of[classes[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+  }
 
   std::vector<Expr> met = {a};
   std::unordered_map<Expr, Expr> from = {{a, a}};  // the expression that each was first derived from
