@@ -59,6 +59,8 @@ ServedModel served_model(Session& session, const std::string& name, std::vector<
       served.source.tool_use.empty() ? served.chat : parse_template(served.source.tool_use, template_error);
   served.sampling = session.sampling();
   served.end_tokens = session.end_tokens();
+  served.constraints =
+      std::make_shared<Constraints>(session.tokenizer(), session.end_tokens(), session.model().hp.vocab);
   served.context = session.context();
   served.vocab = session.model().hp.vocab;
   served.hidden = session.model().hp.hidden;

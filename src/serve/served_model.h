@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/constraints.h"
 #include "app/session.h"
 #include "engine/engine.h"
 #include "text/chat_template.h"
@@ -27,6 +28,7 @@ struct ServedModel {
   std::shared_ptr<const ChatTemplate> chat;       // none: the model has no template
   std::shared_ptr<const ChatTemplate> tool_chat;  // for requests with tools; may equal `chat`
   SamplingParams sampling;                        // the model's own defaults
+  std::shared_ptr<Constraints> constraints;       // grammars for it
   std::vector<Token> end_tokens;
   int context = 0;  // positions of the prompt and the answer together
   int vocab = 0;    // logits of the head
