@@ -78,7 +78,7 @@ struct Conversation {
 // Renders and tokenizes it. Throws ApiError 400 where the model has no template or its template refuses.
 void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation);
 // The form of calls that the model's template tells of.
-ToolForm tool_form_of(const ServedModel& model);
+TaughtForm tool_form_of(const ServedModel& model);
 // Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
 std::string content_text(const Json& content, const std::string& path);
 
