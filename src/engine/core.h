@@ -119,7 +119,7 @@ class EngineCore {
                                      int64_t came_ns);
   void expire();
   void await_deadline(int64_t ns);
-  void end(Sequence& seq, FinishReason finish);
+  void end(Sequence& seq, FinishReason finish, const char* reason = nullptr);
   void tell(Sequence& seq, SampleResult result, FinishReason finish);
   void sweep();
   void erase(Sequence& seq);
@@ -130,6 +130,8 @@ class EngineCore {
   void guard(Sequence& seq, F&& body) {
     try {
       body();
+    } catch (const ConstraintError& error) {
+      end(seq, FinishReason::kConstraint, error.what());
     } catch (...) {
       end(seq, FinishReason::kError);
     }

@@ -123,9 +123,9 @@ bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   const Request& request = *seq.request;
   const int32_t token = result.token;
   FinishReason finish = FinishReason::kNone;
-  if (request.constraint) request.constraint->advance(token);
+  if (seq.constraint) seq.constraint->advance(token);
   if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
-      (request.constraint && request.constraint->complete())) {
+      (seq.constraint && seq.constraint->complete())) {
     finish = FinishReason::kStop;
   } else if (seq.n_tokens() + 1 >= seq.longest(limits_.context)) {
     finish = FinishReason::kLength;

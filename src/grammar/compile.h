@@ -27,8 +27,8 @@ enum class Language : uint8_t {
 
 struct Source {
   Language language = Language::kJsonObject;
-  std::string text;
-  std::vector<std::string> choices;
+  std::string text = {};
+  std::vector<std::string> choices = {};
   bool strict = false;  // kJsonSchema: an unknown keyword is an error
 
   bool operator==(const Source&) const = default;

@@ -134,13 +134,18 @@ bool GrammarBuilder::lexeme_is_productive(LexemeId id) const {
   return !regexes_->is_empty(lexemes_[id], limits_.steps / 100);
 }
 
-// A rule derives some text when all symbols of one of its right sides do: counted down from the lexemes up.
-std::vector<bool> GrammarBuilder::productive_rules() const {
+std::vector<bool> GrammarBuilder::productive_lexemes() const {
+  std::vector<bool> productive(lexemes_.size());
+  for (LexemeId id = 0; id < lexemes_.size(); id++) productive[id] = lexeme_is_productive(id);
+  return productive;
+}
+
+// The rules that have a right side of such lexemes and such rules alone, found from the lexemes up: with all productive
+// lexemes the productive rules, with none those that derive the empty text.
+std::vector<bool> GrammarBuilder::rules_over(const std::vector<bool>& lexeme_ok) const {
   std::vector<bool> productive(rule_names_.size());
   std::vector<uint32_t> waits(productions_.size());
   std::vector<uint32_t> heads(rule_names_.size() + 1);
-  std::vector<bool> lexeme_ok(lexemes_.size());
-  for (LexemeId id = 0; id < lexemes_.size(); id++) lexeme_ok[id] = lexeme_is_productive(id);
   for (const Symbol symbol : right_) {
     if (is_rule(symbol)) heads[(symbol & ~kRuleBit) + 1]++;
   }
@@ -181,7 +186,7 @@ std::vector<bool> GrammarBuilder::productive_rules() const {
 
 bool GrammarBuilder::is_productive(Symbol symbol) const {
   check_symbol(symbol);
-  return is_rule(symbol) ? productive_rules()[symbol & ~kRuleBit] : lexeme_is_productive(symbol);
+  return is_rule(symbol) ? rules_over(productive_lexemes())[symbol & ~kRuleBit] : lexeme_is_productive(symbol);
 }
 
 std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
@@ -191,10 +196,10 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
     add(own, {start});
     start = own;
   }
-  const std::vector<bool> productive = productive_rules();
+  const std::vector<bool> lexeme_ok = productive_lexemes();
+  const std::vector<bool> productive = rules_over(lexeme_ok);
+  const std::vector<bool> nullable = rules_over(std::vector<bool>(lexemes_.size()));
   if (!productive[start & ~kRuleBit]) throw GrammarError("", "[grammar] no text can match: nothing could be answered");
-  std::vector<bool> lexeme_ok(lexemes_.size());
-  for (LexemeId id = 0; id < lexemes_.size(); id++) lexeme_ok[id] = lexeme_is_productive(id);
   const auto usable = [&](const Production& production) {
     return std::ranges::all_of(right_.begin() + production.first, right_.begin() + production.first + production.count,
                                [&](Symbol s) { return is_rule(s) ? productive[s & ~kRuleBit] : lexeme_ok[s]; });
@@ -212,6 +217,7 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
   for (size_t i = 0; i < order.size(); i++) {
     Grammar::Rule made;
     made.name = std::move(rule_names_[order[i]]);
+    made.nullable = nullable[order[i]];
     for (const uint32_t p : of_rule[order[i]]) {
       made.starts.push_back(static_cast<uint32_t>(grammar->items_.size()));
       for (uint32_t k = 0; k < productions_[p].count; k++) {
@@ -230,29 +236,8 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
     }
     grammar->rules_.push_back(std::move(made));
   }
-  mark_nullable(*grammar);
   grammar->regexes_ = std::move(regexes_);
   return grammar;
-}
-
-// A right side's nullable when all of its symbols are: rounds until nothing changes, from the last rule to the first,
-// since users mostly come before what they use.
-void GrammarBuilder::mark_nullable(Grammar& grammar) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t r = grammar.rules_.size(); r-- > 0;) {
-      Grammar::Rule& rule = grammar.rules_[r];
-      if (rule.nullable) continue;
-      rule.nullable = std::ranges::any_of(rule.starts, [&](uint32_t dot) {
-        const auto skips = [&](const Grammar::Item& item) {
-          return item.kind == Grammar::Item::Kind::kRule && grammar.rules_[item.id].nullable;
-        };
-        while (skips(grammar.items_[dot])) dot++;
-        return grammar.items_[dot].kind == Grammar::Item::Kind::kEnd;
-      });
-      changed |= rule.nullable;
-    }
-  }
 }
 
 }  // namespace ingot::grammar

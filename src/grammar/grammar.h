@@ -100,8 +100,8 @@ class GrammarBuilder {
   static constexpr Symbol kRuleBit = Symbol{1} << 31;
   static bool is_rule(Symbol symbol) { return (symbol & kRuleBit) != 0; }
   void check_symbol(Symbol symbol) const;
-  std::vector<bool> productive_rules() const;
-  static void mark_nullable(Grammar& grammar);
+  std::vector<bool> productive_lexemes() const;
+  std::vector<bool> rules_over(const std::vector<bool>& lexeme_ok) const;
   bool lexeme_is_productive(LexemeId id) const;
 
   Limits limits_;

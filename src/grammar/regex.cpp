@@ -46,6 +46,7 @@ ByteSet operator~(const ByteSet& a) {
 Regexes::Regexes(size_t max_nodes) : max_nodes_(max_nodes), table_(1024, 0) {
   nodes_.push_back({.kind = Kind::kNone});
   nodes_.push_back({.kind = Kind::kEpsilon, .nullable = true});
+  first_.resize(2);
 }
 
 uint64_t Regexes::hash_of(const Node& node, std::span<const Expr> children) {
@@ -78,6 +79,29 @@ void Regexes::grow_table() {
   }
 }
 
+ByteSet Regexes::first_of(const Node& node, std::span<const Expr> parts) const {
+  switch (node.kind) {
+    case Kind::kBytes:
+      return sets_[node.a];
+    case Kind::kConcat:
+      return nodes_[node.a].nullable ? first_[node.a] | first_[node.b] : first_[node.a];
+    case Kind::kRepeat:
+      return first_[node.a];
+    case Kind::kAny: {
+      ByteSet out;
+      for (const Expr part : parts) out = out | first_[part];
+      return out;
+    }
+    case Kind::kAll: {
+      ByteSet out = ByteSet::all();
+      for (const Expr part : parts) out = out & first_[part];
+      return out;
+    }
+    default:
+      return ByteSet::all();
+  }
+}
+
 Expr Regexes::intern(const Node& node, std::span<const Expr> parts) {
   const uint64_t hash = hash_of(node, parts);
   size_t at = hash & (table_.size() - 1);
@@ -90,6 +114,7 @@ Expr Regexes::intern(const Node& node, std::span<const Expr> parts) {
   }
   const auto id = static_cast<Expr>(nodes_.size());
   nodes_.push_back(node);
+  first_.push_back(first_of(node, parts));
   if (!parts.empty()) {
     nodes_[id].a = static_cast<uint32_t>(children_.size());
     children_.insert(children_.end(), parts.begin(), parts.end());
@@ -105,8 +130,9 @@ std::span<const Expr> Regexes::children(Expr a) const {
 }
 
 size_t Regexes::memory() const {
-  return nodes_.capacity() * sizeof(Node) + (children_.capacity() + table_.capacity()) * sizeof(Expr) +
-         sets_.capacity() * (sizeof(ByteSet) + 96) + (derived_.size() + empty_.size()) * 48;
+  return nodes_.capacity() * (sizeof(Node) + sizeof(ByteSet)) +
+         (children_.capacity() + table_.capacity()) * sizeof(Expr) + sets_.capacity() * (sizeof(ByteSet) + 96) +
+         (derived_.size() + empty_.size()) * 48;
 }
 
 Expr Regexes::bytes(const ByteSet& set) {
@@ -311,7 +337,7 @@ Expr Regexes::repeat(Expr a, uint32_t min, uint32_t max) {
   if (min == 1 && max == 1) return a;
   if (node.kind == Kind::kRepeat) {
     if (node.max == kUnbounded && node.min <= 1) {  // (x*){…} and (x+){…}
-      return repeat(node.a, std::min(node.min, min), kUnbounded);
+      return repeat(node.a, node.min * min, kUnbounded);
     }
     if (node.min == 0 && min == 0) {  // (x{0,m}){0,n}
       const uint64_t most = max == kUnbounded ? kUnbounded : uint64_t{node.max} * max;

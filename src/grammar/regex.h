@@ -77,6 +77,10 @@ class Regexes {
   Expr optional(Expr a) { return repeat(a, 0, 1); }
   Expr star(Expr a) { return repeat(a, 0, kUnbounded); }
   Expr plus(Expr a) { return repeat(a, 1, kUnbounded); }
+  // Unsigned decimal numbers, with as many digits before and after a point as there are, that are multiples of
+  // modulus / 10^places; what else a number must look like (no leading zeros, a digit after the point) is the caller's
+  // to intersect. One node, and one for each remainder. REQUIRES: modulus > 0, places <= 15.
+  Expr decimal_multiples(uint32_t modulus, uint32_t places) { return decimal_remainder(modulus, places, 0, 0); }
 
   // Asking.
   bool nullable(Expr a) const { return nodes_[a].nullable; }  // matches the empty string
@@ -84,7 +88,10 @@ class Regexes {
   bool matches(Expr a, std::string_view text);
   // Whether `a` matches no string at all, by walking its derivatives; each answer is kept. Throws LimitError when more
   // than `max_steps` expressions were met without an answer.
-  bool is_empty(Expr a, size_t max_steps = 20'000);
+  // `letters`, where they are known, have one byte of each class of byte_classes() at least.
+  bool is_empty(Expr a, size_t max_steps = 20'000, std::span<const uint8_t> letters = {});
+  // The bytes that a match can begin with, or more.
+  const ByteSet& first(Expr a) const { return first_[a]; }
   bool includes(Expr a, Expr b, size_t max_steps = 20'000) { return is_empty(without(b, a), max_steps); }
   // Whether complement or intersection occur in it: only then can an expression be empty and not kNothing.
   bool may_hide_nothing(Expr a) const { return nodes_[a].extended; }
@@ -95,13 +102,13 @@ class Regexes {
   // readers who look at no more than `clamp` bytes). False when it has more than `max_nodes` nodes.
   bool describe(Expr a, uint32_t clamp, size_t max_nodes, std::string& out) const;
 
-  enum class Kind : uint8_t { kNone, kEpsilon, kBytes, kConcat, kAny, kAll, kNot, kRepeat };
+  enum class Kind : uint8_t { kNone, kEpsilon, kBytes, kConcat, kAny, kAll, kNot, kRepeat, kDecimal };
   struct Node {
     Kind kind = Kind::kNone;
     bool nullable = false;
     bool extended = false;
     uint32_t a = 0, b = 0;      // kBytes: set; kConcat: head, tail; kAny, kAll: children [a, b); kNot, kRepeat: of a
-    uint32_t min = 0, max = 0;  // kRepeat
+    uint32_t min = 0, max = 0;  // kRepeat; kDecimal: a: remainder, b: modulus, min: places, max: places so far + 1
   };
   const Node& node(Expr a) const { return nodes_[a]; }
   std::span<const Expr> children(Expr a) const;                    // of kAny and kAll
@@ -111,9 +118,12 @@ class Regexes {
   void set_max_nodes(size_t max_nodes) { max_nodes_ = max_nodes; }
 
  private:
+  Expr decimal_remainder(uint32_t modulus, uint32_t places, uint32_t remainder, uint32_t phase);
+  Expr derive_decimal(const Node& node, uint8_t byte);
   Expr intern(const Node& node, std::span<const Expr> children = {});
   static uint64_t hash_of(const Node& node, std::span<const Expr> children);
   bool same(const Node& node, std::span<const Expr> children, Expr known) const;
+  ByteSet first_of(const Node& node, std::span<const Expr> children) const;
   void grow_table();
   void flatten(Kind kind, std::span<const Expr> parts, std::vector<Expr>& out) const;
   void merge_repeats(std::vector<Expr>& parts);
@@ -123,6 +133,7 @@ class Regexes {
 
   size_t max_nodes_;
   std::vector<Node> nodes_;
+  std::vector<ByteSet> first_;  // of each node
   std::vector<Expr> children_;
   std::vector<ByteSet> sets_;
   std::unordered_map<std::string, uint32_t> set_ids_;  // by the bytes of its words

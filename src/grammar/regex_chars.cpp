@@ -48,24 +48,19 @@ void sequences_of(CharRange range, std::vector<Sequence>& out) {
   }
 }
 
-// The expression of the bytes from `at` on; at most four deep.
+// The expression of the bytes from `at` on; at most four deep. Sequences are sorted, and two that share a first byte
+// have that byte alone in front: a range of first bytes has whole ranges behind it.
 Expr tree(Regexes& pool, std::span<const Sequence> sequences, size_t at) {
-  std::array<std::vector<Sequence>, 256> by_byte;
-  ByteSet last;
-  for (const Sequence& sequence : sequences) {
-    for (int byte = sequence.first[at]; byte <= sequence.last[at]; byte++) {
-      if (at + 1 == sequence.length) {
-        last.add(static_cast<uint8_t>(byte));
-      } else {
-        by_byte[static_cast<size_t>(byte)].push_back(sequence);
-      }
-    }
-  }
   std::map<Expr, ByteSet> by_tail;
-  if (last != ByteSet{}) by_tail[kEmpty] = last;
-  for (size_t byte = 0; byte < 256; byte++) {
-    if (by_byte[byte].empty()) continue;
-    by_tail[tree(pool, by_byte[byte], at + 1)].add(static_cast<uint8_t>(byte));
+  for (size_t i = 0; i < sequences.size();) {
+    size_t end = i + 1;
+    while (end < sequences.size() && sequences[end].first[at] == sequences[i].first[at]) end++;
+    const bool is_last = at + 1 == sequences[i].length;
+    const Expr tail = is_last ? kEmpty : tree(pool, sequences.subspan(i, end - i), at + 1);
+    for (size_t k = i; k < (is_last ? end : i + 1); k++) {
+      by_tail[tail] = by_tail[tail] | ByteSet::range(sequences[k].first[at], sequences[k].last[at]);
+    }
+    i = end;
   }
   std::vector<Expr> parts;
   for (const auto& [tail, set] : by_tail) parts.push_back(pool.concat(pool.bytes(set), tail));

@@ -13,6 +13,10 @@ uint64_t memo_key(Expr a, uint8_t byte) { return uint64_t{a} << 8 | byte; }
 // What needs neither a memo nor another derivative: most of the bytes of literals and classes.
 bool Regexes::derive_simple(Expr a, uint8_t byte, Expr& out) const {
   const Node& node = nodes_[a];
+  if (!first_[a].has(byte)) {
+    out = kNothing;
+    return true;
+  }
   switch (node.kind) {
     case Kind::kNone:
     case Kind::kEpsilon:
@@ -75,6 +79,9 @@ bool Regexes::derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing
       out = complement(inner);
       return true;
     }
+    case Kind::kDecimal:
+      out = derive_decimal(node, byte);
+      return true;
     default: {  // kRepeat: x{m,n} after a byte is what is left of x, then x{m-1,n-1}
       const Expr inner = part(node.a);
       if (!missing.empty()) return false;
@@ -107,6 +114,30 @@ Expr Regexes::derivative(Expr a, uint8_t byte) {
   return out;
 }
 
+// Phase 0: before the point; n + 1: n digits after it.
+Expr Regexes::decimal_remainder(uint32_t modulus, uint32_t places, uint32_t remainder, uint32_t phase) {
+  const uint32_t missing = phase == 0 ? places : places - (phase - 1);
+  uint64_t scaled = remainder;
+  for (uint32_t i = 0; i < missing; i++) scaled = scaled * 10 % modulus;
+  return intern({.kind = Kind::kDecimal,
+                 .nullable = scaled == 0,
+                 .extended = true,
+                 .a = remainder,
+                 .b = modulus,
+                 .min = places,
+                 .max = phase});
+}
+
+Expr Regexes::derive_decimal(const Node& node, uint8_t byte) {
+  if (byte == '.') return node.max == 0 ? decimal_remainder(node.b, node.min, node.a, 1) : kNothing;
+  if (byte < '0' || byte > '9') return kNothing;
+  if (node.max == node.min + 1) {  // beyond the last place that counts
+    return byte == '0' && node.nullable ? decimal_remainder(node.b, node.min, node.a, node.max) : kNothing;
+  }
+  const auto remainder = static_cast<uint32_t>((uint64_t{node.a} * 10 + (byte - '0')) % node.b);
+  return decimal_remainder(node.b, node.min, remainder, node.max == 0 ? 0 : node.max + 1);
+}
+
 bool Regexes::matches(Expr a, std::string_view text) {
   for (const char c : text) {
     a = derivative(a, static_cast<uint8_t>(c));
@@ -115,13 +146,15 @@ bool Regexes::matches(Expr a, std::string_view text) {
   return nullable(a);
 }
 
-bool Regexes::is_empty(Expr a, size_t max_steps) {
+bool Regexes::is_empty(Expr a, size_t max_steps, std::span<const uint8_t> letters) {
   if (!nodes_[a].extended) return a == kNothing;
   if (const auto it = empty_.find(a); it != empty_.end()) return it->second;
-  std::array<uint8_t, 256> classes{};
-  const int count = byte_classes(std::span(&a, 1), classes);
-  std::vector<uint8_t> byte_of(static_cast<size_t>(count));
-  for (int byte = 255; byte >= 0; byte--) byte_of[classes[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+  std::vector<uint8_t> byte_of(letters.begin(), letters.end());
+  if (letters.empty()) {
+    std::array<uint8_t, 256> classes{};
+    byte_of.resize(static_cast<size_t>(byte_classes(std::span(&a, 1), classes)));
+    for (int byte = 255; byte >= 0; byte--) byte_of[classes[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+  }
 
   std::vector<Expr> met = {a};
   std::unordered_map<Expr, Expr> from = {{a, a}};  // the expression that each was first derived from
@@ -152,6 +185,7 @@ bool Regexes::is_empty(Expr a, size_t max_steps) {
 
 int Regexes::byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>& classes) const {
   std::vector<bool> seen(nodes_.size()), used(sets_.size());
+  bool digits = false;
   std::vector<Expr> stack(roots.begin(), roots.end());
   while (!stack.empty()) {
     const Expr top = stack.back();
@@ -160,6 +194,7 @@ int Regexes::byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>&
     seen[top] = true;
     const Node& node = nodes_[top];
     if (node.kind == Kind::kBytes) used[node.a] = true;
+    if (node.kind == Kind::kDecimal) digits = true;
     if (node.kind == Kind::kConcat) stack.push_back(node.b);
     if (node.kind == Kind::kConcat || node.kind == Kind::kNot || node.kind == Kind::kRepeat) stack.push_back(node.a);
     if (node.kind == Kind::kAny || node.kind == Kind::kAll) {
@@ -181,6 +216,7 @@ int Regexes::byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>&
     count = made;
   };
   ByteSet singles;  // bytes that some expression names alone: a class each
+  if (digits) singles = ByteSet::of(".0123456789");
   for (size_t i = 0; i < sets_.size(); i++) {
     if (!used[i]) continue;
     if (sets_[i].count() == 1) {
@@ -216,6 +252,8 @@ bool Regexes::describe(Expr a, uint32_t clamp, size_t max_nodes, std::string& ou
       stack.push_back(node.a);
     } else if (node.kind == Kind::kNot) {
       stack.push_back(node.a);
+    } else if (node.kind == Kind::kDecimal) {
+      for (const uint32_t value : {node.a, node.b, node.min, node.max}) number(value);
     } else if (node.kind == Kind::kRepeat) {
       number(std::min(node.min, clamp));
       number(node.max >= clamp ? kUnbounded : node.max);

@@ -1,23 +1,47 @@
-// A tokenizer's tokens as one flat trie of their bytes, made once for each model and shared by all of its grammars;
-// with the masks that do not depend on a grammar. Making it takes up to 0.1 s: callers do so when the first constrained
+// A tokenizer's tokens as flat tries of their bytes, made once for each model and shared by all of its grammars; with
+// the masks that do not depend on a grammar. Making it takes up to 0.1 s: callers do so when the first constrained
 // request comes, never before the server is ready.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "grammar/limits.h"
+#include "grammar/regex.h"
 
 namespace ingot {
 class Tokenizer;
 }
 
 namespace ingot::grammar {
+
+// Nodes lie in the order of a walk, each with where its subtree ends: a walk is a loop over an array that jumps over
+// what does not match.
+struct TrieNode {
+  uint32_t end;   // one past the last node of its subtree; its first child is the next node
+  int32_t token;  // that ends here; -1: none
+  uint8_t byte;   // leads here from its parent
+};
+
+using TrieNodes = std::vector<uint32_t>;  // some nodes: the walks below each of them
+
+// The tokens that a walk met, and where lexemes can end within tokens: it depends on no parser.
+struct TokenMask {
+  std::vector<uint32_t> bits;   // a whole mask, or empty:
+  std::vector<int32_t> tokens;  // these alone
+  struct Exit {
+    uint32_t places;  // which of the state's lexemes end, a bit each
+    std::shared_ptr<const TrieNodes> nodes;
+  };
+  std::vector<Exit> exits;
+  size_t memory() const;
+};
 
 // Immutable but for its cache, which is safe for threads.
 class Vocabulary {
@@ -27,7 +51,7 @@ class Vocabulary {
     bool special = false;  // its bytes are a name: no text matches it, GrammarBuilder::special_token() alone does
   };
   // `end_tokens` end an answer; they are set in a mask where the grammar may end and match nothing else.
-  Vocabulary(const std::vector<Token>& tokens, std::span<const int32_t> end_tokens);
+  Vocabulary(std::vector<Token> tokens, std::span<const int32_t> end_tokens);
   static std::shared_ptr<const Vocabulary> make(const Tokenizer& tokenizer, std::span<const int32_t> end_tokens);
   ~Vocabulary();
 
@@ -42,10 +66,46 @@ class Vocabulary {
   size_t longest() const { return longest_; }  // bytes of the longest token
   size_t memory() const;
 
+  // The tries: all tokens, and for each slice those that are not in it.
+  const std::vector<TrieNode>& nodes() const { return nodes_; }
+  uint32_t root() const { return 0; }
+  // Tokens that are some characters of plain_chars(), at most `chars` of them: where a lexeme takes so many, they need
+  // no walk. From many to few.
+  struct Slice {
+    uint32_t chars;              // kUnbounded: all
+    std::vector<uint32_t> bits;  // a mask
+    uint32_t root;               // of the trie of all other tokens
+  };
+  std::span<const Slice> slices() const { return slices_; }
+  // All that needs no escape in JSON: no control characters, quotes or backslashes.
+  static std::span<const CharRange> plain_chars();
+  // Pairs of tokens with equal bytes: the first is in the tries, the second may come where the first may.
+  struct Same {
+    int32_t first, second;
+  };
+  std::span<const Same> same() const { return same_; }
+
+  // Masks of lexer states that several grammars have, by what is left of the lexemes; kept within some megabytes.
+  std::shared_ptr<const TokenMask> find_mask(const std::string& key) const;
+  void keep_mask(const std::string& key, std::shared_ptr<const TokenMask> mask) const;
+
  private:
+  struct Sorted;
+  void make_slices(const std::vector<Sorted>& sorted);
+
   int size_ = 0;
   size_t longest_ = 0;
   std::vector<int32_t> end_tokens_;
+  std::string arena_;
+  std::vector<uint32_t> begins_;  // token t is arena_[begins_[t], begins_[t + 1])
+  std::unordered_map<std::string, int32_t> specials_;
+  std::vector<TrieNode> nodes_;
+  std::vector<Slice> slices_;
+  std::vector<Same> same_;
+
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::unordered_map<std::string, std::shared_ptr<const TokenMask>> masks_;
+  mutable size_t mask_bytes_ = 0;
 };
 
 // The bytes that stand for a special token: 0xFF, which no text has, and its id.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "files/json.h"
+#include "serve/api/constraint_request.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/limits.h"
@@ -157,6 +158,7 @@ void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responde
                               {"unsent_bytes", http.unsent_bytes},
                               {"answers_bytes", http.answers_bytes}};
   const ServedModel& model = server.context().model;
+  if (model.constraints) limits["constraints"] = constraint_limits(model.constraints->options());
   limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
                                   {"running", server.context().engine().config().max_seqs},

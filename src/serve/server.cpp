@@ -89,6 +89,10 @@ void Server::set_model(const ServedModel& model) {
                                   .keys = keys_,
                                   .log = log_,
                                   .queue_seconds = options_.queue_seconds});
+  if (!model.constraints) return;
+  model.constraints->report({.compiled = [this](double s) { metrics_.grammar_compile_seconds.observe(s); },
+                             .masked = [this](double s) { metrics_.grammar_mask_seconds.observe(s); },
+                             .found = [this] { metrics_.grammars_found.add(); }});
 }
 
 void Server::run() {

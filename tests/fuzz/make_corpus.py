@@ -8,6 +8,8 @@ import struct
 import sys
 from pathlib import Path
 
+from grammar_seeds import gbnf_seeds, lark_seeds, schema_seeds, structural_tag_seeds
+
 KINDS = {"u8": (0, "<B"), "i8": (1, "<b"), "u16": (2, "<H"), "i16": (3, "<h"), "u32": (4, "<I"), "i32": (5, "<i"),
          "f32": (6, "<f"), "bool": (7, "<B"), "u64": (10, "<Q"), "i64": (11, "<q"), "f64": (12, "<d")}
 
@@ -458,12 +460,35 @@ def pattern_seeds():
     yield "no_text", b"a+"
 
 
+def grammar_seeds():
+    """A pattern that an answer is held to on the first line, a text behind it."""
+    patterns = {
+        "word": ("[a-z]{2,40}", "abc"), "number": ("-?(0|[1-9]\\d*)(\\.\\d+)?([eE][+-]?\\d+)?", "-12.5e+3"),
+        "either": ("(?:north|south)+!?", "north"), "date": ("\\d{4}-(0[1-9]|1[0-2])-\\d\\d", "2024-05"),
+        "mail": ("[\\w.+-]+@[\\w-]+\\.[a-z]{2,}", "a.b@c"), "any": (".{3,30}", "é中x"), "lines": ("(?s).*", "a\nb"),
+        "bomb": ("(a?){64}a{64}", "aaaa"), "stars": ("(a*)*b", "aaaa"), "counts": ("(a{1,500}){1,500}b", "aaab"),
+        "classes": ("[^\\x00-\\x1f\"\\\\]*[\\u{1F600}-\\u{1F64F}]\\S\\D\\W\\s", "ab"), "property": ("\\p{Lu}\\p{Letter}+\\P{L}", "Ab1"),
+        "anchors": ("^a|b$|(^|/)x(/|$)", "a"), "repeated_anchor": ("(^a)*", "a"), "flags": ("(?i)ab(?-i:c)(?s:.)", "ABc"),
+        "names": ("(?<year>\\d+)(?P<x>y)", "1y"), "lazy": ("a+?b*?c??d{2,3}?", "abdd"), "brace": ("a{,3}{", "a{,3}{"),
+        "escapes": ("\\t\\n\\v\\f\\r\\cA\\0\\x41\\u0041\\uD83D\\uDE00\\/\\.", "\t"), "bad_escape": ("\\q", ""),
+        "look": ("(?=a)b|(?<!c)d", ""), "back": ("(a)\\1", ""), "named_back": ("(?<n>a)\\k<n>", ""), "border": ("\\ba", ""),
+        "unclosed": ("(a", ""), "closed": ("a)", ""), "class_end": ("[a", ""), "range": ("[z-a]", ""), "twice": ("a**", ""),
+        "nested": ("(" * 60 + ")" * 60, ""), "empty": ("", ""), "nothing": ("[]", ""), "anything": ("[^]", "a"),
+        "script": ("\\p{Script=Greek}", ""), "wide": ("\\u{110000}", ""), "hex": ("\\xZ1", ""), "set": ("[\\w-\\d\\b]-", "--"),
+    }
+    for name, (pattern, text) in patterns.items():
+        yield name, (pattern + "\n" + text).encode()
+    yield "bytes", b"\xff[\xfe]\n\xff\xfe"
+    yield "no_text", b"a+"
+
+
 def main():
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "corpus"
     targets = {"gguf": gguf_seeds, "safetensors": safetensors_seeds, "json": json_seeds,
                "tokenizer_json": tokenizer_json_seeds, "gguf_vocab": gguf_vocab_seeds,
                "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds, "http": http_seeds,
-               "config": config_seeds, "pattern": pattern_seeds}
+               "config": config_seeds, "pattern": pattern_seeds, "grammar": grammar_seeds, "schema": schema_seeds, "gbnf": gbnf_seeds,
+               "lark": lark_seeds, "structural_tag": structural_tag_seeds}
     for target, seeds in targets.items():
         folder = root / target
         folder.mkdir(parents=True, exist_ok=True)

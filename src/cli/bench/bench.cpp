@@ -219,7 +219,7 @@ int run(const Options& options) {
   return 0;
 }
 
-constexpr std::array kParts = {&kBenchOps, &kBenchServe, &kBenchTrace};
+constexpr std::array kParts = {&kBenchOps, &kBenchServe, &kBenchTrace, &kBenchGrammar};
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();

@@ -191,7 +191,7 @@ void Scheduler::extend(Plan& plan) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
-      if (seq.request->drafter && seq.awaited > 0) {
+      if (limits_.draft > 0 && seq.drafts() && seq.awaited > 0) {
         plan.kept += 1 + limits_.draft;
       } else {
         place_decoding(seq, plan);

@@ -25,14 +25,15 @@ void add_marks_of(const CallForm& form, const Add& add) {
   }
 }
 
+// Without the white space at its end.
+std::string_view trimmed(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t\r\n") + 1); }
+
 }  // namespace
 
 bool has_reasoning(std::string_view source) { return has(source, "<think>") || has(source, "</think>"); }
 
-bool opens_reasoning(std::string_view prompt) {
-  const size_t last = prompt.find_last_not_of(" \t\r\n");
-  return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with("<think>");
-}
+bool opens_reasoning(std::string_view prompt) { return trimmed(prompt).ends_with("<think>"); }
+bool closes_reasoning(std::string_view prompt) { return trimmed(prompt).ends_with("</think>"); }
 
 std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm& form) {
   std::vector<MarkToken> marks;

@@ -27,11 +27,13 @@ struct AnswerForm {
   std::vector<ToolSignature> signatures;  // of the same, where known
   bool reasoning = false;
   bool opened = false;    // the prompt ends with <think>: the answer begins inside
+  bool closed = false;    // the prompt ends with </think>: the answer begins after it
   bool one_call = false;  // complete() after the first
 };
 
-// The rendered prompt ends with <think>.
+// The rendered prompt ends with <think>; with </think>.
 bool opens_reasoning(std::string_view prompt);
+bool closes_reasoning(std::string_view prompt);
 
 // Control tokens whose text the parser must see, as far as the model has them: a decoder that hides control tokens
 // must write these. Empty where nothing is searched for.

@@ -10,8 +10,12 @@ namespace {
 
 double seconds(AnswerRun::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-ApiError engine_error(FinishReason reason) {
-  switch (reason) {
+ApiError engine_error(FinishReason finish, const std::string& reason) {
+  switch (finish) {
+    case FinishReason::kConstraint:
+      return ApiError{.status = 400,
+                      .message = "the answer could not be held to what was asked of it: " + reason,
+                      .code = "constraint_failed"};
     case FinishReason::kDeadline:
       return server_busy("the request waited for too long: the server is busy");
     case FinishReason::kCancelled:
@@ -145,6 +149,7 @@ void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_pt
   request.first_choice = first;  // so that equal prompts of a list are not answered equally
   request.priority = generation_.priority;
   request.reuse_prefix = generation_.reuse_prefix;
+  request.constraint = generation_.constraint;
   if (first == 0) request.queue_seconds = context_.queue_seconds;  // once one of a list has begun, the others wait
   if (logprobs) {
     request.on_logits = [logprobs](int position, std::span<const float> logits) { logprobs->take(position, logits); };
@@ -185,7 +190,7 @@ void AnswerRun::handle_choice(int index, const Event& event) {
   if (done_ || choice.ended) return;  // by a stop string: its cancelling says so too
   measure(index, event);
   if (event.sample.token >= 0) take_token(index, event.sample);
-  if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event.finish);
+  if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event);
 }
 
 void AnswerRun::measure(int index, const Event& event) {
@@ -227,14 +232,15 @@ void AnswerRun::take_token(int index, const SampleResult& sample) {
   context_.engine().cancel(part->id, index - part->first);
 }
 
-void AnswerRun::take_end(int index, FinishReason reason) {
+void AnswerRun::take_end(int index, const Event& event) {
+  const FinishReason reason = event.finish;
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
     context_.metrics.finished(reason);
     if (reason == FinishReason::kTimeout) {
       caller_->will_end(CallEnd::kTimeout);
       throw caller_->timeout_error();
     }
-    throw engine_error(reason);
+    throw engine_error(event.finish, event.reason);
   }
   send_echo(index);
   end_choice(index, reason == FinishReason::kLength ? ChoiceEnd::kLength : ChoiceEnd::kStop);

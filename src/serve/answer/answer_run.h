@@ -56,7 +56,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void handle_choice(int index, const Event& event);
   void measure(int index, const Event& event);
   void take_token(int index, const SampleResult& sample);
-  void take_end(int index, FinishReason reason);
+  void take_end(int index, const Event& event);
   void send_echo(int index);
   void send(int index, TextPiece piece, bool last);
   void end_choice(int index, ChoiceEnd end);

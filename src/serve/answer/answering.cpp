@@ -23,6 +23,17 @@ class TrimAfter {
   const bool large_;
 };
 
+// On a worker, like all that may take long: what streams goes on.
+void make_constraint(ServeContext& context, const HttpHead& head, Generation& generation) {
+  if (!generation.wanted) return;
+  try {
+    compile_constraint(*context.model.constraints, caller_of(head)->tenant(), generation);
+  } catch (const ApiError&) {
+    context.metrics.grammars_refused.add();
+    throw;
+  }
+}
+
 using Reader = Generation (*)(const JsonObject&, const ServedModel&);
 using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
 
@@ -34,6 +45,7 @@ void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responde
     request.body = std::string();
     return read(body.get_object(), context.model);
   }();
+  make_constraint(context, request.head, generation);
   auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
   std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
                               std::move(responder))

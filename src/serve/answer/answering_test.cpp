@@ -365,7 +365,7 @@ TEST(Answering, BadRequestsNameTheirField) {
   EXPECT_EQ(param(kChat, chat(R"(,"stop_token_ids":[999])")), "stop_token_ids[0]");
   EXPECT_EQ(param(kChat, chat(R"(,"stream_options":{"include_usage":true})")), "stream_options");
   EXPECT_EQ(param(kChat, chat(R"(,"top_logprobs":2)")), "top_logprobs");
-  EXPECT_EQ(param(kChat, chat(R"(,"response_format":{"type":"json_object"})")), "response_format.type");
+  EXPECT_EQ(param(kChat, chat(R"(,"response_format":{"type":"xml"})")), "response_format.type");
   EXPECT_EQ(param(kChat, chat(R"(,"modalities":["text","audio"])")), "modalities[1]");
   EXPECT_EQ(param(kChat, chat(R"(,"min_tokens":5,"max_tokens":4)")), "min_tokens");
   EXPECT_EQ(param(kChat, chat(R"(,"tool_choice":"required")")), "tool_choice");

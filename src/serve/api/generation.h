@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "serve/answer/answer_parser.h"
+#include "serve/api/constraint_request.h"
 #include "serve/api/fields.h"
 #include "serve/api/tools_request.h"
 #include "serve/served_model.h"
@@ -33,12 +34,18 @@ struct Generation {
 
   AnswerForm form;  // what the text is searched for
 
+  std::optional<ConstraintRequest> wanted;            // what the text is held to
+  std::shared_ptr<const TokenConstraint> constraint;  // the same once it is compiled
+
   int64_t prompt_tokens() const;
   int64_t total_choices() const { return static_cast<int64_t>(prompts.size()) * choices; }
 };
 
 // Sampling, lengths, stops and streaming: the fields that all requests for text have under the same names.
 void read_common(const Fields& fields, const ServedModel& model, Generation& generation);
+
+// generation.wanted: what the answer's text is held to. REQUIRES: read_common() has read the end tokens.
+void read_wanted(const Fields& fields, const ServedModel& model, Generation& generation);
 
 // 404 where the request names a model that is not served.
 void check_model(const Fields& fields, const ServedModel& model);

@@ -162,7 +162,9 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   form.signatures = conversation.tools.signatures;
   form.one_call = conversation.tools.one_call;
   form.reasoning = has_reasoning(chat->source());
-  form.opened = form.reasoning && opens_reasoning(template_end(pieces));
+  const std::string end = form.reasoning ? template_end(pieces) : std::string();
+  form.opened = opens_reasoning(end);
+  form.closed = closes_reasoning(end);
 }
 
 TaughtForm tool_form_of(const ServedModel& model) {

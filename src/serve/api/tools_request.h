@@ -20,10 +20,12 @@ struct ToolsOfRequest {
   std::vector<std::string> names;
   std::vector<ToolSignature> signatures;  // of the same tools
   bool one_call = false;                  // parallel calls are not wanted
+  std::vector<std::string> forced = {};   // one of these must be called; empty: none must
+  bool strict = false;                    // all of those are
 };
 
 // "tools", "tool_choice" and "parallel_tool_calls" of a body of /v1/chat/completions. Throws ApiError 400 that names
-// the field: a tool that is no function, a choice that forces a call, or tools for a model of another form.
+// the field: a tool that is no function, a choice that names none of them, or tools for a model of another form.
 ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form);
 // "tools" and "tool_choice" of a body of /v1/messages.
 ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& form);

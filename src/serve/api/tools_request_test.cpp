@@ -81,10 +81,16 @@ TEST(ToolsRequest, RefusesByTheFieldsName) {
   EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {"name": "f"}},
                                  {"type": "function", "function": {"name": "f"}}]})"),
             "tools[1].function.name");
-  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})",
-                             R"({"type": "allowed_tools", "mode": "auto"})"}) {
+  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})"}) {
     EXPECT_EQ(openai(std::string(R"({"tool_choice": )") + choice + "}"), "tool_choice");
   }
+  const std::string one = R"({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
+  EXPECT_EQ(openai(one + R"({"type": "function", "function": {"name": "g"}}})"), "tool_choice.function.name");
+  EXPECT_EQ(openai(one + R"({"type": "function"}})"), "tool_choice.function");
+  EXPECT_EQ(openai(one + R"({"type": "custom"}})"), "tool_choice.type");
+  EXPECT_EQ(openai(one + R"({"type": "allowed_tools"}})"), "tool_choice.allowed_tools");
+  EXPECT_EQ(openai(one + R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}})"),
+            "tool_choice.allowed_tools.tools");
   EXPECT_EQ(openai(R"({"parallel_tool_calls": 1})"), "parallel_tool_calls");
   EXPECT_EQ(refused(read_openai_tools, kOne), "");
   EXPECT_EQ(refused(read_openai_tools, kOne, TaughtForm{}), "tools");
