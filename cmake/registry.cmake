@@ -1,6 +1,6 @@
-# The directory is the registry: the lists of ops, their cases for the bench, models, weight formats and fuzz targets are
-# written from what lies in ops/*/, ops/**/*_bench.cpp, models/*.cpp, quant/formats/*.h and tests/fuzz/*_fuzz.cpp. A new
-# one is a new file; no list is kept by hand.
+# The directory is the registry: the lists of ops, their cases for the bench, models, weight formats, forms of calls and fuzz
+# targets are written from what lies in ops/*/, ops/**/*_bench.cpp, models/*.cpp, quant/formats/*.h, grammar/forms/*.h and
+# tests/fuzz/*_fuzz.cpp. A new one is a new file; no list is kept by hand.
 set(INGOT_GENERATED ${CMAKE_BINARY_DIR}/generated)
 
 # rms_norm -> RmsNorm
@@ -96,6 +96,22 @@ function(ingot_generate_models)
     "// Written by cmake/registry.cmake from src/models/*.cpp.\n#define INGOT_MODELS(X)${names}\n")
 endfunction()
 
+function(ingot_generate_call_forms)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src/grammar/forms ${PROJECT_SOURCE_DIR}/src/grammar/forms/*.h)
+  list(SORT headers)
+  set(includes "")
+  set(names "")
+  foreach(header ${headers})
+    string(REGEX REPLACE "\\.h$" "" name ${header})
+    string(APPEND includes "#include \"grammar/forms/${header}\"\n")
+    string(APPEND names " \\\n  X(${name})")
+  endforeach()
+  ingot_write(${INGOT_GENERATED}/grammar/form_list.inc
+    "// Written by cmake/registry.cmake from src/grammar/forms/*.h.\n#define INGOT_CALL_FORMS(X)${names}\n")
+  ingot_write(${INGOT_GENERATED}/grammar/form_headers.inc
+    "// Written by cmake/registry.cmake from src/grammar/forms/*.h.\n${includes}")
+endfunction()
+
 function(ingot_generate_fuzz_targets)
   file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests/fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp)
   list(SORT sources)
@@ -113,4 +129,5 @@ ingot_generate_ops()
 ingot_generate_benches("" INGOT_OP_BENCHES)
 ingot_generate_benches(cuda_ INGOT_CUDA_OP_BENCHES)
 ingot_generate_models()
+ingot_generate_call_forms()
 ingot_generate_fuzz_targets()

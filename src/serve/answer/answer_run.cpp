@@ -103,7 +103,7 @@ void AnswerRun::leave() {
 }
 
 void AnswerRun::make_choices() {
-  const bool search = generation_.form.reasoning || generation_.form.tools != ToolForm::kNone;
+  const bool search = generation_.form.reasoning || generation_.form.tools;
   choices_.reserve(static_cast<size_t>(generation_.total_choices()));
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const std::string* echo = generation_.echo ? &generation_.prompt_texts[p] : nullptr;

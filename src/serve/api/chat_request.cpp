@@ -100,7 +100,7 @@ Generation read_chat(const JsonObject& body, const ServedModel& model, TokenWork
   prepare_calls(conversation.messages);
   conversation.tools = read_openai_tools(body, tool_form_of(model));
   if (!conversation.tools.forced.empty()) {
-    want(forced_call(conversation.tools, tool_form_of(model)), model.end_tokens, generation);
+    want(forced_call(conversation.tools, *tool_form_of(model).calls), model.end_tokens, generation);
   }
   conversation.variables = read_variables(fields);
   render_conversation(model, conversation, generation, work);

@@ -135,7 +135,7 @@ void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Gen
 void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation) {
   const ConstraintRequest& wanted = *generation.wanted;
   const AnswerForm& form = generation.form;
-  if (form.tools != ToolForm::kNone && !wanted.call) {
+  if (form.tools && !wanted.call) {
     throw bad_field(wanted.param, fmt::format("{} does not go with tools, unless tool_choice is none", wanted.param));
   }
   const Preface preface = !form.reasoning || form.closed ? Preface::kNone

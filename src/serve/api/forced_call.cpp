@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "serve/answer/call_piece.h"
+#include "serve/api/api_error.h"
+#include "serve/api/fields.h"
+
 namespace ingot {
 namespace {
 
@@ -33,19 +37,58 @@ void move_references(Json& schema, const std::string& root) {
   }
 }
 
+// The arguments of a tool, whose schema is at `root`.
+JsonObject arguments_schema(const std::string& root) {
+  return {{"allOf", JsonArray{JsonObject{{"type", "object"}}, JsonObject{{"$ref", root}}}}};
+}
+
 // {"name": …, "arguments": {…}} of one tool.
-JsonObject call_schema(const std::string& name, const char* arguments, const std::string& root) {
-  const JsonArray both{JsonObject{{"type", "object"}}, JsonObject{{"$ref", root}}};
+JsonObject call_schema(const std::string& name, const CallForm& form, const std::string& root) {
   return {{"type", "object"},
-          {"properties", JsonObject{{"name", JsonObject{{"const", name}}}, {arguments, JsonObject{{"allOf", both}}}}},
-          {"required", JsonArray{"name", arguments}},
+          {"properties",
+           JsonObject{{form.name_key, JsonObject{{"const", name}}}, {form.arguments_key, arguments_schema(root)}}},
+          {"required", JsonArray{Json(form.name_key), Json(form.arguments_key)}},
           {"additionalProperties", false}};
+}
+
+// The calls are a list of JSON between the form's marks.
+bool is_list(const CallForm& form) {
+  return form.body == CallForm::Body::kObject && without_space(form.open).ends_with('[') &&
+         without_space(form.close).starts_with(']');
+}
+
+// Marks around the JSON: without the brackets of a list, which are its schema's.
+void set_marks(const CallForm& form, ConstraintRequest& request) {
+  const std::string_view open = without_space(form.open), close = without_space(form.close);
+  if (is_list(form)) {
+    request.lead = without_space(open.substr(0, open.size() - 1));
+    request.tail = close.substr(1);
+  } else {
+    request.lead = fmt::format("{}{}", form.open, form.call_open);
+    request.tail = fmt::format("{}{}", form.call_close, form.close);
+  }
+}
+
+void check_forcible(const ToolsOfRequest& tools, const CallForm& form) {
+  using Body = CallForm::Body;
+  const bool json = form.body == Body::kObject || (form.body == Body::kJson && form.id_close.empty());
+  if (!json) {
+    throw bad_field("tool_choice",
+                    fmt::format("tool_choice cannot force a call in the form of this model ({})", form.name));
+  }
+  if (form.body == Body::kJson && tools.forced.size() > 1) {
+    throw bad_field("tool_choice",
+                    fmt::format("tool_choice must name one tool: in the form of this model ({}) a call of one of "
+                                "several cannot be forced",
+                                form.name));
+  }
 }
 
 }  // namespace
 
-ConstraintRequest forced_call(const ToolsOfRequest& tools, ToolForm form) {
-  const char* arguments = form == ToolForm::kLlama3 ? "parameters" : "arguments";
+ConstraintRequest forced_call(const ToolsOfRequest& tools, const CallForm& form) {
+  check_forcible(tools, form);
+  ConstraintRequest request{.param = "tools", .source = {}, .call = true};
   JsonArray calls;
   JsonObject schemas;
   for (size_t i = 0; i < tools.names.size(); ++i) {
@@ -54,17 +97,17 @@ ConstraintRequest forced_call(const ToolsOfRequest& tools, ToolForm form) {
     Json parameters = tools.tools[i].at("function").at("parameters");
     move_references(parameters, root);
     schemas[tools.names[i]] = std::move(parameters);
-    calls.push_back(call_schema(tools.names[i], arguments, root));
+    const bool named = form.body == CallForm::Body::kJson;
+    calls.push_back(named ? arguments_schema(root) : call_schema(tools.names[i], form, root));
   }
   JsonObject schema{{"anyOf", std::move(calls)}};
-  ConstraintRequest request{.param = "tools", .source = {}, .call = true};
-  if (form == ToolForm::kMistral) {
+  set_marks(form, request);
+  if (is_list(form)) {
     schema = {{"type", "array"}, {"items", std::move(schema)}, {"minItems", 1}};
     if (tools.one_call) schema["maxItems"] = 1;
-    request.lead = "[TOOL_CALLS]";
-  } else if (form == ToolForm::kHermes) {
-    request.lead = "<tool_call>\n";
-    request.tail = "\n</tool_call>";
+  } else if (form.body == CallForm::Body::kJson) {
+    const std::string_view index = form.id_open == ":" ? ":0" : "";  // functions.name:0
+    request.lead += fmt::format("{}{}{}{}", form.name_prefix, tools.forced.front(), index, form.name_close);
   }
   schema["$defs"] = std::move(schemas);
   request.source = {

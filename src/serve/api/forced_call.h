@@ -9,9 +9,10 @@
 
 namespace ingot {
 
-// One call of one of tools.forced, its arguments held to the tool's schema; in Mistral's form one call or, where
-// parallel ones are wanted, several. REQUIRES: something is forced, in a form that is read (tools_request.h).
-ConstraintRequest forced_call(const ToolsOfRequest& tools, ToolForm form);
+// One call of one of tools.forced, its arguments held to the tool's schema; in a form whose calls are a list one or,
+// where parallel ones are wanted, several. Throws ApiError 400 where the form does not write arguments as JSON, or
+// names the tool outside of it and several may be called. REQUIRES: something is forced.
+ConstraintRequest forced_call(const ToolsOfRequest& tools, const CallForm& form);
 
 // From a place in the schema that forced_call() makes to one in a tool's parameters, in words.
 std::string place_in_tools(std::string_view place);

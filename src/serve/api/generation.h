@@ -90,7 +90,7 @@ struct Conversation {
 void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation,
                          TokenWork* work);
 // The form of calls that the model's template tells of.
-ToolForm tool_form_of(const ServedModel& model);
+TaughtForm tool_form_of(const ServedModel& model);
 // Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
 std::string content_text(const Json& content, const std::string& path);
 

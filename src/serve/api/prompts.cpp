@@ -178,8 +178,9 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   }
   generation.prompts.push_back(encode_pieces(model, pieces, work));
   AnswerForm& form = generation.form;
-  form.tools = conversation.tools.tools.empty() ? ToolForm::kNone : tool_form_of(model);
+  form.tools = conversation.tools.tools.empty() ? nullptr : tool_form_of(model).calls;
   form.tool_names = conversation.tools.names;
+  form.signatures = conversation.tools.signatures;
   form.one_call = conversation.tools.one_call;
   form.reasoning = has_reasoning(chat->source());
   const std::string end = form.reasoning ? template_end(pieces) : std::string();
@@ -187,9 +188,10 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   form.closed = closes_reasoning(end);
 }
 
-ToolForm tool_form_of(const ServedModel& model) {
+TaughtForm tool_form_of(const ServedModel& model) {
+  if (model.taught) return *model.taught;
   const std::shared_ptr<const ChatTemplate>& chat = model.tool_chat ? model.tool_chat : model.chat;
-  return chat ? tool_form(chat->source()) : ToolForm::kNone;
+  return chat ? taught_form(*chat, model.source) : TaughtForm{};
 }
 
 std::string content_text(const Json& content, const std::string& path) {

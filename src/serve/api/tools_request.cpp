@@ -61,6 +61,28 @@ Json function_for_template(const std::string& name, const JsonObject& given, std
   return JsonObject{{"type", "function"}, {"function", std::move(function)}};
 }
 
+ToolSignature::Value value_kind(const Json& schema) {
+  using Value = ToolSignature::Value;
+  const Json* type = schema.is_object() ? find(schema.get_object(), "type") : nullptr;
+  if (!type) return Value::kAny;
+  if (type->is_string()) return type->get_string() == "string" ? Value::kText : Value::kJson;
+  const bool may_be_text =
+      type->is_array() && std::ranges::find(type->get_array(), Json("string")) != type->get_array().end();
+  return may_be_text ? Value::kAny : Value::kJson;
+}
+
+// How the values of the tool's arguments are written where a form writes text bare.
+ToolSignature signature_of(const std::string& name, const Json& tool) {
+  ToolSignature signature{.name = name, .keys = {}};
+  const Json& parameters = tool.get_object().at("function").get_object().at("parameters");
+  const Json* properties = find(parameters.get_object(), "properties");
+  if (!properties || !properties->is_object()) return signature;
+  for (const auto& property : properties->get_object()) {
+    signature.keys.emplace_back(std::string(property.key()), value_kind(property.value()));
+  }
+  return signature;
+}
+
 // The list, or nothing where it is absent or empty.
 const JsonArray* tools_of(const JsonObject& body) {
   const Json* value = find(body, "tools");
@@ -74,12 +96,13 @@ const JsonArray* tools_of(const JsonObject& body) {
   return value->get_array().empty() ? nullptr : &value->get_array();
 }
 
-void check_form(ToolForm form) {
-  if (form == ToolForm::kNone) throw bad_field("tools", "tools have no place in the model's chat template");
-  if (form == ToolForm::kOther) {
+void check_form(const TaughtForm& form) {
+  if (!form.has_tools) throw bad_field("tools", "tools have no place in the model's chat template");
+  if (!form.calls) {
+    std::string known;
+    for (const CallForm* each : call_forms()) known += fmt::format("{}{}", known.empty() ? "" : ", ", each->name);
     throw bad_field("tools",
-                    "tools would be called in a form that is not supported; those of Hermes/Qwen, Llama-3 and "
-                    "Mistral are");
+                    fmt::format("tools would be called in a form that is not supported; these are: {}", known));
   }
 }
 
@@ -160,6 +183,7 @@ void apply_choice(const ToolChoice& choice, std::vector<bool> strict, ToolsOfReq
     } else if (!choice.offers_all) {
       request.names.erase(request.names.begin() + static_cast<std::ptrdiff_t>(i));
       request.tools.erase(request.tools.begin() + static_cast<std::ptrdiff_t>(i));
+      request.signatures.erase(request.signatures.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
   if (choice.mode != "required") return;
@@ -221,7 +245,7 @@ std::optional<Json> read_arguments(const Json& text, const std::string& path, Ro
 
 }  // namespace
 
-ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
+ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form) {
   ToolsOfRequest request;
   request.one_call = !flag(body, "parallel_tool_calls", "parallel_tool_calls", true);
   const ToolChoice choice = openai_choice(body);
@@ -243,15 +267,16 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
     std::string name = name_at(function, path + ".function");
     strict.push_back(flag(function, "strict", path + ".function.strict", false));
     request.tools.push_back(function_for_template(name, function, "parameters", path + ".function"));
+    request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path + ".function");
   }
-  if (choice.mode == "none") return {.tools = {}, .names = {}, .one_call = request.one_call};
+  if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
   apply_choice(choice, std::move(strict), request);
   check_form(form);
   return request;
 }
 
-ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
+ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& form) {
   ToolsOfRequest request;
   std::string choice = "auto";
   if (const Json* value = find(body, "tool_choice"); !is_absent(value)) {
@@ -273,9 +298,10 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
     }
     std::string name = name_at(tool, path);
     request.tools.push_back(function_for_template(name, tool, "input_schema", path));
+    request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path);
   }
-  if (choice == "none") return {.tools = {}, .names = {}, .one_call = request.one_call};
+  if (choice == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
   check_form(form);
   return request;
 }
