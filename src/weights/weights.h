@@ -27,6 +27,12 @@ struct TakeOptions {
   int heads = 0;
 };
 
+// The up-projection of latent attention (kv_b_proj), as the products of its heads read it.
+struct UpProjection {
+  Weight key;    // [heads · rank, nope]: of each head the rows that make keys, turned around
+  Weight value;  // [heads · v_dim, rank]
+};
+
 class Weights {
  public:
   explicit Weights(std::unique_ptr<WeightSource> source, int rank = 0, int ranks = 1);
@@ -38,6 +44,11 @@ class Weights {
 
   // The vector `name` of `n` values in F32, with `offset` added to each. `options` as for a matrix's rows.
   Weight vector(const std::string& name, int64_t n, float offset = 0, const TakeOptions& options = {});
+
+  // Latent attention's `path`.kv_b_proj [heads · (nope + v_dim), rank], a head's keys before its values; or k_b_proj
+  // [heads, rank, nope] and v_b_proj [heads, v_dim, rank] where the file has them so. Keys that must be turned around
+  // keep a plain format and become F32 from others.
+  UpProjection up_projection(const std::string& path, int heads, int64_t nope, int64_t v_dim, int64_t rank);
 
   // Accepts that `name` may be stored although nobody reads it (the head of a model that is tied all the same).
   void ignore(const std::string& name) { taken_.insert(name); }
@@ -59,6 +70,9 @@ class Weights {
   void attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows);
   void transpose(Weight& weight, const StoredWeight& stored);
   void align(Weight& weight);
+  Weight stack(const std::string& name, int64_t heads, int64_t rows, int64_t cols);
+  Weight rows_of_heads(const Weight& all, int64_t heads, int64_t first, int64_t rows);
+  Weight turned_heads(const Weight& all, int64_t heads, int64_t rows);
 
   std::unique_ptr<WeightSource> source_;
   const int ranks_;

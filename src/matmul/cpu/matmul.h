@@ -5,6 +5,8 @@
 // All matrices are f32. Called by the thread that runs the pool's regions; allocates nothing.
 #pragma once
 
+#include <span>
+
 #include "base/thread_pool.h"
 #include "matmul/cpu/packed_store.h"
 #include "matmul/product.h"
@@ -31,5 +33,11 @@ ProductNeeds product_needs(const Product& product, int64_t rows, int threads);
 // The product for rows [0, rows). `then` is the region's last loop: it begins when all outputs are there.
 void multiply(const Product& product, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
               const Loop* then = nullptr);
+
+// Products that differ in the places of x, W and out alone, of the heads of a layer, in regions of a few MiB of rows.
+// `then` is the last loop, as above.
+ProductNeeds each_needs(std::span<const Product> products, int64_t rows, int threads);
+void multiply_each(std::span<const Product> products, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
+                   const Loop* then = nullptr);
 
 }  // namespace ingot::cpu
