@@ -13,6 +13,7 @@
 #include "graph/kv_store.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"
+#include "weights/active_weights.h"
 #include "weights/model_files.h"
 #include "weights/stored_tensors.h"
 
@@ -92,6 +93,15 @@ std::string template_text(const std::string& path) {
   }
 }
 
+JsonObject experts_json(const ModelFiles& files, const Hparams& hp) {
+  const ActiveWeights one = active_weights(files, hp, 1), many = active_weights(files, hp, 32);
+  return {{"count", hp.experts.count},
+          {"used", hp.experts.used},
+          {"active_parameters", static_cast<int64_t>(one.parameters)},
+          {"step_bytes_of_1", static_cast<int64_t>(one.step_bytes)},
+          {"step_bytes_of_32", static_cast<int64_t>(many.step_bytes)}};
+}
+
 JsonObject describe(const std::string& path, const ModelFiles& files, const Hparams& hp, int context) {
   const FormatBytes format_bytes = bytes_of_formats(files);
   int64_t parameters = 0, bytes = 0;
@@ -108,7 +118,10 @@ JsonObject describe(const std::string& path, const ModelFiles& files, const Hpar
   }
   JsonObject formats;
   for (const auto& [name, n] : format_bytes) formats[name] = n;
+  Json experts = nullptr;
+  if (hp.experts.count > 0) experts = experts_json(files, hp);
   return {{"path", path},
+          {"experts", experts},
           {"container", files.is_gguf() ? "gguf" : "safetensors"},
           {"architecture", hp.arch},
           {"parameters", parameters},
@@ -144,6 +157,13 @@ void print_text(const JsonObject& d, bool with_tensors) {
              mib(d.at("weight_bytes")), text("format"));
   for (const auto& [name, bytes] : d.at("formats").as_object()) {
     fmt::print("               {:8} {:.1f} MiB\n", std::string_view(name), mib(bytes));
+  }
+  if (const Json& experts = d.at("experts"); !experts.is_null()) {
+    const JsonObject& e = experts.as_object();
+    fmt::print("experts        {} of {} for a row: {:.1f} M parameters active\n", e.at("used").as_int64(),
+               e.at("count").as_int64(), static_cast<double>(e.at("active_parameters").as_int64()) / 1e6);
+    fmt::print("               a step reads {:.1f} MiB of weights for 1 row, {:.1f} MiB expected for 32\n",
+               mib(e.at("step_bytes_of_1")), mib(e.at("step_bytes_of_32")));
   }
   fmt::print("layers         {}, hidden {}, mlp {}\n", number("layers"), number("hidden"), number("ffn"));
   fmt::print("attention      {} heads of {}, {} KV heads\n", number("heads"), number("head_dim"), number("kv_heads"));

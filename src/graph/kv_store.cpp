@@ -101,14 +101,18 @@ void set_kv_dtype(Program& program, DType dtype) {
 }
 
 DType kv_of_weights(const Graph& graph, DType otherwise) {
-  bool bf16 = true, f32 = true;
+  int64_t bf16 = 0, f32 = 0, all = 0;  // values of each
   for (size_t n = 0; n < graph.head_begin; ++n) {
     each_matrix(graph.nodes[n].op, [&](const Weight& weight, const PackedWeight*) {
-      bf16 &= weight.format == Format::kBF16;
-      f32 &= weight.format == Format::kF32;
+      const int64_t values = weight.rows * weight.cols;
+      all += values;
+      if (weight.format == Format::kBF16) bf16 += values;
+      if (weight.format == Format::kF32) f32 += values;
     });
   }
-  return bf16 ? DType::kBF16 : f32 ? DType::kF32 : otherwise;
+  // Routers are float32 in every model.
+  if (f32 == all) return DType::kF32;
+  return bf16 + f32 == all && f32 < all / 8 ? DType::kBF16 : otherwise;
 }
 
 DType kv_of_cpu(const Graph& graph, DType otherwise) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/experts.h"
 #include "weights/config.h"
 
 namespace ingot {
@@ -61,9 +62,10 @@ Tensor latent_attend(Build& b, const Tensor& x, const Names& w, const Hparams& h
   const LatentSpec& l = hp.latent;
   const int64_t q_cols = int64_t{hp.heads} * l.head_dim();
   const LinearSpec to_q{.out = q_cols, .take = {.shard = Shard::kCols}};
-  Tensor q = l.q_rank > 0 ? b.linear(x, w["q_a_proj"], {.out = l.q_rank, .bias = hp.qkv_bias})
+  Tensor q = l.q_rank > 0 ? b.linear(x, w["q_a_proj"], {.out = l.q_rank, .bias = hp.qkv_bias, .take = {}})
                           : b.linear(x, w["q_proj"], to_q);
-  const Tensor kv = b.linear(x, w["kv_a_proj_with_mqa"], {.out = int64_t{l.kv_rank} + l.rope_dim, .bias = hp.qkv_bias});
+  const Tensor kv =
+      b.linear(x, w["kv_a_proj_with_mqa"], {.out = int64_t{l.kv_rank} + l.rope_dim, .bias = hp.qkv_bias, .take = {}});
   if (l.q_rank > 0) q = b.linear(b.rms_norm(q, w["q_a_layernorm"], kLatentEps), w["q_b_proj"], to_q);
   const Tensor latent = b.rms_norm(columns(kv, 0, l.kv_rank), w["kv_a_layernorm"], kLatentEps);
   const Tensor rotary = columns(kv, l.kv_rank, l.rope_dim);
@@ -80,6 +82,16 @@ Tensor latent_attend(Build& b, const Tensor& x, const Names& w, const Hparams& h
   const Tensor read = b.attention(q, rotary, latent, spec, w);
   const Tensor out = b.head_linear(read, up.value, hp.heads, 0, w["v_b_proj"].path());
   return b.linear(out, w["o_proj"], {.out = hp.hidden, .bias = hp.o_bias, .take = {.shard = Shard::kRows}});
+}
+
+Tensor deepseek_layer(Build& b, Tensor x, const Hparams& hp, int i) {
+  const Names w = b.names("model.layers", i);
+  x = b.add(x, latent_attend(b, norm(b, x, w["input_layernorm"], hp), w["self_attn"], hp, i));
+  const bool biased = hp.experts.router.score == RouterScore::kSigmoid;
+  const MoeSpec spec{.choice_bias = biased ? "gate.e_score_correction_bias" : "", .shared = "shared_experts"};
+  x = b.add(x, moe_or_mlp(b, norm(b, x, w["post_attention_layernorm"], hp), w, hp, i, spec));
+  if (i + 1 == hp.layers) ignore_later_layers(b, hp);
+  return x;
 }
 
 std::vector<std::pair<std::string, std::string>> latent_gguf_names() {

@@ -169,7 +169,8 @@ void check_quantization(const Config& config) {
   if (config.is_gguf()) return;
   const JsonObject* quantization = find_object(config.json(), "quantization_config");
   const std::string method = quantization ? get_string(*quantization, "quant_method", "") : "";
-  if (!method.empty() && method != "fp8") throw Error("[config] quantization by '{}' is not supported", method);
+  if (!method.empty() && method != "fp8" && method != "mxfp4")
+    throw Error("[config] quantization by '{}' is not supported", method);
 }
 
 }  // namespace

@@ -21,9 +21,10 @@ struct ModelFiles;
 struct StoredWeight {
   std::string name;
   Format format = Format::kF32;
-  std::vector<int64_t> shape;  // row-major: [rows, cols], [n], or [] for a scalar
+  std::vector<int64_t> shape;  // row-major: [experts, rows, cols], [rows, cols], [n], or [] for a scalar
   const std::byte* data = nullptr;
   bool mapped = false;  // `data` is a mapped file
+  bool bytes = false;   // plain bytes, part of another weight: no format
   RandomValues random = {};
 };
 

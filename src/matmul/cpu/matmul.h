@@ -40,4 +40,18 @@ ProductNeeds each_needs(std::span<const Product> products, int64_t rows, int thr
 void multiply_each(std::span<const Product> products, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
                    const Loop* then = nullptr);
 
+// Some of several products that run as one region, such as the experts of a layer, each with rows of its own.
+struct ProductGroup {
+  Product product;
+  int64_t rows = 0;  // > 0
+};
+
+// Enough for every run of `most_groups` groups or fewer, each a product like one of `products`, that have up to
+// `rows` rows together.
+ProductNeeds group_needs(std::span<const Product> products, int64_t most_groups, int64_t rows, int threads);
+
+// All of them. No value depends on what else is in the list.
+void multiply(std::span<const ProductGroup> groups, ThreadPool& pool, const ProductMemory& memory,
+              const Loop* then = nullptr);
+
 }  // namespace ingot::cpu

@@ -58,6 +58,10 @@ __device__ inline float activated(ActivationKind kind, float x) {
       return activate<ActivationKind::kGeluTanh>(x);
     case ActivationKind::kRelu:
       return activate<ActivationKind::kRelu>(x);
+    case ActivationKind::kSigmoid:
+      return activate<ActivationKind::kSigmoid>(x);
+    case ActivationKind::kClampedSwiglu:
+      break;
   }
   return x;
 }
