@@ -39,19 +39,22 @@ HttpConnection::HttpConnection(HttpCore& core, boost::asio::io_context& io, std:
 
 HttpConnection::~HttpConnection() { kill(); }
 
+// Guarded as all else: its timer would keep a connection that could not begin until its time is over.
 void HttpConnection::start() {
-  const bool ordinary = place_ == HttpPlaces::Place::kOrdinary;
-  core_.places->enter(place_, address_);
-  counted_ = true;
-  if (ordinary) ++core_.counters.open;
-  rest();
-  const double seconds = ordinary ? core_.limits.header_seconds : kBeyondSeconds;
-  enter(Stage::kHandshake, seconds);
-  stream_->start([self = shared_from_this(), seconds](HttpCode code) {
-    self->guarded([&] {
-      if (code || self->core_.draining) return self->kill();
-      self->enter(Stage::kHead, std::min(seconds, self->core_.limits.idle_seconds));
-      self->advance();
+  guarded([&] {
+    const bool ordinary = place_ == HttpPlaces::Place::kOrdinary;
+    core_.places->enter(place_, address_);
+    counted_ = true;
+    if (ordinary) ++core_.counters.open;
+    rest();
+    const double seconds = ordinary ? core_.limits.header_seconds : kBeyondSeconds;
+    enter(Stage::kHandshake, seconds);
+    stream_->start([self = shared_from_this(), seconds](HttpCode code) {
+      self->guarded([&] {
+        if (code || self->core_.draining) return self->kill();
+        self->enter(Stage::kHead, std::min(seconds, self->core_.limits.idle_seconds));
+        self->advance();
+      });
     });
   });
 }
