@@ -254,9 +254,11 @@ void HttpConnection::read_body() {
   if (progress == HttpReader::Progress::kRefused) return refuse(reader_.problem().status, reader_.problem().why);
   body_pace_.moved(reader_.body_size() - body_seen_, Clock::now());
   body_seen_ = reader_.body_size();
-  count_body(reader_.body_held());
-  core_.keep_room();
-  if (stage_ != Stage::kBody || progress != HttpReader::Progress::kReady) return;
+  const size_t held = reader_.body_held();
+  core_.keep_room(held > counted_body_ ? held - counted_body_ : 0);
+  if (stage_ != Stage::kBody) return;
+  count_body(held);
+  if (progress != HttpReader::Progress::kReady) return;
   if (!early_) return hand_over();
   answer(*std::exchange(early_, std::nullopt));
 }
@@ -271,8 +273,8 @@ void HttpConnection::drop_body() {
   guarded([&] { refuse(503, "too many bodies are being read, and this one came the slowest"); });
 }
 
-void HttpCore::keep_room() {
-  while (body_bytes > limits.bodies_bytes) {
+void HttpCore::keep_room(size_t more) {
+  while (body_bytes + more > limits.bodies_bytes) {
     const auto now = HttpConnection::Clock::now();
     std::unordered_map<std::string_view, size_t> of_payer;
     for (const HttpConnection* connection : connections) of_payer[connection->payer()] += connection->body_bytes();

@@ -43,9 +43,9 @@ struct HttpCore {
   // As the callback, and what is sent where that fails.
   HttpResponse refusal(const HttpRefusal& refused) const;
   std::string next_id();
-  // While the room for bodies is too full: of whoever has most of it, the slowest body is refused. So nobody who keeps
-  // within an equal share loses one to others.
-  void keep_room();
+  // While so many further bytes do not fit into the room for bodies: of whoever has most of it, the slowest body is
+  // refused. So nobody who keeps within an equal share loses one to others.
+  void keep_room(size_t more);
   // While too much waits to be sent: the slowest reader is cut.
   void keep_outbox();
 };
