@@ -52,45 +52,50 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
   }
 }
 
-// The same by warpgroups, 16 columns at a time: while their products run, operands of the next are unpacked into other
-// registers. Of a step's eight every one has its own (a loop that fills them more than once a turn makes the compiler
-// wait for every product). A stage is handed back when all that is in flight is of the next.
+// The same by warpgroups, 64 columns at a time: while their products run, the operands of the next are unpacked into
+// other registers (a loop that fills them more than once a turn makes the compiler wait for every product). A stage is
+// handed back when the first products of the next are on their way and its own are done.
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
                                          float (&sums)[M][kWideOctets][4]) requires(W::kByGroups) {
-  constexpr int kChunks = kStepChunks<W>, kGroups = kStep<W>.units * 2, kInFlight = 3;
-  static_assert(kGroups == 8 && kWideRows == 32);
+  constexpr int kChunks = kStepChunks<W>, kHalves = TurnedFeed<W>::kHalves;
+  static_assert(kHalves == 2 && kWideRows == 32);
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
-  uint32_t a[kGroups][M][4];
+  uint32_t a[kHalves][M][4][4];
   int before = -1;  // a stage to hand back
   for (int step = walk.begin; step < walk.end; ++step) {
     barrier_wait(ring.full + ring.stage, ring.parity);
     shared_writes_done();  // x was copied by other means than those by which products read it
     const MatrixPlace x = matrix_by_rows(ring.x());
     const std::byte* weights = ring.at();
-    TallChunk<W> codes[M][kChunks];
 #pragma unroll
-    for (int i = 0; i < M * kChunks; ++i)
-      codes[i / kChunks][i % kChunks].load(weights + i % kChunks * chunk_bytes + weights_at[i / kChunks], lane);
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      const int unit = group / 2, c = unit / W::kUnits;
+    for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
       for (int m = 0; m < M; ++m) {
-        uint32_t(&to)[4] = a[group][m];
-        codes[m][c].operand(unit % W::kUnits, group % 2, to);
-        // What lies there is of another step.
-        if (c > 0 && step * kChunks + c >= chunks) to[0] = to[1] = to[2] = to[3] = 0;
+        TallChunk<W> codes[kChunks];
+#pragma unroll
+        for (int c = 0; c < kChunks; ++c) codes[c].load(weights + c * chunk_bytes + weights_at[m], lane);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int unit = half * 2 + i / 2, c = unit / W::kUnits;
+          uint32_t(&to)[4] = a[half][m][i];
+          codes[c].operand(unit % W::kUnits, i % 2, to);
+          // What lies there is of another step.
+          if (c > 0 && step * kChunks + c >= chunks) to[0] = to[1] = to[2] = to[3] = 0;
+        }
       }
       products_begin();
 #pragma unroll
-      for (int m = 0; m < M; ++m)
-        multiply_group<true, false>(reinterpret_cast<float(&)[16]>(sums[m]), a[group][m],
-                                    further(x, unit / 2 * TurnedFeed<W>::kHalf + group % 4 * 32));
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+          multiply_group<true, false>(reinterpret_cast<float(&)[16]>(sums[m]), a[half][m][i],
+                                      further(x, half * TurnedFeed<W>::kHalf + i * 32));
+      }
       products_commit();
-      products_done<kInFlight>();
-      if (group == kInFlight - 1 && before >= 0) ring.hand_back(before);
+      products_done<1>();
+      if (half == 0 && before >= 0) ring.hand_back(before);
     }
     before = --left >= ring.stages ? ring.stage : -1;  // else nobody waits for it any more
     ring.advance();
