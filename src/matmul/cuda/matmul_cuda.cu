@@ -115,15 +115,19 @@ bool has_tall(const DeviceProduct& product, int arch) {
   return arch == 90 && std::all_of(product.parts, product.parts + product.n_parts, tall);
 }
 
+// Outputs from which a plain product takes a block of the wide kernel several slabs one after another.
+constexpr int64_t kManyOutputs = 32768;
+
 // The most rows of op for which packed weights are read by the streaming kernel or that of taller tiles. A plain
 // product has nothing to gain beyond kStreamRows: the head of an 8B model takes 253 us of an H200 at 32 rows by
-// cuBLASLt, 290 by the kernel of taller tiles.
+// cuBLASLt, 290 by the kernel of taller tiles; in int4 172 by that of tall.cuh, 211.
 int64_t packed_rows(const DeviceProduct& product, int arch) {
+  const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
   if (!all_bf16(product)) {
     const auto wide = [&](const ProductPart& p) { return stream_packs(*p.weight) && wide_has(p.weight->format, arch); };
-    return std::all_of(product.parts, product.parts + product.n_parts, wide) ? kWideRows : kStreamRows;
+    const bool all_wide = std::all_of(product.parts, product.parts + product.n_parts, wide);
+    return all_wide && (fused || total_rows(product) < kManyOutputs) ? kWideRows : kStreamRows;
   }
-  const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
   return fused || product.blas == nullptr ? kWideRows : kStreamRows;
 }
 
