@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -52,13 +54,19 @@ void read_score(RouterSpec& router, const Config& config) {
 }
 
 void read_layers(Hparams& hp, const Config& config) {
-  const int dense =
-      count_of(config, {"first_k_dense_replace", "num_dense_layers"}, "leading_dense_block_count", 0, hp.layers, 0);
-  const int step = count_of(config, {"decoder_sparse_step", "moe_layer_freq"}, "expert_layer_step", 1, 4096, 1);
+  if (config.is_gguf()) {
+    // Its numbers do not tell every order of layers; its tensors do.
+    hp.experts.layers.clear();
+    for (int i = 0; i < hp.layers; ++i)
+      hp.experts.layers.push_back(config.has_tensor(fmt::format("blk.{}.ffn_gate_inp.weight", i)));
+    return;
+  }
+  const int dense = count_of(config, {"first_k_dense_replace", "num_dense_layers"}, "", 0, hp.layers, 0);
+  const int step = count_of(config, {"decoder_sparse_step", "moe_layer_freq"}, "", 1, 4096, 1);
   std::vector<bool>& layers = hp.experts.layers;
   layers.assign(static_cast<size_t>(hp.layers), false);
   // Qwen counts from 1, DeepSeek from 0: they differ where the step is more than 1.
-  const int from = !config.is_gguf() && config.number("decoder_sparse_step", "") ? 1 : 0;
+  const int from = config.number("decoder_sparse_step", "") ? 1 : 0;
   for (int i = dense; i < hp.layers; ++i) layers[static_cast<size_t>(i)] = (i + from) % step == 0;
   for (const double i : config.numbers("mlp_only_layers", "")) {
     if (i >= 0 && i < hp.layers) layers[static_cast<size_t>(i)] = false;
