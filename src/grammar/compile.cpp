@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "grammar/front_ends.h"
 #include "grammar/json_parts.h"
 #include "grammar/pattern.h"
 #include "grammar/shared.h"
@@ -67,6 +68,8 @@ std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabula
       return regex(source.text, limits);
     case Language::kChoice:
       return choice(source.choices, limits);
+    case Language::kJsonSchema:
+      return json_schema_grammar(source.text, source.strict, limits);
     default:
       throw GrammarError("", "[grammar] this language is not taken");
   }
