@@ -60,7 +60,6 @@ std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabula
   if (bytes > limits.source_bytes) {
     throw LimitError("[grammar] the source has {} bytes, at most {} are allowed", bytes, limits.source_bytes);
   }
-  (void)vocabulary;
   switch (source.language) {
     case Language::kJsonObject:
       return json_object(limits);
@@ -70,9 +69,14 @@ std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabula
       return choice(source.choices, limits);
     case Language::kJsonSchema:
       return json_schema_grammar(source.text, source.strict, limits);
-    default:
-      throw GrammarError("", "[grammar] this language is not taken");
+    case Language::kGbnf:
+      return gbnf_grammar(source.text, limits);
+    case Language::kLark:
+      return lark_grammar(source.text, vocabulary, limits);
+    case Language::kStructuralTag:
+      return structural_tag_grammar(source.text, vocabulary, limits);
   }
+  throw GrammarError("", "[grammar] this language is unknown");
 }
 
 std::shared_ptr<const Compiled> compile(const Source& source, std::shared_ptr<const Vocabulary> vocabulary,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "files/json.h"
 #include "grammar/grammar.h"
 
 namespace ingot::grammar {
@@ -15,5 +16,9 @@ std::shared_ptr<const Grammar> gbnf_grammar(std::string_view text, const Limits&
 std::shared_ptr<const Grammar> lark_grammar(std::string_view text, const Vocabulary& vocabulary, const Limits& limits);
 std::shared_ptr<const Grammar> structural_tag_grammar(std::string_view text, const Vocabulary& vocabulary,
                                                       const Limits& limits);
+
+// The same as part of a larger grammar: a symbol of the builder, which may derive no text.
+Symbol json_schema_symbol(GrammarBuilder& builder, const Json& schema, bool strict);
+Symbol gbnf_symbol(GrammarBuilder& builder, std::string_view text);
 
 }  // namespace ingot::grammar

@@ -8,6 +8,8 @@ import struct
 import sys
 from pathlib import Path
 
+from grammar_seeds import gbnf_seeds, lark_seeds, schema_seeds, structural_tag_seeds
+
 KINDS = {"u8": (0, "<B"), "i8": (1, "<b"), "u16": (2, "<H"), "i16": (3, "<h"), "u32": (4, "<I"), "i32": (5, "<i"),
          "f32": (6, "<f"), "bool": (7, "<B"), "u64": (10, "<Q"), "i64": (11, "<q"), "f64": (12, "<d")}
 
@@ -485,7 +487,8 @@ def main():
     targets = {"gguf": gguf_seeds, "safetensors": safetensors_seeds, "json": json_seeds,
                "tokenizer_json": tokenizer_json_seeds, "gguf_vocab": gguf_vocab_seeds,
                "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds, "http": http_seeds,
-               "config": config_seeds, "pattern": pattern_seeds, "grammar": grammar_seeds}
+               "config": config_seeds, "pattern": pattern_seeds, "grammar": grammar_seeds, "schema": schema_seeds, "gbnf": gbnf_seeds,
+               "lark": lark_seeds, "structural_tag": structural_tag_seeds}
     for target, seeds in targets.items():
         folder = root / target
         folder.mkdir(parents=True, exist_ok=True)

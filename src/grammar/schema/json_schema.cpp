@@ -26,13 +26,16 @@ Json parsed(std::string_view text, const Limits& limits) {
 
 std::shared_ptr<const Grammar> json_schema_grammar(std::string_view schema, bool strict, const Limits& limits) {
   const Json root = parsed(schema, limits);
-  if (!root.is_object() && !root.is_bool()) throw GrammarError("#", "[schema] a schema is an object or a boolean");
   GrammarBuilder builder(limits);
-  SchemaSets sets(root, strict, builder.regexes(), limits);
-  SchemaEmitter emitter(sets, builder);
-  const Symbol start = emitter.emit(sets.root());
+  const Symbol start = json_schema_symbol(builder, root, strict);
   if (!builder.is_productive(start)) throw GrammarError("#", "[schema] the schema allows no value at all");
   return builder.build(start);
+}
+
+Symbol json_schema_symbol(GrammarBuilder& builder, const Json& schema, bool strict) {
+  if (!schema.is_object() && !schema.is_bool()) throw GrammarError("#", "[schema] a schema is an object or a boolean");
+  SchemaSets sets(schema, strict, builder.regexes(), builder.limits());
+  return SchemaEmitter(sets, builder).emit(sets.root());
 }
 
 }  // namespace ingot::grammar

@@ -29,7 +29,7 @@ Decimal from_scientific(std::string_view mantissa, int exponent) {
   out.whole = digits.substr(0, static_cast<size_t>(point));
   out.fraction = digits.substr(static_cast<size_t>(point));
   out.whole.erase(0, std::min(out.whole.find_first_not_of('0'), out.whole.size()));
-  if (out.whole.empty()) out.whole = "0";
+  if (out.whole.empty()) out.whole.push_back('0');
   out.fraction.erase(out.fraction.find_last_not_of('0') + 1);
   if (out.is_zero()) out.negative = false;
   return out;
@@ -67,9 +67,13 @@ NumberExprs::NumberExprs(Regexes& pool) : pool_(pool) {
 
 Expr NumberExprs::exactly(const Decimal& value) {
   if (value.is_zero()) return zero_;
-  const std::string sign = value.negative ? "-" : "";
-  if (value.is_integer()) return pool_.concat(pool_.literal(sign + value.whole), zero_fraction_);
-  return pool_.concat(pool_.literal(sign + value.whole + "." + value.fraction), pool_.star(pool_.literal("0")));
+  std::string text;
+  if (value.negative) text.push_back('-');
+  text.append(value.whole);
+  if (value.is_integer()) return pool_.concat(pool_.literal(text), zero_fraction_);
+  text.push_back('.');
+  text.append(value.fraction);
+  return pool_.concat(pool_.literal(text), pool_.star(pool_.literal("0")));
 }
 
 Expr NumberExprs::above(const Decimal& value, bool equal) {

@@ -81,14 +81,14 @@ TEST(SchemaSuite, Draft2020) {
   if (test_data_names(kSuite + "draft2020-12", ".json").empty()) GTEST_SKIP() << "no JSON-Schema-Test-Suite";
   const Tally tally = judge_folder(kSuite + "draft2020-12");
   EXPECT_EQ(tally.invalid_taken, 0) << tally.wrong;
-  EXPECT_GE(tally.exact, 250);
+  EXPECT_GE(tally.exact, 319);
 }
 
 TEST(SchemaSuite, Draft7) {
   if (test_data_names(kSuite + "draft7", ".json").empty()) GTEST_SKIP() << "no JSON-Schema-Test-Suite";
   const Tally tally = judge_folder(kSuite + "draft7");
   EXPECT_EQ(tally.invalid_taken, 0) << tally.wrong;
-  EXPECT_GE(tally.exact, 200);
+  EXPECT_GE(tally.exact, 231);
 }
 
 TEST(SchemaSuite, MaskBench) {
@@ -108,7 +108,7 @@ TEST(SchemaSuite, MaskBench) {
   fprintf(stderr, "MaskBench: %d schemas, %d refused, %d valid refused, %d invalid taken\n", tally.groups,
           tally.refused, tally.valid_refused, tally.invalid_taken);
   show(tally);
-  EXPECT_LE(tally.refused, 3) << tally.refusals;
+  EXPECT_EQ(tally.refused, 0) << tally.refusals;
   EXPECT_EQ(tally.valid_refused, 0) << tally.wrong;
   EXPECT_EQ(tally.invalid_taken, 0) << tally.wrong;
 }
