@@ -28,21 +28,24 @@ void GrammarBuilder::check_symbol(Symbol symbol) const {
 }
 
 Symbol GrammarBuilder::lexeme(Expr expr) {
+  if (regexes_->may_match_codes(expr)) {  // a complement has the codes of special tokens in it
+    expr = regexes_->all_of({expr, regexes_->star(regexes_->bytes(ByteSet::range(0, 0xFE)))});
+  }
+  return own_lexeme(expr);
+}
+
+Symbol GrammarBuilder::own_lexeme(Expr expr) {
   if (expr == kEmpty) return empty_;
   if (expr == kNothing) return nothing_;
   if (const auto it = lexeme_of_.find(expr); it != lexeme_of_.end()) return it->second;
-  Expr own = expr;
-  if (regexes_->may_hide_nothing(expr)) {  // a complement has the codes of special tokens in it
-    own = regexes_->all_of({expr, regexes_->star(regexes_->bytes(ByteSet::range(0, 0xFE)))});
-  }
   Symbol symbol = static_cast<Symbol>(lexemes_.size());
-  lexemes_.push_back(own);
-  if (regexes_->nullable(own)) symbol = optional(symbol);  // a lexeme has one byte at least: the lexer sees to that
+  lexemes_.push_back(expr);
+  if (regexes_->nullable(expr)) symbol = optional(symbol);  // a lexeme has one byte at least: the lexer sees to that
   lexeme_of_.emplace(expr, symbol);
   return symbol;
 }
 
-Symbol GrammarBuilder::special_token(int32_t token) { return lexeme(regexes_->literal(special_code(token))); }
+Symbol GrammarBuilder::special_token(int32_t token) { return own_lexeme(regexes_->literal(special_code(token))); }
 
 Symbol GrammarBuilder::rule(std::string name) {
   if (rule_names_.size() >= limits_.items) throw LimitError("[grammar] more than {} rules", limits_.items);

@@ -100,6 +100,7 @@ class GrammarBuilder {
   static constexpr Symbol kRuleBit = Symbol{1} << 31;
   static bool is_rule(Symbol symbol) { return (symbol & kRuleBit) != 0; }
   void check_symbol(Symbol symbol) const;
+  Symbol own_lexeme(Expr expr);
   std::vector<bool> productive_lexemes() const;
   std::vector<bool> rules_over(const std::vector<bool>& lexeme_ok) const;
   bool lexeme_is_productive(LexemeId id) const;

@@ -37,9 +37,15 @@ class MaskCache {
 
  private:
   struct Walk;
+  struct WalkBeside;
   std::shared_ptr<const Entry> make(NodesId nodes, LexState state, size_t& steps);
-  std::shared_ptr<const TokenMask> walk(NodesId nodes, LexState state, Entry& entry, bool by_place, size_t& steps);
+  std::shared_ptr<TokenMask> walk(NodesId nodes, LexState state, Walk& walk, size_t& steps);
+  std::shared_ptr<TokenMask> walk_beside(LexState like, LexState state, Walk& walk, size_t& steps);
+  const Vocabulary::Slice* slice_for(LexState state);
+  LexState permissive_after(LexState state);
+  std::shared_ptr<const TrieNodes> nodes_of(NodesId nodes) const;
   NodesId number_of(std::shared_ptr<const TrieNodes> nodes);
+  void charge(size_t walked, size_t& steps) const;
 
   const Vocabulary& vocabulary_;
   Lexer& lexer_;

@@ -102,6 +102,24 @@ ByteSet Regexes::first_of(const Node& node, std::span<const Expr> parts) const {
   }
 }
 
+bool Regexes::wild_of(const Node& node, std::span<const Expr> parts) const {
+  const auto is_wild = [&](Expr part) { return nodes_[part].wild; };
+  switch (node.kind) {
+    case Kind::kBytes:
+      return sets_[node.a].has(0xFF);
+    case Kind::kConcat:
+      return is_wild(node.a) || is_wild(node.b);
+    case Kind::kRepeat:
+      return is_wild(node.a);
+    case Kind::kAny:
+      return std::ranges::any_of(parts, is_wild);
+    case Kind::kAll:
+      return std::ranges::all_of(parts, is_wild);
+    default:
+      return node.kind == Kind::kNot;
+  }
+}
+
 Expr Regexes::intern(const Node& node, std::span<const Expr> parts) {
   const uint64_t hash = hash_of(node, parts);
   size_t at = hash & (table_.size() - 1);
@@ -114,6 +132,7 @@ Expr Regexes::intern(const Node& node, std::span<const Expr> parts) {
   }
   const auto id = static_cast<Expr>(nodes_.size());
   nodes_.push_back(node);
+  nodes_[id].wild = wild_of(node, parts);
   first_.push_back(first_of(node, parts));
   if (!parts.empty()) {
     nodes_[id].a = static_cast<uint32_t>(children_.size());

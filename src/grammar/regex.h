@@ -95,6 +95,8 @@ class Regexes {
   bool includes(Expr a, Expr b, size_t max_steps = 20'000) { return is_empty(without(b, a), max_steps); }
   // Whether complement or intersection occur in it: only then can an expression be empty and not kNothing.
   bool may_hide_nothing(Expr a) const { return nodes_[a].extended; }
+  // Whether it may match the byte 0xFF, which begins the codes of special tokens and is in no UTF-8.
+  bool may_match_codes(Expr a) const { return nodes_[a].wild; }
   // Gives every byte a class, so that two bytes of one class are in the same sets of all expressions that can be
   // reached from `roots`; returns the number of classes.
   int byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>& classes) const;
@@ -107,6 +109,7 @@ class Regexes {
     Kind kind = Kind::kNone;
     bool nullable = false;
     bool extended = false;
+    bool wild = false;          // may match the byte 0xFF, which no UTF-8 has
     uint32_t a = 0, b = 0;      // kBytes: set; kConcat: head, tail; kAny, kAll: children [a, b); kNot, kRepeat: of a
     uint32_t min = 0, max = 0;  // kRepeat; kDecimal: a: remainder, b: modulus, min: places, max: places so far + 1
   };
@@ -124,9 +127,12 @@ class Regexes {
   static uint64_t hash_of(const Node& node, std::span<const Expr> children);
   bool same(const Node& node, std::span<const Expr> children, Expr known) const;
   ByteSet first_of(const Node& node, std::span<const Expr> children) const;
+  bool wild_of(const Node& node, std::span<const Expr> children) const;
   void grow_table();
   void flatten(Kind kind, std::span<const Expr> parts, std::vector<Expr>& out) const;
   void merge_repeats(std::vector<Expr>& parts);
+  bool known_empty(Expr a, bool& empty) const;
+  bool search_is_empty(Expr a, size_t max_steps, std::span<const uint8_t> letters);
   bool derive_simple(Expr a, uint8_t byte, Expr& out) const;
   bool known_derivative(Expr a, uint8_t byte, Expr& out) const;
   bool derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing, Expr& out);
