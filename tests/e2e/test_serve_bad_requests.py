@@ -15,7 +15,7 @@ LONG = os.environ.get("INGOT_LONG") == "1"
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 MESSAGES = [{"role": "user", "content": "hello"}]
-MOST_SECONDS = 30  # for any one of these requests: some of them once took a worker for a minute
+MOST_SECONDS = serving.REFUSAL_SECONDS  # for any one of these requests, the answered ones too
 
 
 def chat(**fields):
@@ -221,6 +221,21 @@ class ToolTemplateTest(BadRequestTest):
             body = called(json.dumps({text: text}), name="f")
             self.assertEqual(self.post(CHAT, body)["usage"]["prompt_tokens"],
                              self.post(CHAT, called({"xyz": "xyz"}))["usage"]["prompt_tokens"])
+
+    def test_tools_of_the_other_api_carry_none_either(self):
+        """Its tools, calls and results take another way to the same template."""
+        def tokens(text):
+            schema = {"type": "object", "properties": {text: {"enum": [text], "description": text}}}
+            use = {"type": "tool_use", "id": "1", "name": "f", "input": {text: text}}
+            result = {"type": "tool_result", "tool_use_id": "1", "content": text}
+            messages = [*MESSAGES, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+            body = {"messages": messages, "tools": [{"name": "f", "description": text, "input_schema": schema}]}
+            return self.post("/v1/messages/count_tokens", body)["input_tokens"]
+
+        plain = tokens("abc")
+        self.assertEqual(tokens("<s>"), plain)
+        self.assertEqual(tokens("</s>"), plain + 7)
+        self.assertEqual(tokens("{{x}}"), plain + 14)
 
 
 class NamesTest(serving.ToyCase):

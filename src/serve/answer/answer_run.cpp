@@ -33,6 +33,12 @@ ApiError engine_error(FinishReason finish, const std::string& reason) {
   }
 }
 
+// A prompt with its log-probabilities is one event of up to 10 MB, which takes longer to write than a token may wait: a
+// stream that begins so has the workers, which write whole answers as well.
+bool on_streams(const Generation& generation) {
+  return generation.stream && !(generation.echo && generation.sampling.n_logprobs >= 0);
+}
+
 }  // namespace
 
 AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation, std::unique_ptr<AnswerWriter> writer,
@@ -44,7 +50,7 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
       caller_(caller_of(head_)),
-      strand_(generation_.stream ? context.streams : context.workers) {}
+      strand_(on_streams(generation_) ? context.streams : context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
@@ -76,20 +82,24 @@ void AnswerRun::start() {
   const std::shared_ptr<AnswerRun> self = shared_from_this();
   strand_.post([self] {
     self->guarded([&] {
+      if (self->responder_->closed()) return self->leave();
       self->make_choices();
       self->submit_all();
       // The strand is kept alive by its jobs, the run by the engine: the socket must hold neither.
       self->responder_->on_close([weak = std::weak_ptr(self)] {
         const std::shared_ptr<AnswerRun> run = weak.lock();
         if (!run) return;
-        run->strand_.post([run] {
-          if (run->done_) return;
-          if (!run->caller_->ended_early()) run->context_.metrics.client_gone.add();
-          run->settle();
-        });
+        run->strand_.post([run] { run->leave(); });
       });
     });
   });
+}
+
+// Nobody waits for it.
+void AnswerRun::leave() {
+  if (done_) return;
+  if (!caller_->ended_early()) context_.metrics.client_gone.add();
+  settle();
 }
 
 void AnswerRun::make_choices() {
@@ -299,22 +309,33 @@ void AnswerRun::end_choice(int index, ChoiceEnd end) {
   }
 }
 
+// The usage is written down before the client can ask again, and before the event by which it knows that the answer is
+// whole.
 void AnswerRun::finish() {
-  if (done_) return;
+  if (done_ || std::exchange(finishing_, true)) return;
   if (generation_.stream) {
-    std::string end = writer_->end(usage_);
-    caller_->complete();  // before the event by which clients know that the answer is whole
-    write(std::move(end));
+    last_bytes_ = writer_->end(usage_);
+  } else {
+    std::vector<ChoiceAnswer> answers;
+    for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
+    last_bytes_ = writer_->whole(answers, usage_);
+  }
+  caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+    self->strand_.post([self, refused] { self->guarded([&] { self->send_end(refused); }); });
+  });
+}
+
+void AnswerRun::send_end(const std::optional<ApiError>& refused) {
+  if (done_) return;
+  if (refused) throw *refused;
+  if (generation_.stream) {
+    write(std::move(last_bytes_));
     if (done_) return;
     settle();
     responder_->finish();
   } else {
-    std::vector<ChoiceAnswer> answers;
-    for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
-    std::string body = writer_->whole(answers, usage_);
-    caller_->complete();  // before the client can ask again
     settle();
-    responder_->send({.status = 200, .body = std::move(body)});
+    responder_->send({.status = 200, .body = std::move(last_bytes_)});
   }
   answered_ = true;
 }

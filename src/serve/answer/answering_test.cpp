@@ -453,5 +453,21 @@ TEST(Answering, ContentPartsAndRolesReachTheTemplate) {
   EXPECT_EQ(answer.at("usage").at("prompt_tokens").as_int64(), 11 + 12 + 14);
 }
 
+// An echoed prompt with its log-probabilities is one event of up to megabytes: the threads of other streams do not
+// write it. Here they stand still, and the answer comes all the same.
+TEST(Answering, EchoesWithLogprobsAreNotWrittenByTheThreadsOfStreams) {
+  ToyServer server;
+  std::promise<void> gate;
+  const std::shared_future<void> open = gate.get_future().share();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(server.context.streams.post([open] { open.wait(); }));
+  const std::vector<Json> events =
+      server.events("/v1/completions", R"({"prompt":"abc","echo":true,"logprobs":2,"max_tokens":2,"stream":true})");
+  EXPECT_GE(events.size(), 2u);
+  const auto plain = server.begin("/v1/completions", R"({"prompt":"abc","max_tokens":1,"stream":true})");
+  EXPECT_EQ(plain->answers(), 0);
+  gate.set_value();
+  EXPECT_EQ(plain->wait().status, 200);
+}
+
 }  // namespace
 }  // namespace ingot

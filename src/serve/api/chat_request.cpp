@@ -83,7 +83,7 @@ void check_modalities(const Fields& fields) {
 
 }  // namespace
 
-Generation read_chat(const JsonObject& body, const ServedModel& model) {
+Generation read_chat(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
@@ -103,7 +103,7 @@ Generation read_chat(const JsonObject& body, const ServedModel& model) {
     want(forced_call(conversation.tools, tool_form_of(model)), model.end_tokens, generation);
   }
   conversation.variables = read_variables(fields);
-  render_conversation(model, conversation, generation);
+  render_conversation(model, conversation, generation, work);
   check_prompts(generation, model, "messages");
   bound_answer(generation, model);
   return generation;

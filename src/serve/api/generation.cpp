@@ -187,7 +187,7 @@ void bound_answer(Generation& generation, const ServedModel& model) {
                               generation.total_choices(), made(wanted), of_what, left, fits));
 }
 
-Generation read_completion(const JsonObject& body, const ServedModel& model) {
+Generation read_completion(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
@@ -200,7 +200,7 @@ Generation read_completion(const JsonObject& body, const ServedModel& model) {
   generation.sampling.n_logprobs = static_cast<int>(fields.integer("logprobs").value_or(-1));
   generation.continues = true;
   read_wanted(fields, model, generation);
-  Prompts prompts = read_prompts(*fields.value("prompt"), "prompt", model, false);
+  Prompts prompts = read_prompts(*fields.value("prompt"), "prompt", model, false, work);
   generation.prompts = std::move(prompts.tokens);
   if (generation.echo) generation.prompt_texts = std::move(prompts.texts);
   check_prompts(generation, model, "prompt");

@@ -14,6 +14,8 @@
 
 namespace ingot {
 
+class TokenWork;  // serve/api/token_work.h
+
 struct Generation {
   std::vector<std::vector<Token>> prompts;  // one but for completions of a list
   std::vector<std::string> prompt_texts;    // where `echo` is set
@@ -62,11 +64,12 @@ void bound_answer(Generation& generation, const ServedModel& model);
 ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param);
 
 // Each reader throws ApiError. `body` has passed read_body() with the endpoint's table.
-Generation read_chat(const JsonObject& body, const ServedModel& model);
-Generation read_completion(const JsonObject& body, const ServedModel& model);
-Generation read_messages(const JsonObject& body, const ServedModel& model);
+// `work`: by which their texts become tokens; none: nobody pays for it.
+Generation read_chat(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
+Generation read_completion(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
+Generation read_messages(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
 // The tokens of a conversation that is not answered: /v1/messages/count_tokens.
-int64_t count_message_tokens(const JsonObject& body, const ServedModel& model);
+int64_t count_message_tokens(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
 
 // Text or ids, one or a list: "prompt" and "input". Texts get the model's BOS.
 struct Prompts {
@@ -74,7 +77,8 @@ struct Prompts {
   std::vector<std::string> texts;  // as given; ids are decoded
 };
 // `keep_end`: EOS behind a text stays where the model's tokenizer adds it: embeddings are taken there.
-Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end);
+Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end,
+                     TokenWork* work);
 
 // A conversation in the shape that templates expect.
 struct Conversation {
@@ -83,7 +87,8 @@ struct Conversation {
   JsonObject variables;  // further ones
 };
 // Renders and tokenizes it. Throws ApiError 400 where the model has no template or its template refuses.
-void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation);
+void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation,
+                         TokenWork* work);
 // The form of calls that the model's template tells of.
 ToolForm tool_form_of(const ServedModel& model);
 // Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
