@@ -36,7 +36,7 @@ SCHEMAS = [
      "required": ["kind", "radius"], "additionalProperties": False},
     {"oneOf": [{"type": "string", "maxLength": 3}, {"type": "integer", "minimum": 0, "maximum": 99}]},
     {"allOf": [{"type": "object", "properties": {"id": {"type": "integer", "minimum": 0, "maximum": 999}},
-                "required": ["id"]}, {"additionalProperties": {"type": "boolean"}, "maxProperties": 1}]},
+                "required": ["id"]}, {"maxProperties": 1}]},
 ]
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}

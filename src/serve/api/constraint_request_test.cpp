@@ -16,7 +16,7 @@ constexpr const char* kChat = "/v1/chat/completions";
 constexpr const char* kText = "/v1/completions";
 
 std::string chat(const std::string& more) {
-  return R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":64,"seed":7,"temperature":1,)" + more + "}";
+  return R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":120,"seed":7,"temperature":1,)" + more + "}";
 }
 
 // What a chat with these further fields asks for.
@@ -167,8 +167,9 @@ TEST(ConstraintRequest, ForcedCallsAreMade) {
       R"("tools":[{"type":"function","function":{"name":"a","parameters":{"type":"object","properties":{"x":)"
       R"({"$ref":"#/$defs/x"}},"required":["x"],"additionalProperties":false,"$defs":{"x":{"enum":[1,"two"]}}}}},)"
       R"({"type":"function","function":{"name":"b","parameters":{"properties":{},"additionalProperties":false}}}])";
+  const std::string no_space = R"(,"logit_bias":{"12":-100,"13":-100,"16":-100,"35":-100})";
   const auto calls = [&](const std::string& choice) {
-    const JsonObject answer = server.ok(kChat, chat(tools + R"(,"n":4,"tool_choice":)" + choice));
+    const JsonObject answer = server.ok(kChat, chat(tools + no_space + R"(,"n":4,"tool_choice":)" + choice));
     std::set<std::string> seen;
     for (const Json& item : answer.at("choices").as_array()) {
       EXPECT_EQ(text_of(item.at("finish_reason")), "tool_calls");
