@@ -51,7 +51,8 @@ ATTACKS = (
     ("salted-hash", 2, True, {}),
     ("tokenize", 8, True, {}),
 )
-# MiB that clients can make a server hold with its default limits, beside the KV cache: docs/serving.md, "Memory".
+# MiB that clients can make a server hold with its default limits, beside the KV cache: docs/serving.md, "Memory". Of
+# answers that are being made no attack here asks for more than 2 MiB.
 BUDGET = {
     "bodies that are being read": 128,
     "bodies that wait for a worker": 128,
