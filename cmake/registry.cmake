@@ -87,8 +87,8 @@ function(ingot_generate_models)
   endforeach()
   list(SORT all)
   foreach(name ${all})
-    # model.cpp, blocks.cpp and experts.cpp are the shared parts; every other file is an architecture.
-    if(NOT name MATCHES "^(model|blocks|experts)$" AND NOT name MATCHES "_test$")
+    # model.cpp, blocks.cpp, *_blocks.cpp and experts.cpp are the shared parts; every other file is an architecture.
+    if(NOT name MATCHES "^(model|blocks|.*_blocks|experts)$" AND NOT name MATCHES "_test$")
       string(APPEND names " \\\n  X(${name})")
     endif()
   endforeach()

@@ -29,6 +29,10 @@ TAIL = """
 Models with experts (in `src/models/experts`): each row meets a few of many MLPs. On the CPU each expert's weights are read
 once for all rows that meet it, by the kernels that every linear has. On a GPU experts run on plain kernels for now:
 right in every format, but slower than the rest of the model.
+
+Models with latent attention (in `src/models/latent`): the cache holds a latent and its rotary part for each token, in every
+type of `--kv` (the rotary part in 16 bits or more), and attention runs in absorbed form at every number of rows, on both
+devices.
 """
 
 

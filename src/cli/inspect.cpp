@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/checked_size.h"
 #include "base/error.h"
@@ -28,10 +29,50 @@ struct Options {
   CommonOptions common;
 };
 
-// The KV cache of one seq of `context` positions in float32, without building the model.
+// A KV group as the numbers tell it, without building the model. Bytes are of float32.
+struct KvGroupNumbers {
+  int layers = 0, window = 0;
+  int64_t values = 0;  // of a token and layer
+  bool latent = false;
+
+  int64_t token_bytes() const {
+    return (CheckedSize(layers, "[config] bytes of the KV cache") * values * dtype_bytes(DType::kF32)).as_int64();
+  }
+};
+
+std::vector<KvGroupNumbers> kv_groups(const Hparams& hp) {
+  const int64_t values =
+      hp.latent ? int64_t{hp.latent.kv_rank} + hp.latent.rope_dim : int64_t{2} * hp.kv_heads * hp.head_dim;
+  std::vector<KvGroupNumbers> groups;
+  for (int i = 0; i < hp.layers; ++i) {
+    const int window = hp.window_of(i);
+    const auto same = std::ranges::find(groups, window, &KvGroupNumbers::window);
+    if (same == groups.end()) {
+      groups.push_back({.layers = 1, .window = window, .values = values, .latent = static_cast<bool>(hp.latent)});
+    } else {
+      ++same->layers;
+    }
+  }
+  return groups;
+}
+
+// The KV cache of one seq of `context` positions in float32.
 int64_t kv_bytes(const Hparams& hp, int context) {
-  const CheckedSize layers(hp.layers, "[config] bytes of the KV cache");
-  return (layers * 2 * hp.kv_heads * hp.head_dim * context * dtype_bytes(DType::kF32)).as_int64();
+  CheckedSize bytes(0, "[config] bytes of the KV cache");
+  for (const KvGroupNumbers& group : kv_groups(hp)) bytes += CheckedSize(group.token_bytes()) * context;
+  return bytes.as_int64();
+}
+
+JsonArray kv_groups_json(const Hparams& hp) {
+  JsonArray groups;
+  for (const KvGroupNumbers& group : kv_groups(hp)) {
+    groups.push_back(JsonObject{{"layers", group.layers},
+                                {"window", group.window},
+                                {"latent", group.latent},
+                                {"values", group.values},
+                                {"bytes_per_token", group.token_bytes()}});
+  }
+  return groups;
 }
 
 std::string tokenizer_text(const std::string& path) {
@@ -98,7 +139,10 @@ JsonObject describe(const std::string& path, const ModelFiles& files, const Hpar
           {"tied", hp.tied},
           {"tokenizer", tokenizer_text(path)},
           {"chat_template", template_text(path)},
-          {"memory", JsonObject{{"context", context}, {"kv_bytes", kv_bytes(hp, context)}, {"weight_bytes", bytes}}},
+          {"memory", JsonObject{{"context", context},
+                                {"kv_bytes", kv_bytes(hp, context)},
+                                {"kv_groups", kv_groups_json(hp)},
+                                {"weight_bytes", bytes}}},
           {"tensors", tensors}};
 }
 
@@ -130,6 +174,14 @@ void print_text(const JsonObject& d, bool with_tensors) {
   const JsonObject& memory = d.at("memory").as_object();
   fmt::print("memory         {:.1f} MiB of weights and {:.1f} MiB of KV cache for a context of {}\n",
              mib(memory.at("weight_bytes")), mib(memory.at("kv_bytes")), memory.at("context").as_int64());
+  for (const Json& item : memory.at("kv_groups").as_array()) {
+    const JsonObject& group = item.as_object();
+    const int64_t window = group.at("window").as_int64(), bytes = group.at("bytes_per_token").as_int64();
+    fmt::print("KV group       {} layers, {}{} values a token: {} bytes in float32, {} in 16 bits\n",
+               group.at("layers").as_int64(), group.at("latent").as_bool() ? "latent, " : "",
+               group.at("values").as_int64(), bytes, bytes / 2);
+    if (window > 0) fmt::print("               of the last {} positions\n", window);
+  }
   if (!with_tensors) {
     fmt::print("{} tensors (--tensors lists them)\n", d.at("tensors").as_array().size());
     return;

@@ -77,14 +77,43 @@ const Tensor& Build::rope_table(const RopeSpec& spec) {
   return rope_tables_.back().second;
 }
 
-void Build::rope(const Tensor& q, const Tensor& k, const RopeSpec& spec) {
+void Build::rope(const Tensor& q, const Tensor& k, const RopeSpec& spec, int q_head, int q_first) {
   const Tensor table = rope_table(spec);
-  emit(Rope{.q = q, .k = k, .table = table, .head_dim = spec.head_dim, .interleaved = spec.interleaved}, "rope");
+  emit(Rope{.q = q,
+            .k = k,
+            .table = table,
+            .head_dim = spec.head_dim,
+            .interleaved = spec.interleaved,
+            .q_head = q_head,
+            .q_first = q_first},
+       "rope");
+}
+
+void Build::position_scale(const Tensor& x, int period, float beta, int offset) {
+  emit(PositionScale{.x = x, .period = period, .offset = offset, .beta = beta}, "position_scale");
+}
+
+Tensor Build::head_linear(const Tensor& x, const Weight& weight, int heads, int64_t tail, const std::string& label) {
+  CHECK(x.cols == heads * (weight.cols + tail) && weight.rows % heads == 0, "{}: {} columns for {} heads of {} and {}",
+        label, x.cols, heads, weight.cols, tail);
+  HeadLinear op;
+  op.x = x;
+  op.weight = weight;
+  op.heads = heads;
+  op.tail = tail;
+  op.out = graph_.add_value(x.rows, weight.rows + heads * tail);
+  const Tensor out = op.out;
+  emit(std::move(op), label);
+  return out;
 }
 
 KvLayer Build::kv_layer(const AttentionSpec& spec) {
-  const KvGroupSpec kind{
-      .kv_heads = spec.kv_heads, .k_dim = spec.k_dim, .v_dim = spec.v_dim, .dtype = options_.kv, .window = spec.window};
+  const KvGroupSpec kind{.kv_heads = spec.kv_heads,
+                         .k_dim = spec.k_dim,
+                         .v_dim = spec.v_dim,
+                         .dtype = options_.kv,
+                         .window = spec.window,
+                         .latent = spec.latent};
   size_t g = 0;
   while (g < graph_.kv_groups.size() && !graph_.kv_groups[g].same_kind(kind)) ++g;
   if (g == graph_.kv_groups.size()) graph_.kv_groups.push_back(kind);
@@ -95,6 +124,7 @@ KvLayer Build::kv_layer(const AttentionSpec& spec) {
   layer.k_dim = spec.k_dim;
   layer.v_dim = spec.v_dim;
   layer.dtype = options_.kv;
+  layer.latent = spec.latent;
   return layer;
 }
 

@@ -40,7 +40,8 @@ struct AttentionSpec {
   int window = 0;
   float scale = 1;
   float softcap = 0;
-  Weight sinks = {};  // [heads] f32, or none
+  Weight sinks = {};    // [heads] f32, or none
+  bool latent = false;  // k is the rotary part, v the latent (ops/kv_cache.h)
 };
 
 struct LinearSpec {
@@ -79,8 +80,12 @@ class Build {
   // Over each `width` columns; 0: over the whole row. `offset` is added to the stored weights.
   Tensor rms_norm(const Tensor& x, const Names& w, float eps, float offset = 0, int64_t width = 0);
   Tensor layer_norm(const Tensor& x, const Names& w, float eps);
-  // Rotates q and k in place.
-  void rope(const Tensor& q, const Tensor& k, const RopeSpec& spec);
+  // Rotates q and k in place. Heads of q may have more: q_head values, the rotated ones from q_first on (0: as k's).
+  void rope(const Tensor& q, const Tensor& k, const RopeSpec& spec, int q_head = 0, int q_first = 0);
+  // Multiplies x in place by what grows with the position (ops/position_scale).
+  void position_scale(const Tensor& x, int period, float beta, int offset = 0);
+  // A product for each head with its rows of the weight; the last `tail` columns of a head of x are kept behind it.
+  Tensor head_linear(const Tensor& x, const Weight& weight, int heads, int64_t tail, const std::string& label);
   // Writes k and v into the cache of a new KV layer and attends over it.
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec, const Names& w);
   // A gate of one column is of all columns.

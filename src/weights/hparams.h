@@ -11,6 +11,17 @@ namespace ingot {
 
 class Config;
 
+// Latent attention: keys and values are made of a latent of `kv_rank` values, beside which a token has `rope_dim`
+// rotary ones. Heads of q and k have nope_dim + rope_dim values, the rotary ones last.
+struct LatentSpec {
+  int q_rank = 0;  // of q's own latent; 0: q is made of the row itself
+  int kv_rank = 0;
+  int nope_dim = 0, rope_dim = 0, v_dim = 0;
+
+  explicit operator bool() const { return kv_rank != 0; }
+  int head_dim() const { return nope_dim + rope_dim; }
+};
+
 // The experts of a model whose layers choose among several MLPs.
 struct ExpertParams {
   int count = 0;       // E of a layer; 0: the model has none
@@ -45,6 +56,8 @@ struct Hparams {
   float attn_softcap = 0;   // 0: none
   float final_softcap = 0;  // 0: none
   float norm_offset = 0;    // added to the stored weights of RMS norms
+
+  LatentSpec latent;
 
   RopeSpec rope;
   RopeSpec rope_local;              // of the sliding-window layers

@@ -37,6 +37,12 @@ struct ExpertForm {
   bool interleaved = false;  // rows of gate and up in turn, instead of all of gate first
 };
 
+// The up-projection of latent attention (kv_b_proj), as the products of its heads read it.
+struct UpProjection {
+  Weight key;    // [heads · rank, nope]: of each head the rows that make keys, turned around
+  Weight value;  // [heads · v_dim, rank]
+};
+
 class Weights {
  public:
   explicit Weights(std::unique_ptr<WeightSource> source, int rank = 0, int ranks = 1);
@@ -56,6 +62,11 @@ class Weights {
   // Their biases, one behind the other, in F32.
   Weight expert_bias(const std::string& path, ExpertPart part, int64_t count, int64_t rows,
                      const ExpertForm& form = {});
+
+  // Latent attention's `path`.kv_b_proj [heads · (nope + v_dim), rank], a head's keys before its values; or k_b_proj
+  // [heads, rank, nope] and v_b_proj [heads, v_dim, rank] where the file has them so. Keys that must be turned around
+  // keep a plain format and become F32 from others.
+  UpProjection up_projection(const std::string& path, int heads, int64_t nope, int64_t v_dim, int64_t rank);
 
   // Accepts that `name` may be stored although nobody reads it (the head of a model that is tied all the same).
   void ignore(const std::string& name) { taken_.insert(name); }
@@ -82,6 +93,9 @@ class Weights {
   std::vector<Weight> cut_stack(const Stack& stack, int64_t rows, int64_t cols);
   std::vector<Weight> turn_stack(const Stack& stack, int64_t rows, int64_t cols);
   std::vector<Weight> join_blocks(const Stack& stack, int64_t rows, int64_t cols);
+  Weight stack(const std::string& name, int64_t heads, int64_t rows, int64_t cols);
+  Weight rows_of_heads(const Weight& all, int64_t heads, int64_t first, int64_t rows);
+  Weight turned_heads(const Weight& all, int64_t heads, int64_t rows);
 
   std::unique_ptr<WeightSource> source_;
   const int ranks_;

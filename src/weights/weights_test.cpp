@@ -249,5 +249,53 @@ TEST(Names, Patterns) {
   EXPECT_TRUE(name_matches("", "*"));
 }
 
+// Two heads of 2 rows for keys and 1 for values, over a latent of 3.
+TEST(Weights, UpProjectionOfALatent) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("a.kv_b_proj.weight", Format::kF32, {6, 3}, iota(18));
+  Weights weights(std::move(source));
+  const UpProjection up = weights.up_projection("a", 2, 2, 1, 3);
+  EXPECT_EQ(values(up.key), (std::vector<float>{0, 3, 1, 4, 2, 5, 9, 12, 10, 13, 11, 14}));
+  EXPECT_EQ(up.key.rows, 6);
+  EXPECT_EQ(values(up.value), (std::vector<float>{6, 7, 8, 15, 16, 17}));
+  weights.finish();
+  EXPECT_THROW(weights.up_projection("b", 2, 2, 1, 3), Error);
+  EXPECT_THROW(weights.up_projection("a", 2, 1, 1, 3), Error);
+}
+
+TEST(Weights, UpProjectionInTwoTensorsOfHeads) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("a.k_b_proj.weight", Format::kF32, {2, 3, 2}, iota(12));
+  source->add("a.v_b_proj.weight", Format::kF32, {2, 1, 3}, iota(6));
+  Weights weights(std::move(source));
+  const UpProjection up = weights.up_projection("a", 2, 2, 1, 3);
+  EXPECT_EQ(values(up.key), iota(12));
+  EXPECT_EQ(values(up.value), iota(6));
+  weights.finish();
+  EXPECT_THROW(weights.up_projection("a", 2, 2, 2, 3), Error);
+}
+
+// Scales of blocks go with the rows of their head, and turn with them.
+TEST(Weights, UpProjectionWithScales) {
+  const std::vector<uint8_t> codes(2 * 8 * 4, 0x38);  // 1 in e4m3
+  const auto take = [&](std::vector<int64_t> shape, const std::vector<float>& scales, int64_t nope) {
+    auto source = std::make_unique<MemorySource>();
+    source->add("a.kv_b_proj.weight", Format::kF8_E4M3, {16, 4}, codes);
+    source->add("a.kv_b_proj.weight_scale_inv", Format::kF32, std::move(shape), scales);
+    Weights weights(std::move(source));
+    const UpProjection up = weights.up_projection("a", 2, nope, 8 - nope, 4);
+    return std::pair(values(up.key), values(up.value));
+  };
+  // Blocks of 4 × 2: a head has two of keys and two of values.
+  const auto [key, value] = take({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, 4);
+  for (size_t i = 0; i < key.size(); ++i) EXPECT_EQ(key[i], static_cast<float>(i / 16 * 4 + 1 + i / 8 % 2)) << i;
+  for (size_t i = 0; i < value.size(); ++i) EXPECT_EQ(value[i], static_cast<float>(i / 16 * 4 + 3 + i / 2 % 2)) << i;
+  // One for all.
+  const auto [one_key, one_value] = take({1}, {3}, 4);
+  for (const float x : one_key) EXPECT_EQ(x, 3);
+  for (const float x : one_value) EXPECT_EQ(x, 3);
+  EXPECT_THROW(take({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, 2), Error);  // a block of both
+}
+
 }  // namespace
 }  // namespace ingot

@@ -32,6 +32,12 @@ const Names& layer_names(const std::string& arch) {
                                {"self_attn.o_proj", "attn_output"},
                                {"self_attn.q_norm", "attn_q_norm"},
                                {"self_attn.k_norm", "attn_k_norm"},
+                               {"self_attn.q_a_proj", "attn_q_a"},
+                               {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+                               {"self_attn.q_b_proj", "attn_q_b"},
+                               {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+                               {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+                               {"self_attn.kv_b_proj", "attn_kv_b"},
                                {"mlp.gate_up_proj", "ffn_up"},
                                {"mlp.gate_proj", "ffn_gate"},
                                {"mlp.up_proj", "ffn_up"},
@@ -144,7 +150,16 @@ void write_metadata(GgufWriter& writer, const Source& s) {
   u32("context_length", "max_position_embeddings", s.integer("n_positions", 0));
   u32("attention.head_count", "", heads);
   u32("attention.head_count_kv", "num_key_value_heads", heads);
-  u32("attention.key_length", "head_dim", hidden / heads);
+  if (const int rank = s.integer("kv_lora_rank", 0)) {
+    u32("attention.kv_lora_rank", "", rank);
+    u32("attention.q_lora_rank", "q_lora_rank", 0);
+    u32("attention.key_length", "", s.integer("qk_nope_head_dim", 0) + s.integer("qk_rope_head_dim", 0));
+    u32("attention.value_length", "v_head_dim", 0);
+  } else {
+    u32("attention.key_length", "head_dim", hidden / heads);
+  }
+  if (const int base = s.integer("dim_model_base", 0))
+    writer.set(key("logit_scale"), static_cast<float>(hidden) / static_cast<float>(base));
   if (s.integer("sliding_window", 0)) u32("attention.sliding_window", "sliding_window", 0);
   const int experts = s.integer("num_local_experts", s.integer("num_experts", 0));
   if (experts > 0) {

@@ -16,6 +16,7 @@ struct ModelShape {
   double theta;
   bool tied;
   int experts = 0, experts_used = 0, expert_ffn = 0;
+  LatentSpec latent = {};
 };
 
 constexpr ModelShape kShapes[] = {
@@ -32,10 +33,52 @@ constexpr ModelShape kShapes[] = {
     {"qwen3-30b-a3b", "qwen3_moe", 48, 2048, 32, 4, 128, 6144, 151936, 40960, 1e6, false, 128, 8, 768},
     {"gpt-oss-20b", "gpt_oss", 24, 2880, 64, 8, 64, 2880, 201088, 131072, 1.5e5, false, 32, 4, 2880},
     {"mixtral-8x7b", "llama", 32, 4096, 32, 8, 128, 14336, 32000, 32768, 1e6, false, 8, 2, 14336},
+    {"deepseek-v2-lite",
+     "deepseek_v2",
+     27,
+     2048,
+     16,
+     1,
+     64,
+     10944,
+     102400,
+     32768,
+     1e4,
+     false,
+     64,
+     6,
+     1408,
+     {.q_rank = 0, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_dim = 128}},
+    {"latent-tiny",
+     "deepseek_v2",
+     2,
+     64,
+     4,
+     1,
+     8,
+     128,
+     256,
+     512,
+     1e4,
+     false,
+     8,
+     3,
+     32,
+     {.q_rank = 24, .kv_rank = 32, .nope_dim = 32, .rope_dim = 8, .v_dim = 16}},
     // Of no published model: 1 B of 3.7 B parameters for a row, for machines with little memory.
     {"moe-4b-a1b", "qwen3_moe", 16, 2048, 16, 4, 128, 6144, 64000, 32768, 1e6, false, 32, 6, 1024},
     {"moe-tiny", "qwen3_moe", 2, 64, 4, 2, 16, 128, 256, 512, 1e4, false, 8, 3, 32},
 };
+
+// DeepSeek's: the first layer is dense, and two more experts are every row's.
+void add_latent(Hparams& hp, const ModelShape& shape) {
+  hp.latent = shape.latent;
+  hp.attention_scale = 1 / std::sqrt(static_cast<float>(shape.latent.head_dim()));
+  hp.rope.interleaved = hp.rope_local.interleaved = true;
+  hp.experts.router.renormalize = false;
+  hp.experts.shared_ffn = 2 * shape.expert_ffn;
+  hp.experts.layers[0] = false;
+}
 
 void add_experts(Hparams& hp, const ModelShape& shape) {
   hp.experts.count = shape.experts;
@@ -43,6 +86,7 @@ void add_experts(Hparams& hp, const ModelShape& shape) {
   hp.experts.ffn = shape.expert_ffn;
   hp.experts.router.renormalize = true;
   hp.experts.layers.assign(static_cast<size_t>(hp.layers), true);
+  if (shape.latent) add_latent(hp, shape);
   if (hp.arch != "gpt_oss") return;
   hp.qkv_bias = hp.o_bias = true;
   hp.window = 128;

@@ -34,6 +34,12 @@ ProductNeeds product_needs(const Product& product, int64_t rows, int threads);
 void multiply(const Product& product, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
               const Loop* then = nullptr);
 
+// Products that differ in the places of x, W and out alone, of the heads of a layer, in regions of a few MiB of rows.
+// `then` is the last loop, as above.
+ProductNeeds each_needs(std::span<const Product> products, int64_t rows, int threads);
+void multiply_each(std::span<const Product> products, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
+                   const Loop* then = nullptr);
+
 // Some of several products that run as one region, such as the experts of a layer, each with rows of its own.
 struct ProductGroup {
   Product product;

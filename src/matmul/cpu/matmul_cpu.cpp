@@ -136,4 +136,47 @@ void multiply(const Product& product, int64_t rows, ThreadPool& pool, const Prod
   pool.run_phases(input, output, *then);
 }
 
+// Bytes of the rows of x of all products that a region takes: they stay in the L2 caches of two cores.
+static constexpr int64_t kEachBytes = 2 << 20;
+
+ProductNeeds each_needs(std::span<const Product> products, int64_t rows, int threads) {
+  const ProductNeeds alone = product_needs(products[0], rows, 1), shared = product_needs(products[0], rows, threads);
+  const int64_t one = (shared.shared + 63) / 64 * 64, all = one * static_cast<int64_t>(products.size());
+  return {std::max(alone.scratch, shared.scratch), std::max(one, std::min(kEachBytes, all))};
+}
+
+void multiply_each(std::span<const Product> products, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
+                   const Loop* then) {
+  if (rows == 0) return;
+  const XKinds kinds = kinds_of(products[0]);
+  const auto n = static_cast<int64_t>(products.size());
+  const int64_t x_bytes = (XRows::bytes(products[0], kinds, rows) + 63) / 64 * 64;
+  const int64_t each = std::clamp<int64_t>(kEachBytes / x_bytes, 1, n);
+  for (int64_t first = 0; first < n; first += each) {
+    const int64_t count = std::min(each, n - first);
+    // Many products are tasks enough as they are.
+    const ProductTasks tasks(products[0], rows, count >= 4 * pool.threads() ? 1 : pool.threads());
+    const auto x_of = [&](int64_t i) {
+      return XRows(products[static_cast<size_t>(first + i)], kinds, rows, memory.shared + i * x_bytes);
+    };
+    const int64_t at_once = x_of(0).at_once(), groups = (rows + at_once - 1) / at_once;
+    const auto make_rows = [&](int64_t i, int) {
+      const int64_t t = i % groups * at_once;
+      x_of(i / groups).make(t, std::min(at_once, rows - t));
+    };
+    const auto run_one = [&](int64_t i, int thread) {
+      const Product& product = products[static_cast<size_t>(first + i / tasks.total)];
+      const TaskBlock block = tasks.block(product, i % tasks.total);
+      const auto* x = reinterpret_cast<const XRow*>(memory.shared + i / tasks.total * x_bytes);
+      run_task(product, block, tasks.cuts[block.part], x, rows, memory.scratch + thread * memory.scratch_bytes);
+    };
+    const Loop input = loop(count * groups, make_rows), output = loop(count * tasks.total, run_one);
+    if (then != nullptr && first + count == n) {
+      pool.run_phases(input, output, *then);
+    } else {
+      pool.run_phases(input, output);
+    }
+  }
+}
+
 }  // namespace ingot::cpu
