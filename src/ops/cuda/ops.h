@@ -22,5 +22,6 @@ void prepare(Attention& op, Prepare& p);
 void prepare(RopeTable& op, Prepare& p);
 void prepare(Sample& op, Prepare& p);
 void prepare(ExpertLinear& op, Prepare& p);
+bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p);
 
 }  // namespace ingot::cuda

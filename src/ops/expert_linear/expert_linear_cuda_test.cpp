@@ -30,6 +30,11 @@ TEST(ExpertLinearCuda, MatchesReference) {
     check_case({.format = format, .rows = 3, .cols = cols, .glu = true, .bias = true}, 5);
     check_case({.format = format, .rows = 2, .out = 70, .cols = cols, .by_place = true, .sum = true}, 0);
   }
+  // Streamed, and not: rows that are no whole vectors.
+  for (const int64_t cols : {264, 520, 66}) {
+    check_case({.format = Format::kBF16, .rows = 12, .out = 27, .cols = cols, .glu = true, .bias = true}, 1);
+    check_case({.format = Format::kBF16, .rows = 5, .count = 9, .out = 27, .cols = cols, .bias = true, .sum = true}, 0);
+  }
   check_case({.rows = 90, .count = 3, .out = 65, .cols = 70, .glu = true}, 6);
   check_case({.rows = 9, .glu = true, .scale = true}, 0);
   check_case({.rows = 9, .glu = true, .bias = true, .kind = ActivationKind::kClampedSwiglu}, 0);
