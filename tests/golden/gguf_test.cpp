@@ -51,6 +51,9 @@ const Names& layer_names(const std::string& arch) {
                                {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
                                {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
                                {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+                               {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+                               {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+                               {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
                                {"post_attention_layernorm", "ffn_norm"}};
   static const Names sandwich = [] {
     Names names = common;
@@ -152,7 +155,8 @@ void write_metadata(GgufWriter& writer, const Source& s) {
   u32("attention.head_count_kv", "num_key_value_heads", heads);
   if (const int rank = s.integer("kv_lora_rank", 0)) {
     u32("attention.kv_lora_rank", "", rank);
-    u32("attention.q_lora_rank", "q_lora_rank", 0);
+    const Json* q_rank = find(s.config, "q_lora_rank");
+    if (q_rank != nullptr && !q_rank->is_null()) u32("attention.q_lora_rank", "q_lora_rank", 0);
     u32("attention.key_length", "", s.integer("qk_nope_head_dim", 0) + s.integer("qk_rope_head_dim", 0));
     u32("attention.value_length", "v_head_dim", 0);
   } else {
@@ -161,13 +165,14 @@ void write_metadata(GgufWriter& writer, const Source& s) {
   if (const int base = s.integer("dim_model_base", 0))
     writer.set(key("logit_scale"), static_cast<float>(hidden) / static_cast<float>(base));
   if (s.integer("sliding_window", 0)) u32("attention.sliding_window", "sliding_window", 0);
-  const int experts = s.integer("num_local_experts", s.integer("num_experts", 0));
+  const int experts = s.integer("num_local_experts", s.integer("num_experts", s.integer("n_routed_experts", 0)));
   if (experts > 0) {
     writer.set(key("expert_count"), static_cast<uint32_t>(experts));
     u32("expert_used_count", "num_experts_per_tok", 0);
     u32("expert_feed_forward_length", "moe_intermediate_size", s.integer("intermediate_size", 0));
     if (s.integer("shared_expert_intermediate_size", 0))
       u32("expert_shared_feed_forward_length", "shared_expert_intermediate_size", 0);
+    if (s.integer("n_shared_experts", 0)) u32("expert_shared_count", "n_shared_experts", 0);
   }
   f32("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   f32("attention.layer_norm_epsilon", "layer_norm_epsilon");

@@ -138,10 +138,13 @@ class Fp8Copies {
 TEST(Latent, EightBitFloatsWithBlocksOfScales) {
   const Fp8Copies copies("deepseek-v3");
   const std::vector<int32_t> tokens = {5, 17, 99, 3, 250, 41, 7, 7, 180, 66};
-  TestEngine coded(copies.fp8), plain(copies.f32);
-  const auto got = all_logits(*coded.engine, tokens), want = all_logits(*plain.engine, tokens);
-  ASSERT_EQ(got.size(), tokens.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(nmse(got[i], want[i]), 1e-9) << "position " << i;
+  // The fast kernels of some sets round the rows that meet them to bf16.
+  for (const auto& [kernels, most] : {std::pair(Kernels::kRef, 1e-10), std::pair(Kernels::kFast, 1e-5)}) {
+    TestEngine coded(copies.fp8, {.kernels = kernels}), plain(copies.f32, {.kernels = kernels});
+    const auto got = all_logits(*coded.engine, tokens), want = all_logits(*plain.engine, tokens);
+    ASSERT_EQ(got.size(), tokens.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(nmse(got[i], want[i]), most) << "position " << i;
+  }
 }
 
 TEST(Latent, TheCacheHoldsNoMoreThanTheLatent) {

@@ -1,3 +1,4 @@
+#include "cuda/kernel.cuh"
 #include "ops/cuda/ctx.h"
 #include "ops/position_scale/position_scale.h"
 
