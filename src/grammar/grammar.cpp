@@ -134,7 +134,7 @@ Symbol GrammarBuilder::separated(Symbol part, Symbol separator, uint32_t min, ui
 }
 
 bool GrammarBuilder::lexeme_is_productive(LexemeId id) const {
-  return !regexes_->is_empty(lexemes_[id], limits_.steps / 100);
+  return !regexes_->is_empty(lexemes_[id], limits_.steps / 400);
 }
 
 std::vector<bool> GrammarBuilder::productive_lexemes() const {

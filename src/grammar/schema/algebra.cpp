@@ -154,7 +154,7 @@ Values SetAlgebra::compute(SetId id, bool tracked) {
 bool SetAlgebra::is_empty(Expr expr) {
   if (!pool_.may_hide_nothing(expr)) return expr == kNothing;
   spend(10);
-  return pool_.is_empty(expr);
+  return pool_.is_empty(expr, limits_.steps / 400);  // 5,000 take a tenth of a second
 }
 
 bool SetAlgebra::surely_empty(SetId set, int depth) {
