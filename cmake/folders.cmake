@@ -106,7 +106,7 @@ list(FILTER op_benches EXCLUDE REGEX "/cuda_[a-z0-9_]*\\.cpp$")  # cuda.cmake
 target_sources(ingot_bench PRIVATE ${op_benches})
 include(${CMAKE_CURRENT_LIST_DIR}/cuda_targets.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/embed.cmake)
-ingot_folder(app ingot_engine ingot_models ingot_text)
+ingot_folder(app ingot_engine ingot_models ingot_grammar ingot_text)
 ingot_folder(serve ingot_app ingot_engine ingot_grammar ingot_text Boost::headers)
 ingot_embed(ingot_serve ${PROJECT_SOURCE_DIR}/src/serve/ui)
 if(OPENSSL_FOUND)

@@ -1,6 +1,6 @@
-# The directory is the registry: the lists of ops, their cases for the bench, models, weight formats and fuzz targets are
-# written from what lies in ops/*/, ops/**/*_bench.cpp, models/*.cpp, quant/formats/*.h and tests/fuzz/*_fuzz.cpp. A new
-# one is a new file; no list is kept by hand.
+# The directory is the registry: the lists of ops, their cases for the bench, models, weight formats, forms of calls and fuzz
+# targets are written from what lies in ops/*/, ops/**/*_bench.cpp, models/*.cpp, quant/formats/*.h, grammar/forms/*.h and
+# tests/fuzz/*_fuzz.cpp. A new one is a new file; no list is kept by hand.
 set(INGOT_GENERATED ${CMAKE_BINARY_DIR}/generated)
 
 # rms_norm -> RmsNorm
@@ -78,18 +78,38 @@ function(ingot_generate_benches prefix list)
 endfunction()
 
 function(ingot_generate_models)
-  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src/models ${PROJECT_SOURCE_DIR}/src/models/*.cpp)
-  list(SORT sources)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src/models ${PROJECT_SOURCE_DIR}/src/models/*.cpp)
   set(names "")
+  set(all "")
   foreach(source ${sources})
-    string(REGEX REPLACE "\\.cpp$" "" name ${source})
-    # model.cpp and blocks.cpp are the shared parts; every other file is an architecture.
-    if(NOT name MATCHES "^(model|blocks)$" AND NOT name MATCHES "_test$")
+    get_filename_component(name ${source} NAME_WE)
+    list(APPEND all ${name})
+  endforeach()
+  list(SORT all)
+  foreach(name ${all})
+    # model.cpp, blocks.cpp, *_blocks.cpp and experts.cpp are the shared parts; every other file is an architecture.
+    if(NOT name MATCHES "^(model|blocks|.*_blocks|experts)$" AND NOT name MATCHES "_test$")
       string(APPEND names " \\\n  X(${name})")
     endif()
   endforeach()
   ingot_write(${INGOT_GENERATED}/models/model_list.inc
     "// Written by cmake/registry.cmake from src/models/*.cpp.\n#define INGOT_MODELS(X)${names}\n")
+endfunction()
+
+function(ingot_generate_call_forms)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src/grammar/forms ${PROJECT_SOURCE_DIR}/src/grammar/forms/*.h)
+  list(SORT headers)
+  set(includes "")
+  set(names "")
+  foreach(header ${headers})
+    string(REGEX REPLACE "\\.h$" "" name ${header})
+    string(APPEND includes "#include \"grammar/forms/${header}\"\n")
+    string(APPEND names " \\\n  X(${name})")
+  endforeach()
+  ingot_write(${INGOT_GENERATED}/grammar/form_list.inc
+    "// Written by cmake/registry.cmake from src/grammar/forms/*.h.\n#define INGOT_CALL_FORMS(X)${names}\n")
+  ingot_write(${INGOT_GENERATED}/grammar/form_headers.inc
+    "// Written by cmake/registry.cmake from src/grammar/forms/*.h.\n${includes}")
 endfunction()
 
 function(ingot_generate_fuzz_targets)
@@ -109,4 +129,5 @@ ingot_generate_ops()
 ingot_generate_benches("" INGOT_OP_BENCHES)
 ingot_generate_benches(cuda_ INGOT_CUDA_OP_BENCHES)
 ingot_generate_models()
+ingot_generate_call_forms()
 ingot_generate_fuzz_targets()

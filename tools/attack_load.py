@@ -51,6 +51,15 @@ ATTACKS = (
     ("salted-hash", 2, True, {}),
     ("tokenize", 8, True, {}),
 )
+# MiB that clients can make a server hold with its default limits, beside the KV cache: docs/serving.md, "Memory".
+BUDGET = {
+    "bodies that are being read": 128,
+    "bodies that wait for a worker": 128,
+    "answers that wait for their readers": 64,
+    "connections, 1,152 of 32 KiB": 36,
+    "the largest body at work, 15 times": 60,
+    "answers that are being made, 16 of 2 MiB": 32,
+}
 WARM_UP = 3  # seconds before anything is counted
 REQUEST_SECONDS = 60  # an honest request that takes longer is lost
 
@@ -157,6 +166,7 @@ def run_phase(options, seconds, attacked):
         time.sleep(WARM_UP)
         watch = stack.enter_context(attacks.Watch(server))
         before, begun = metrics(server), time.monotonic()
+        kv = before.get("ingot_kv_bytes", 0)
         report = honest_report(start_honest(server, options, seconds))
         spent, after = time.monotonic() - begun, metrics(server)
         rows = after.get("ingot_rows_total", 0) - before.get("ingot_rows_total", 0)
@@ -167,7 +177,8 @@ def run_phase(options, seconds, attacked):
     own = report["prompt_tokens"] + report["output_tokens"]
     return {"seconds": spent, "report": report, "rows": rows, "honest_tokens": own, "share": own / max(rows, 1),
             "tokens_per_second": own / spent, "health": {str(k): v for k, v in watch.statuses.items()},
-            "longest_health": watch.longest, "idle_memory": idle, "peak_memory": watch.peak, "alive": alive,
+            "longest_health": watch.longest, "idle_memory": idle, "kv_memory": kv, "peak_memory": watch.peak,
+            "alive": alive,
             "answers": answers}
 
 
@@ -179,7 +190,7 @@ def judge_attack(options, calm, attacked):
     gap, calm_gap = attacked["report"]["gap_ms"]["p99"], calm["report"]["gap_ms"]["p99"]
     requests = attacked["report"]["requests"]
     lost = requests["lost"] + requests["failed"]
-    budget = calm["peak_memory"] + options.budget * MIB
+    budget = attacked["idle_memory"] + attacked["kv_memory"] + options.budget * MIB
     return [
         ("honest tenant's part of all rows", f"{100 * attacked['share']:.1f} %",
          f"≥ {100 * least:.1f} % (fair: {100 * fair:.1f})", attacked["share"] >= least),
@@ -189,7 +200,8 @@ def judge_attack(options, calm, attacked):
          f"≤ {1e3 * slack:.0f} ms, all 200",
          attacked["longest_health"] <= slack and set(attacked["health"]) == {"200"}),
         ("peak of resident memory", f"{attacked['peak_memory'] / MIB:.0f} MiB",
-         f"≤ {budget / MIB:.0f} MiB ({calm['peak_memory'] / MIB:.0f} calm + {options.budget})",
+         f"≤ {budget / MIB:.0f} MiB ({attacked['idle_memory'] / MIB:.0f} at first, {attacked['kv_memory'] / MIB:.0f} KV cache, "
+         f"{options.budget})",
          attacked["peak_memory"] <= budget),
         ("honest answers lost or failed", str(lost), "0", lost == 0),
         ("honest requests turned away", f"{requests['rejected']} of {requests['sent']}", "0", requests["rejected"] == 0),
@@ -199,7 +211,7 @@ def judge_attack(options, calm, attacked):
 
 def measure_attack(options):
     seconds = 60 * options.minutes
-    calm = run_phase(options, max(15, seconds / 4), attacked=False)
+    calm = run_phase(options, options.calm or max(15, seconds / 4), attacked=False)
     attacked = run_phase(options, seconds, attacked=True)
     return {"calm": calm, "attacked": attacked}, judge_attack(options, calm, attacked)
 
@@ -304,7 +316,9 @@ def parse_arguments():
     parser.add_argument("--model", help="a model (default: the default one)")
     parser.add_argument("--users", type=int, default=4, help="of the honest tenant (4)")
     parser.add_argument("--cores", type=int, default=2, help="that everything runs on (2)")
-    parser.add_argument("--budget", type=int, default=320, help="MiB of resident memory beyond the calm run's (320)")
+    parser.add_argument("--calm", type=float, help="seconds of the run without attacks (a quarter, at least 15)")
+    parser.add_argument("--budget", type=int, default=sum(BUDGET.values()),
+                        help=f"MiB that clients can make the server hold ({sum(BUDGET.values())})")
     parser.add_argument("--tolerance", type=float, default=1,
                         help="times and shares may miss their mark by this factor (1): for machines with other work")
     parser.add_argument("--only", action="append", help="an attack's name, again for more (default: all)")

@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "models": ("graph", "weights"),
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "engine": ("models", "graph"),
-    "app": ("engine", "models", "text", "files"),
+    "app": ("engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),
 }
 FOR_ALL = ("base", "tensor")

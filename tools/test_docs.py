@@ -8,6 +8,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_includes  # noqa: E402
 import draw_architecture  # noqa: E402
+import write_models_page  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -113,6 +114,18 @@ class ArchitectureTest(unittest.TestCase):
     def test_the_picture_is_the_rule(self):
         self.assertEqual(draw_architecture.PICTURE.read_text(), draw_architecture.draw(),
                          "draw it again: python3 tools/draw_architecture.py")
+
+
+class ModelsTest(unittest.TestCase):
+    def test_the_page_is_the_registry(self):
+        self.assertEqual(write_models_page.PAGE.read_text(), write_models_page.page(),
+                         "write it again: python3 tools/write_models_page.py")
+
+    def test_every_model_has_a_checkpoint(self):
+        rows = [line for line in write_models_page.page().splitlines() if line.startswith("| [")]
+        self.assertGreater(len(rows), 20)
+        for row in rows:
+            self.assertFalse(row.endswith("| none |"), row)
 
 
 class FindsWhatItIsForTest(unittest.TestCase):

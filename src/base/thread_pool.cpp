@@ -198,7 +198,8 @@ bool ThreadPool::take_part(int thread) {
 
 void ThreadPool::work(int thread) {
   uint32_t seen = 0;
-  const auto changed = [&] { return number_.load() != seen || stop_.load(std::memory_order_relaxed); };
+  // Whoever sees the end sees the whole pool: it may be asked to end before it was asked for any loop.
+  const auto changed = [&] { return number_.load() != seen || stop_.load(std::memory_order_acquire); };
   while (!stop_) {
     if (!spin(spin_ns_, changed)) {
       std::unique_lock lock(mutex_);

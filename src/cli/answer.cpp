@@ -78,6 +78,7 @@ Request make_request(const Session& session, const Question& question) {
   request.sampling = question.sampling;
   request.max_tokens = question.max_tokens;
   request.end_tokens = session.end_tokens();
+  request.constraint = question.constraint;
   return request;
 }
 
@@ -129,6 +130,7 @@ Answer answer(Session& session, const Question& question, const std::function<vo
       if (question.sampling.n_logprobs >= 0) result.samples.push_back(event->sample);
       if (!is_end_token(session, token)) out.push(token);
     }
+    if (event->finish == FinishReason::kConstraint) throw Error("{}", event->reason);
     if (event->finish != FinishReason::kNone) result.end = end_of(event->finish, session, result);
   }
   if (out.stopped()) result.end = AnswerEnd::kStop;

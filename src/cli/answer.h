@@ -15,6 +15,7 @@ struct Question {
   SamplingParams sampling;
   int max_tokens = -1;
   std::vector<std::string> stop;
+  std::shared_ptr<const TokenConstraint> constraint = {};  // what its text is held to; none: nothing
   bool continues = false;  // the answer goes on with the prompt's text: a leading space belongs to it
 };
 

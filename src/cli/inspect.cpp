@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/checked_size.h"
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "graph/kv_store.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"
+#include "weights/active_weights.h"
 #include "weights/model_files.h"
 #include "weights/stored_tensors.h"
 
@@ -27,10 +29,50 @@ struct Options {
   CommonOptions common;
 };
 
-// The KV cache of one seq of `context` positions in float32, without building the model.
+// A KV group as the numbers tell it, without building the model. Bytes are of float32.
+struct KvGroupNumbers {
+  int layers = 0, window = 0;
+  int64_t values = 0;  // of a token and layer
+  bool latent = false;
+
+  int64_t token_bytes() const {
+    return (CheckedSize(layers, "[config] bytes of the KV cache") * values * dtype_bytes(DType::kF32)).as_int64();
+  }
+};
+
+std::vector<KvGroupNumbers> kv_groups(const Hparams& hp) {
+  const int64_t values =
+      hp.latent ? int64_t{hp.latent.kv_rank} + hp.latent.rope_dim : int64_t{2} * hp.kv_heads * hp.head_dim;
+  std::vector<KvGroupNumbers> groups;
+  for (int i = 0; i < hp.layers; ++i) {
+    const int window = hp.window_of(i);
+    const auto same = std::ranges::find(groups, window, &KvGroupNumbers::window);
+    if (same == groups.end()) {
+      groups.push_back({.layers = 1, .window = window, .values = values, .latent = static_cast<bool>(hp.latent)});
+    } else {
+      ++same->layers;
+    }
+  }
+  return groups;
+}
+
+// The KV cache of one seq of `context` positions in float32.
 int64_t kv_bytes(const Hparams& hp, int context) {
-  const CheckedSize layers(hp.layers, "[config] bytes of the KV cache");
-  return (layers * 2 * hp.kv_heads * hp.head_dim * context * dtype_bytes(DType::kF32)).as_int64();
+  CheckedSize bytes(0, "[config] bytes of the KV cache");
+  for (const KvGroupNumbers& group : kv_groups(hp)) bytes += CheckedSize(group.token_bytes()) * context;
+  return bytes.as_int64();
+}
+
+JsonArray kv_groups_json(const Hparams& hp) {
+  JsonArray groups;
+  for (const KvGroupNumbers& group : kv_groups(hp)) {
+    groups.push_back(JsonObject{{"layers", group.layers},
+                                {"window", group.window},
+                                {"latent", group.latent},
+                                {"values", group.values},
+                                {"bytes_per_token", group.token_bytes()}});
+  }
+  return groups;
 }
 
 std::string tokenizer_text(const std::string& path) {
@@ -51,6 +93,15 @@ std::string template_text(const std::string& path) {
   }
 }
 
+JsonObject experts_json(const ModelFiles& files, const Hparams& hp) {
+  const ActiveWeights one = active_weights(files, hp, 1), many = active_weights(files, hp, 32);
+  return {{"count", hp.experts.count},
+          {"used", hp.experts.used},
+          {"active_parameters", static_cast<int64_t>(one.parameters)},
+          {"step_bytes_of_1", static_cast<int64_t>(one.step_bytes)},
+          {"step_bytes_of_32", static_cast<int64_t>(many.step_bytes)}};
+}
+
 JsonObject describe(const std::string& path, const ModelFiles& files, const Hparams& hp, int context) {
   const FormatBytes format_bytes = bytes_of_formats(files);
   int64_t parameters = 0, bytes = 0;
@@ -67,7 +118,10 @@ JsonObject describe(const std::string& path, const ModelFiles& files, const Hpar
   }
   JsonObject formats;
   for (const auto& [name, n] : format_bytes) formats[name] = n;
+  Json experts = nullptr;
+  if (hp.experts.count > 0) experts = experts_json(files, hp);
   return {{"path", path},
+          {"experts", experts},
           {"container", files.is_gguf() ? "gguf" : "safetensors"},
           {"architecture", hp.arch},
           {"parameters", parameters},
@@ -85,7 +139,10 @@ JsonObject describe(const std::string& path, const ModelFiles& files, const Hpar
           {"tied", hp.tied},
           {"tokenizer", tokenizer_text(path)},
           {"chat_template", template_text(path)},
-          {"memory", JsonObject{{"context", context}, {"kv_bytes", kv_bytes(hp, context)}, {"weight_bytes", bytes}}},
+          {"memory", JsonObject{{"context", context},
+                                {"kv_bytes", kv_bytes(hp, context)},
+                                {"kv_groups", kv_groups_json(hp)},
+                                {"weight_bytes", bytes}}},
           {"tensors", tensors}};
 }
 
@@ -101,6 +158,13 @@ void print_text(const JsonObject& d, bool with_tensors) {
   for (const auto& [name, bytes] : d.at("formats").as_object()) {
     fmt::print("               {:8} {:.1f} MiB\n", std::string_view(name), mib(bytes));
   }
+  if (const Json& experts = d.at("experts"); !experts.is_null()) {
+    const JsonObject& e = experts.as_object();
+    fmt::print("experts        {} of {} for a row: {:.1f} M parameters active\n", e.at("used").as_int64(),
+               e.at("count").as_int64(), static_cast<double>(e.at("active_parameters").as_int64()) / 1e6);
+    fmt::print("               a step reads {:.1f} MiB of weights for 1 row, {:.1f} MiB expected for 32\n",
+               mib(e.at("step_bytes_of_1")), mib(e.at("step_bytes_of_32")));
+  }
   fmt::print("layers         {}, hidden {}, mlp {}\n", number("layers"), number("hidden"), number("ffn"));
   fmt::print("attention      {} heads of {}, {} KV heads\n", number("heads"), number("head_dim"), number("kv_heads"));
   fmt::print("vocabulary     {}{}\n", number("vocab"), d.at("tied").as_bool() ? ", tied head" : "");
@@ -110,6 +174,14 @@ void print_text(const JsonObject& d, bool with_tensors) {
   const JsonObject& memory = d.at("memory").as_object();
   fmt::print("memory         {:.1f} MiB of weights and {:.1f} MiB of KV cache for a context of {}\n",
              mib(memory.at("weight_bytes")), mib(memory.at("kv_bytes")), memory.at("context").as_int64());
+  for (const Json& item : memory.at("kv_groups").as_array()) {
+    const JsonObject& group = item.as_object();
+    const int64_t window = group.at("window").as_int64(), bytes = group.at("bytes_per_token").as_int64();
+    fmt::print("KV group       {} layers, {}{} values a token: {} bytes in float32, {} in 16 bits\n",
+               group.at("layers").as_int64(), group.at("latent").as_bool() ? "latent, " : "",
+               group.at("values").as_int64(), bytes, bytes / 2);
+    if (window > 0) fmt::print("               of the last {} positions\n", window);
+  }
   if (!with_tensors) {
     fmt::print("{} tensors (--tensors lists them)\n", d.at("tensors").as_array().size());
     return;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/constraint_options.h"
 #include "cli/interrupt.h"
 #include "cli/json_lines.h"
 #include "cli/sampling_options.h"
@@ -21,6 +22,7 @@ struct Options {
   std::vector<std::string> words;  // [MODEL] PROMPT
   SessionOptions session;
   SamplingOptions sampling;
+  ConstraintArguments constraint;
   std::string system;
   bool raw = false;
   bool parse_special = false;
@@ -115,6 +117,7 @@ int run(Options& options) {
                     .stop = options.sampling.stop,
                     .continues = options.raw || !session.has_template()};
   question.sampling.n_logprobs = options.logprobs;
+  question.constraint = make_constraint(options.constraint, session, question.prompt);
   if (common.verbose) print_verbose(session, question.sampling);
 
   const InterruptGuard guard;
@@ -146,6 +149,7 @@ CommandBody setup(CLI::App& app) {
   app.add_flag("--parse-special", options->parse_special, "With --raw: <|im_end|> in the text is that token");
   app.add_option("--system", options->system, "The system message")->type_name("TEXT");
   add_sampling_options(app, options->sampling);
+  add_constraint_options(app, options->constraint);
   app.add_flag("--stats", options->stats, "Load time, speed and memory, on stderr");
   add_json_option(app, options->session.common);
   app.add_option("--logprobs", options->logprobs, "With --json: the N most likely at each token")

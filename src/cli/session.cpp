@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "app/device.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/engine_options.h"
@@ -16,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/strings.h"
 #include "files/directory.h"
+#include "weights/model_files.h"
 
 namespace ingot {
 
@@ -90,6 +92,9 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
 
 Session open_session(const SessionOptions& options) {
   const std::string path = resolve_model(options.model);
+  if (choose_device(options.open.device, options.open.ref) >= 0 &&
+      Model::read_numbers(ModelFiles::open(path)).experts.count > 0)
+    fmt::print(stderr, "experts run on plain kernels on a GPU: right, but slower than the rest of the model\n");
   const LoadNotice notice(base_name(path));
   return Session(path, options.open);
 }

@@ -90,6 +90,14 @@ static inline float gelu_tanh_f32(float x) {
   return 0.5f * x * (1.0f + tanh_f32(0.797884561f * (x + 0.044715f * (x * x * x))));
 }
 static inline float relu_f32(float x) { return x < 0.0f ? 0.0f : x; }
+static inline float sigmoid_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
+// NaN stays.
+static inline float clamped_swiglu_f32(float gate, float up) {
+  const float g = gate > kClampedSwigluLimit ? kClampedSwigluLimit : gate;
+  float u = up > kClampedSwigluLimit ? kClampedSwigluLimit : up;
+  u = u < -kClampedSwigluLimit ? -kClampedSwigluLimit : u;
+  return g * sigmoid_f32(kClampedSwigluSlope * g) * (u + 1.0f);
+}
 
 // Calls f with the function of `kind`, a callable without state: outside a loop, so that the loop
 // vectorizes. The unfused Glu and Linear's epilogue both go through here and give the same bits.
@@ -104,6 +112,9 @@ static inline decltype(auto) with_activation(ActivationKind kind, F&& f) {
       return f([](float x) { return gelu_tanh_f32(x); });
     case ActivationKind::kRelu:
       return f([](float x) { return relu_f32(x); });
+    case ActivationKind::kSigmoid:
+      return f([](float x) { return sigmoid_f32(x); });
+    case ActivationKind::kClampedSwiglu:
     case ActivationKind::kNone:
       break;
   }

@@ -13,7 +13,20 @@ __device__ inline float activate(float x) {
   if constexpr (kKind == ActivationKind::kGeluTanh)
     return x * 0.5f * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
   if constexpr (kKind == ActivationKind::kRelu) return x < 0.0f ? 0.0f : x;  // NaN stays
+  if constexpr (kKind == ActivationKind::kSigmoid) return 1.0f / (1.0f + expf(-x));
   return x;
+}
+
+// f(gate) · up.
+template <ActivationKind kKind>
+__device__ inline float gated(float gate, float up) {
+  if constexpr (kKind == ActivationKind::kClampedSwiglu) {
+    const float g = gate > kClampedSwigluLimit ? kClampedSwigluLimit : gate;
+    float u = up > kClampedSwigluLimit ? kClampedSwigluLimit : up;
+    u = u < -kClampedSwigluLimit ? -kClampedSwigluLimit : u;
+    return g * activate<ActivationKind::kSigmoid>(kClampedSwigluSlope * g) * (u + 1.0f);
+  }
+  return activate<kKind>(gate) * up;
 }
 
 // Calls f.template operator()<kind>().
@@ -30,6 +43,10 @@ void visit_activation(ActivationKind kind, F&& f) {
       return f.template operator()<ActivationKind::kGeluTanh>();
     case ActivationKind::kRelu:
       return f.template operator()<ActivationKind::kRelu>();
+    case ActivationKind::kSigmoid:
+      return f.template operator()<ActivationKind::kSigmoid>();
+    case ActivationKind::kClampedSwiglu:
+      return f.template operator()<ActivationKind::kClampedSwiglu>();
   }
 }
 

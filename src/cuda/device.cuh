@@ -159,6 +159,12 @@ __device__ inline void copy_async(void* shared, const void* global, bool valid =
                "r"(valid ? 16 : 0)
                : "memory");
 }
+// 4 bytes.
+__device__ inline void copy_async_word(void* shared, const void* global, bool valid = true) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)), "l"(global),
+               "r"(valid ? 4 : 0)
+               : "memory");
+}
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // All but the newest N groups of this thread have arrived.
 template <int N>

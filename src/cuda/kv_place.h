@@ -27,7 +27,8 @@ struct KvPlace {
   int k_row_bytes = 0, v_row_bytes = 0;
   int k_dim = 0, v_dim = 0;
   int page_rows = 1;
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32;    // of values
+  DType k_dtype = DType::kF32;  // of keys: another one where they are rotary parts of a latent cache
 
   // The first row of a page's head; rows follow one another, behind all of them the scales.
   INGOT_HD std::byte* k_rows(int64_t page, int head) const {
@@ -44,7 +45,8 @@ struct KvPlace {
     return v_rows(slot / page_rows, head) + static_cast<int64_t>(slot % page_rows) * v_row_bytes;
   }
   INGOT_HD KvRow key(int slot, int head) const {
-    return {k_row(slot, head), scales(k_rows(slot / page_rows, head), k_bytes, k_row_bytes, slot), dtype, k_dim, slot};
+    return {k_row(slot, head), scales(k_rows(slot / page_rows, head), k_bytes, k_row_bytes, slot), k_dtype, k_dim,
+            slot};
   }
   INGOT_HD KvRow value(int slot, int head) const {
     return {v_row(slot, head), scales(v_rows(slot / page_rows, head), v_bytes, v_row_bytes, slot), dtype, v_dim, slot};

@@ -308,6 +308,13 @@ inline void copy_async(void* shared, const void* global, bool valid = true) {
     std::memset(shared, 0, 16);
   }
 }
+inline void copy_async_word(void* shared, const void* global, bool valid = true) {
+  if (valid) {
+    std::memcpy(shared, global, 4);
+  } else {
+    std::memset(shared, 0, 4);
+  }
+}
 inline void commit_copies() {}
 template <int N>
 void copies_done() {}

@@ -102,7 +102,7 @@ bool EngineCore::plan() {
     // What is planned can run; what is not is tried again.
   }
   for (const Plan::Item& item : plan.items) {
-    guard(*item.seq, [&] { fill_masks(*item.seq, options_.vocab); });
+    guard(*item.seq, [&] { fill_masks(item, options_.vocab); });
   }
   sweep();
   return !plan.items.empty();
@@ -111,11 +111,15 @@ bool EngineCore::plan() {
 // Guesses of the seqs whose last token is known now.
 void EngineCore::propose() {
   for (Sequence* seq : scheduler_.running()) {
-    if (!seq->request->drafter || seq->state() == SeqState::kPlanned || !seq->decoding()) continue;
+    if (!seq->drafts() || seq->state() == SeqState::kPlanned || !seq->decoding()) continue;
     const int most = std::min(config_.max_draft, seq->longest(limits_.context) - seq->n_tokens() - 1);
     guard(*seq, [&] {
       seq->draft.clear();
-      if (most > 0) seq->request->drafter->propose(seq->tokens, most, seq->draft);
+      if (most > 0 && seq->request->drafter) {
+        seq->request->drafter->propose(seq->tokens, most, seq->draft);
+      } else if (most > 0) {
+        seq->constraint->propose(most, seq->draft);
+      }
       const auto bad = std::ranges::find_if(seq->draft, [&](int32_t t) { return t < 0 || t >= options_.vocab; });
       seq->draft.erase(bad, seq->draft.end());
       if (static_cast<int>(seq->draft.size()) > most) seq->draft.resize(static_cast<size_t>(std::max(0, most)));

@@ -119,7 +119,7 @@ class EngineCore {
                                      int64_t came_ns);
   void expire();
   void await_deadline(int64_t ns);
-  void end(Sequence& seq, FinishReason finish);
+  void end(Sequence& seq, FinishReason finish, const char* reason = nullptr);
   void tell(Sequence& seq, SampleResult result, FinishReason finish);
   void sweep();
   void erase(Sequence& seq);
@@ -130,6 +130,8 @@ class EngineCore {
   void guard(Sequence& seq, F&& body) {
     try {
       body();
+    } catch (const ConstraintError& error) {
+      end(seq, FinishReason::kConstraint, error.what());
     } catch (...) {
       end(seq, FinishReason::kError);
     }
@@ -145,7 +147,7 @@ class EngineCore {
   Pace pace_;
   Scheduler scheduler_;
   Admission admission_;
-  int64_t told_read_ = 0;  // as Scheduler::n_read(), when the last step ended
+  int64_t told_read_ = 0, told_begun_ = 0;  // as Scheduler::n_read() and n_begun(), when the last step ended
   Flights flights_;
   StepMeter meter_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;

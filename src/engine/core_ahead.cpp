@@ -65,7 +65,7 @@ bool EngineCore::may_launch(const Flight& next) {
 
 bool EngineCore::launch_ahead(Flight& next) {
   try {
-    for (const Plan::Item& item : next.plan.items) fill_masks(*item.seq, options_.vocab);
+    for (const Plan::Item& item : next.plan.items) fill_masks(item, options_.vocab);
   } catch (const std::bad_alloc&) {
     return false;  // after the running step then
   }

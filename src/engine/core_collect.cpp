@@ -27,6 +27,7 @@ void EngineCore::collect(Flight& flight) {
   flights_.retire();
   admission_.tell({.seconds = meter_.last().seconds,
                    .read = scheduler_.n_read() - std::exchange(told_read_, scheduler_.n_read()),
+                   .begun = scheduler_.n_begun() - std::exchange(told_begun_, scheduler_.n_begun()),
                    .row_seconds = pace_.row_seconds()});
   tell_admission();
 }
@@ -123,9 +124,9 @@ bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   const Request& request = *seq.request;
   const int32_t token = result.token;
   FinishReason finish = FinishReason::kNone;
-  if (request.constraint) request.constraint->advance(token);
+  if (seq.constraint) seq.constraint->advance(token);
   if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
-      (request.constraint && request.constraint->complete())) {
+      (seq.constraint && seq.constraint->complete())) {
     finish = FinishReason::kStop;
   } else if (seq.n_tokens() + 1 >= seq.longest(limits_.context)) {
     finish = FinishReason::kLength;

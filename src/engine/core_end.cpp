@@ -68,10 +68,17 @@ void EngineCore::expire() {
   sweep();
 }
 
-void EngineCore::end(Sequence& seq, FinishReason finish) {
+// Its caller is told `reason`, where there is memory for it.
+void EngineCore::end(Sequence& seq, FinishReason finish, const char* reason) {
   if (seq.ended()) return;
-  stats_.errors += finish == FinishReason::kError;
+  stats_.errors += finish == FinishReason::kError || finish == FinishReason::kConstraint;
   tell(seq, {}, finish);
+  if (!reason) return;
+  try {
+    events_.back().reason = reason;
+  } catch (const std::bad_alloc&) {
+    // It ends all the same.
+  }
 }
 
 // An event of the seq; one that ends it is its last.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +18,25 @@ constexpr int kMaxPriority = 100;
 std::string content_space(const Request& request, const std::string& kv_format) {
   return fmt::format("{}:{}{}:{}{}:{}{}", request.tenant.size(), request.tenant, request.adapter.size(),
                      request.adapter, request.media.size(), request.media, kv_format);
+}
+
+void sort_unique(std::vector<int32_t>& tokens) {
+  std::ranges::sort(tokens);
+  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+}
+
+// None where there is no such bias.
+std::unique_ptr<EndlessBiases> endless_biases(const SamplingParams& params) {
+  const auto endless = [](const auto& bias) { return std::isinf(bias.second); };
+  if (std::ranges::none_of(params.logit_bias, endless)) return nullptr;
+  auto found = std::make_unique<EndlessBiases>(EndlessBiases{.sampling = params, .forced = {}, .refused = {}});
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (std::isinf(bias)) (bias > 0 ? found->forced : found->refused).push_back(token);
+  }
+  sort_unique(found->forced);
+  sort_unique(found->refused);
+  std::erase_if(found->sampling.logit_bias, endless);
+  return found;
 }
 
 }  // namespace
@@ -53,7 +73,6 @@ std::string EngineCore::refusal(const Request& request) const {
   if (!(request.weight >= Request::kLeastWeight && request.weight <= Request::kMostWeight)) {
     return fmt::format("weight is {}, expected {} to {}", request.weight, Request::kLeastWeight, Request::kMostWeight);
   }
-  if (request.constraint && request.choices > 1) return "a constraint serves one choice";
   if (request.on_logits && request.choices > 1) return "logits are reported of one choice";
   if (request.drafter && request.on_logits) return "logits of guesses are not reported: no drafter with on_logits";
   if (request.on_hidden && !options_.has_hidden) return "the model does not keep its hidden state";
@@ -69,6 +88,10 @@ std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Reque
   seq->id = id + choice;
   seq->choice = request->first_choice + choice;
   seq->request = request;
+  if (request->constraint) {
+    seq->constraint = request->constraint->clone();
+    seq->endless = endless_biases(request->sampling);
+  }
   seq->tokens = request->prompt;
   seq->came_ns = came_ns;
   seq->rank = came_ns - static_cast<int64_t>(request->priority * Scheduler::kPrioritySeconds * 1e9);
@@ -96,6 +119,7 @@ Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
     }
     admission_.arrived(request);
   }
+  sort_unique(request.end_tokens);
   const auto shared = std::make_shared<const Request>(std::move(request));
   if (id < 0) {
     id = next_id_;

@@ -253,8 +253,8 @@ void Engine::admit(Post& post) {
     gone_.reserve(channels_.size() + 1);
     channels_.emplace(post.id, Channel{std::move(post.on_event), std::vector<char>(choices, 1)});
     if (local_.core().submit(std::move(*post.request), post.id, post.came_ns).id >= 0) return;
-  } catch (const std::bad_alloc&) {
-    // Ended below: there is no memory for it.
+  } catch (...) {
+    // Ended below: there is no memory for it, or its constraint cannot be cloned.
   }
   if (channels_.contains(post.id)) {
     finish(post.id, FinishReason::kError);

@@ -1,6 +1,7 @@
 #include "engine/fill.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/sampler.h"
 
@@ -49,8 +50,49 @@ void fill_hidden(const Plan& plan, StepWork& work) {
   }
 }
 
+// Rows of it that make a token.
+int samples_of(const Plan::Item& item) {
+  const int pending = item.seq->n_tokens() + item.seq->awaited - item.begin;
+  return item.seq->request->max_tokens == 0 ? 0 : std::max(0, item.rows - pending + 1);
+}
+
 bool allowed(std::span<const uint32_t> mask, int32_t token) {
   return (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
+}
+
+// Clears the bits of `tokens`, none of which is there twice, unless nothing else would be left.
+void refuse(std::span<uint32_t> mask, std::span<const int32_t> tokens, int vocab) {
+  const auto in_vocab = [&](int32_t token) { return token >= 0 && token < vocab; };
+  int64_t others = 0;
+  for (const uint32_t word : mask) others += std::popcount(word);
+  others -= std::ranges::count_if(tokens, [&](int32_t t) { return in_vocab(t) && allowed(mask, t); });
+  if (others == 0) return;
+  for (const int32_t token : tokens) {
+    if (in_vocab(token)) mask[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
+  }
+}
+
+// Clears all other bits, unless nothing would be left. REQUIRES: `tokens` are sorted and in the vocabulary.
+void keep_only(std::span<uint32_t> mask, std::span<const int32_t> tokens) {
+  if (std::ranges::none_of(tokens, [&](int32_t token) { return allowed(mask, token); })) return;
+  size_t next = 0;
+  for (size_t w = 0; w < mask.size(); ++w) {
+    uint32_t kept = 0;
+    for (; next < tokens.size() && static_cast<size_t>(tokens[next]) / 32 == w; ++next)
+      kept |= 1u << (tokens[next] % 32);
+    mask[w] &= kept;
+  }
+}
+
+// What the seq's constraint lets through, and of that what its biases without end do.
+void constrain(Sequence& seq, std::span<uint32_t> mask) {
+  seq.constraint->mask(mask);
+  if (std::ranges::none_of(mask, [](uint32_t word) { return word != 0; })) {
+    throw ConstraintError("no token of the model can follow");
+  }
+  if (!seq.endless) return;
+  keep_only(mask, seq.endless->forced);
+  refuse(mask, seq.endless->refused, static_cast<int>(mask.size()) * 32);
 }
 
 }  // namespace
@@ -64,27 +106,26 @@ void fill_rows(const Plan& plan, int page_rows, StepWork& work) {
   batch.q_start[plan.items.size()] = batch.n_rows;
 }
 
-void fill_masks(Sequence& seq, int vocab) {
-  TokenConstraint* constraint = seq.request->constraint.get();
+void fill_masks(const Plan::Item& item, int vocab) {
+  Sequence& seq = *item.seq;
+  TokenConstraint* constraint = seq.constraint.get();
   const int made = seq.n_made() + seq.awaited;
   const bool too_early = made < seq.request->min_tokens && !seq.request->end_tokens.empty();
   seq.masks.clear();
-  if (!constraint && !too_early) return;
+  if ((!constraint && !too_early) || samples_of(item) == 0) return;
   const size_t words = mask_words(vocab);
   seq.masks.assign(words * (1 + seq.draft.size()), ~0u);
   int advanced = 0;
   for (size_t i = 0; i <= seq.draft.size(); ++i) {
     const std::span<uint32_t> mask(seq.masks.data() + i * words, words);
-    if (constraint) constraint->mask(mask);
-    if (made + static_cast<int>(i) < seq.request->min_tokens) {
-      for (const int32_t token : seq.request->end_tokens) {
-        if (token >= 0 && token < vocab) mask[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
-      }
-    }
-    // A guess that may not come ends the draft: no row after it will be asked.
+    if (vocab % 32 != 0) mask.back() = (1u << (vocab % 32)) - 1;
+    if (constraint) constrain(seq, mask);
+    if (made + static_cast<int>(i) < seq.request->min_tokens) refuse(mask, seq.request->end_tokens, vocab);
+    // A guess that may not come, or ends the answer, ends the draft: no row after it will be asked.
     if (i == seq.draft.size() || !allowed(mask, seq.draft[i])) break;
     if (constraint) constraint->advance(seq.draft[i]);
     ++advanced;
+    if (constraint && constraint->complete()) break;
   }
   if (constraint && advanced > 0) constraint->rollback(advanced);
 }
@@ -101,8 +142,7 @@ void fill_tokens(Plan& plan, int vocab, StepWork& work) {
       seq.guessed.insert(seq.guessed.end(), seq.draft.begin(), seq.draft.end());
     }
     const std::vector<int32_t>& tokens = seq.draft.empty() ? seq.tokens : seq.guessed;
-    const int pending = seq.n_tokens() + seq.awaited - item.begin;
-    item.samples = seq.request->max_tokens == 0 ? 0 : std::max(0, item.rows - pending + 1);
+    item.samples = samples_of(item);
     for (int i = 0; i < item.rows; ++i, ++row) {
       const int position = item.begin + i;
       const bool known = position < static_cast<int>(tokens.size());

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,29 +19,45 @@ namespace ingot {
 using SeqId = int64_t;
 
 enum class FinishReason : uint8_t {
-  kNone,       // still running
-  kStop,       // one of the request's end tokens, or the constraint is complete
-  kLength,     // max_tokens, or the context is full
-  kCancelled,  // by the caller
-  kError,      // the logits were not numbers, or a part of the request threw
-  kDamaged,    // a file of the model was cut short while it was in use
-  kDeadline,   // it waited longer than it was willing to
-  kTimeout,    // the whole request took longer than it was given, waiting or running
+  kNone,        // still running
+  kStop,        // one of the request's end tokens, or the constraint is complete
+  kLength,      // max_tokens, or the context is full
+  kCancelled,   // by the caller
+  kError,       // the logits were not numbers, or a part of the request threw
+  kDamaged,     // a file of the model was cut short while it was in use
+  kDeadline,    // it waited longer than it was willing to
+  kTimeout,     // the whole request took longer than it was given, waiting or running
+  kConstraint,  // its constraint could not go on: Event::reason says why
 };
 
-// Limits which tokens may come next: a grammar, a schema. The engine's thread alone calls it; one that throws ends its
-// own request and no other. Nothing in the program makes one yet; the simulation does.
+// What a constraint throws that cannot go on. The text is for the request's sender.
+struct ConstraintError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Limits which tokens may come next: a grammar, a schema. One thread at a time calls it, the engine's. One that throws
+// ends its own seq and no other: with kConstraint where it is a ConstraintError, else with kError.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
-  // Clears the bits of the tokens that may not come next (bit v of word v / 32); all bits are set before the call.
+  // Another in the same state: each choice of a request has one of its own. Any thread; the two may then be used by
+  // different ones.
+  virtual std::unique_ptr<TokenConstraint> clone() const = 0;
+  // Clears the bits of the tokens that may not come next (bit v of word v / 32); the bits of all tokens are set before
+  // the call. One that leaves none ends the seq with kConstraint: no token is ever made that it forbids. It goes before
+  // min_tokens and banned tokens: those that would leave none are passed over.
   virtual void mask(std::span<uint32_t> words) = 0;
   // `token` comes next.
   virtual void advance(int32_t token) = 0;
   // Takes the last `n` tokens back.
   virtual void rollback(int n) = 0;
-  // Nothing more may follow: the answer ends here.
+  // Nothing more may follow: the answer ends here, whatever the request's end tokens are.
   virtual bool complete() const { return false; }
+  // Whether propose() may ever have something to say: such a seq is planned once its last token is known.
+  virtual bool proposes() const { return false; }
+  // Appends at most `max` tokens that are likely to follow, such as those of a text that must come. They are verified
+  // like a drafter's: the answer does not depend on them.
+  virtual void propose(int /*max*/, std::vector<int32_t>& /*draft*/) {}
 };
 
 // Guesses what comes next. The model verifies each guess in the same step: a wrong one costs time and never changes
@@ -58,7 +75,7 @@ struct Request {
   std::vector<int32_t> prompt;
   SamplingParams sampling;
   int max_tokens = -1;              // tokens to make; -1: until the context is full; 0: read the prompt only
-  int min_tokens = 0;               // no end token before so many
+  int min_tokens = 0;               // no end token before so many, but where the constraint demands one
   std::vector<int32_t> end_tokens;  // any of these ends the answer
   int choices = 1;                  // answers to make; they share the prompt's pages
   int first_choice = 0;             // keys the randomness of the first of them
@@ -76,7 +93,7 @@ struct Request {
   double queue_seconds = 0;     // ends with kDeadline when it has not begun after so long; 0: waits
   double deadline_seconds = 0;  // of the whole request: ends with kTimeout after so long, waiting or running; 0: none
   bool reuse_prefix = true;     // whether pages that hold its first tokens already may be used
-  std::shared_ptr<TokenConstraint> constraint;  // REQUIRES: choices == 1
+  std::shared_ptr<const TokenConstraint> constraint;  // each choice has a clone of it
   std::shared_ptr<Drafter> drafter;
 
   // Called with the logits of every row from position `logits_from` on, by the thread that runs the model; the span is
@@ -120,6 +137,7 @@ struct Event {
   FinishReason finish = FinishReason::kNone;
   int reused = 0;             // with the first token: rows of the prompt that were in the cache already
   double queued_seconds = 0;  // with the choice's first event: how long it waited for its first step
+  std::string reason = {};    // of kConstraint: why, for the request's sender
 };
 
 }  // namespace ingot

@@ -8,7 +8,7 @@
 namespace ingot {
 
 SampleRow sample_row(const Sequence& seq, std::span<const int32_t> history, int position) {
-  return {.params = &seq.request->sampling,
+  return {.params = &seq.sampling(),
           .history = history,
           .prompt_tokens = seq.n_prompt(),
           .mask = {},

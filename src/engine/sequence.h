@@ -67,12 +67,22 @@ constexpr bool may_become(SeqState from, SeqState to) {
   return false;
 }
 
+// Biases without end, taken out of a constrained seq's sampling: they limit the mask as far as it lets them, so that
+// they cannot leave it empty. Lists are sorted, without repetition.
+struct EndlessBiases {
+  SamplingParams sampling;       // without them
+  std::vector<int32_t> forced;   // bias +inf: no other token may come
+  std::vector<int32_t> refused;  // bias -inf
+};
+
 class Sequence {
  public:
   SeqId id = 0;
   int choice = 0;
-  std::shared_ptr<const Request> request;  // shared by the choices
-  std::vector<int32_t> tokens;             // the prompt, then what was made
+  std::shared_ptr<const Request> request;       // shared by the choices
+  std::unique_ptr<TokenConstraint> constraint;  // its own clone of the request's
+  std::unique_ptr<EndlessBiases> endless;       // where there is a constraint and such biases
+  std::vector<int32_t> tokens;                  // the prompt, then what was made
   // Rows in the cache; from the launch of a step on, that step's rows too.
   int kv_len = 0;
   // Steps in flight that make a token of it: 2 where one was launched ahead. With a drafter a step may make more
@@ -97,6 +107,7 @@ class Sequence {
   TenantShare* tenant = nullptr;     // while the scheduler knows it
   TenantShare* taken_for = nullptr;  // whose share it was set back for, until it is computed again
   int paid = 0;                      // rows that its tenant was charged for: computing them again is free
+  int lost = 0;                      // of them, those that another seq of its tenant has cost it: not free
   int queued_rows = 0;               // tokens that it had when it came to the queue
   int safe_tokens = 0;               // nobody else's share sets it back before it has so many tokens
 
@@ -122,11 +133,17 @@ class Sequence {
   bool ended() const { return finish != FinishReason::kNone; }
 
   // Whether some of its tokens are drawn under a mask.
-  bool needs_masks() const { return request->constraint || (request->min_tokens > 0 && !request->end_tokens.empty()); }
+  bool needs_masks() const { return constraint || (request->min_tokens > 0 && !request->end_tokens.empty()); }
+  const SamplingParams& sampling() const { return endless ? endless->sampling : request->sampling; }
+  // Whether it may bring guesses.
+  bool drafts() const {
+    const bool reports = request->on_logits || request->on_hidden;  // not of guesses
+    return request->drafter || (constraint && !reports && constraint->proposes());
+  }
   // Room for all that its steps add to it, up to `rows` tokens and `guesses` a step: they allocate nothing then.
   void reserve(int rows, int guesses, size_t mask_words) {
     tokens.reserve(static_cast<size_t>(rows));
-    const auto most = static_cast<size_t>(request->drafter ? guesses : 0);
+    const auto most = static_cast<size_t>(drafts() ? guesses : 0);
     draft.reserve(most);
     if (most > 0) guessed.reserve(static_cast<size_t>(rows));
     if (needs_masks()) masks.reserve(mask_words * (1 + most));

@@ -21,7 +21,7 @@ using JsonArray = boost::json::array;
 
 struct JsonLimits {
   size_t max_depth = 64;                 // nested arrays and objects
-  size_t max_object_members = 0;         // members of one object; 0: no limit
+  size_t max_object_members = 1 << 20;   // members of one object; 0: no limit. The largest vocabularies have 2^18
   size_t max_bytes = size_t{256} << 20;  // of the text
   bool reject_duplicate_keys = false;    // otherwise the last one wins
   size_t max_values = 0;                 // values of all kinds, keys not counted; 0: no limit

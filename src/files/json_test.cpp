@@ -76,6 +76,16 @@ TEST(Json, ErrorsSayWhereAndAtWhichByte) {
   }
 }
 
+// Without any limit given: what a model's files say is bounded before a table is made of it.
+TEST(Json, AnObjectHasAMillionMembersAtMost) {
+  std::string text = "{\"a\":{";
+  for (int i = 0; i <= 1 << 20; ++i) text += "\"\":0,";
+  text.back() = '}';
+  text += '}';
+  EXPECT_NE(message_of([&] { parse(text); }).find("more than 1048576 members in an object at byte"), std::string::npos);
+  EXPECT_THROW(parse(text), JsonLimitError);
+}
+
 TEST(Json, Limits) {
   const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   EXPECT_NO_THROW(parse(nested(64)));

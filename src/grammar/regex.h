@@ -133,6 +133,8 @@ class Regexes {
   void grow_table();
   void flatten(Kind kind, std::span<const Expr> parts, std::vector<Expr>& out) const;
   void merge_repeats(std::vector<Expr>& parts);
+  bool known_empty(Expr a, bool& empty) const;
+  bool search_is_empty(Expr a, size_t max_steps, std::span<const uint8_t> letters);
   bool derive_simple(Expr a, uint8_t byte, Expr& out) const;
   bool known_derivative(Expr a, uint8_t byte, Expr& out) const;
   bool derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing, Expr& out);

@@ -146,37 +146,78 @@ bool Regexes::matches(Expr a, std::string_view text) {
   return nullable(a);
 }
 
+bool Regexes::known_empty(Expr a, bool& empty) const {
+  if (nodes_[a].nullable || !nodes_[a].extended) {
+    empty = a == kNothing;
+    return true;
+  }
+  const auto it = empty_.find(a);
+  if (it != empty_.end()) empty = it->second;
+  return it != empty_.end();
+}
+
+// Sequences, alternatives and repeats are as empty as their parts; only intersections and complements need a search.
 bool Regexes::is_empty(Expr a, size_t max_steps, std::span<const uint8_t> letters) {
-  if (!nodes_[a].extended) return a == kNothing;
-  if (const auto it = empty_.find(a); it != empty_.end()) return it->second;
+  bool empty = false;
+  std::vector<Expr> stack = {a};
+  while (!stack.empty()) {
+    const Expr top = stack.back();
+    if (known_empty(top, empty)) {
+      stack.pop_back();
+      continue;
+    }
+    const Node node = nodes_[top];
+    bool is_known = true;
+    const auto ask = [&](Expr part) {
+      is_known = known_empty(part, empty);
+      if (!is_known) stack.push_back(part);
+      return is_known && empty;
+    };
+    bool answer = false;
+    if (node.kind == Kind::kConcat) {
+      answer = ask(node.a);
+      if (is_known && !answer) answer = ask(node.b);
+    } else if (node.kind == Kind::kRepeat) {
+      answer = ask(node.a);
+    } else if (node.kind == Kind::kAny) {
+      answer = true;
+      for (size_t i = 0; answer && i < children(top).size(); i++) answer = ask(children(top)[i]);
+    } else {
+      answer = search_is_empty(top, max_steps, letters);
+    }
+    if (!is_known) continue;
+    empty_.insert_or_assign(top, answer);
+    stack.pop_back();
+  }
+  known_empty(a, empty);
+  return empty;
+}
+
+bool Regexes::search_is_empty(Expr a, size_t max_steps, std::span<const uint8_t> letters) {
   std::vector<uint8_t> byte_of(letters.begin(), letters.end());
   if (letters.empty()) {
     std::array<uint8_t, 256> classes{};
     byte_of.resize(static_cast<size_t>(byte_classes(std::span(&a, 1), classes)));
     for (int byte = 255; byte >= 0; byte--) byte_of[classes[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
   }
-
+  // Steps are dear where each makes many expressions: both count.
+  const size_t max_size = nodes_.size() + 4 * max_steps;
   std::vector<Expr> met = {a};
   std::unordered_map<Expr, Expr> from = {{a, a}};  // the expression that each was first derived from
   for (size_t i = 0; i < met.size(); i++) {
     for (const uint8_t byte : byte_of) {
       const Expr next = derivative(met[i], byte);
-      const auto known = empty_.find(next);
-      if (known != empty_.end() && known->second) continue;
-      if (next == kNothing || !from.try_emplace(next, met[i]).second) continue;
-      if (known != empty_.end() || nodes_[next].nullable || !nodes_[next].extended) {
+      bool empty = false;
+      const bool is_known = known_empty(next, empty);
+      if ((is_known && empty) || !from.try_emplace(next, met[i]).second) continue;
+      if (is_known) {
         for (Expr at = next; at != a; at = from[at]) empty_.insert_or_assign(at, false);
-        empty_.insert_or_assign(a, false);
         return false;
       }
       met.push_back(next);
     }
-    if (met.size() > max_steps) {
-      throw LimitError("[grammar] no text was found in an intersection after {} steps", max_steps);
-    }
-    if (nodes_[met[i]].nullable) {
-      empty_.insert_or_assign(a, false);
-      return false;
+    if (met.size() > max_steps || nodes_.size() > max_size) {
+      throw LimitError("[grammar] no text was found in an intersection after {} steps", met.size());
     }
   }
   for (const Expr expr : met) empty_.insert_or_assign(expr, true);

@@ -26,11 +26,12 @@ Tensor Build::linear(const Tensor& x, const Names& w, const LinearSpec& spec) {
   return out;
 }
 
-Tensor Build::linear(const Tensor& x, const Weight& weight, const std::string& label) {
+Tensor Build::linear(const Tensor& x, const Weight& weight, const std::string& label, const Weight& bias) {
   CHECK(weight.cols == x.cols, "{}: {} inputs for {} columns", label, weight.cols, x.cols);
   Linear op;
   op.x = x;
   op.parts[0].weight = weight;
+  op.parts[0].bias = bias;
   op.parts[0].out = graph_.add_value(x.rows, weight.rows);
   const Tensor out = op.parts[0].out;
   emit(std::move(op), label);
@@ -76,14 +77,43 @@ const Tensor& Build::rope_table(const RopeSpec& spec) {
   return rope_tables_.back().second;
 }
 
-void Build::rope(const Tensor& q, const Tensor& k, const RopeSpec& spec) {
+void Build::rope(const Tensor& q, const Tensor& k, const RopeSpec& spec, int q_head, int q_first) {
   const Tensor table = rope_table(spec);
-  emit(Rope{.q = q, .k = k, .table = table, .head_dim = spec.head_dim, .interleaved = spec.interleaved}, "rope");
+  emit(Rope{.q = q,
+            .k = k,
+            .table = table,
+            .head_dim = spec.head_dim,
+            .interleaved = spec.interleaved,
+            .q_head = q_head,
+            .q_first = q_first},
+       "rope");
+}
+
+void Build::position_scale(const Tensor& x, int period, float beta, int offset) {
+  emit(PositionScale{.x = x, .period = period, .offset = offset, .beta = beta}, "position_scale");
+}
+
+Tensor Build::head_linear(const Tensor& x, const Weight& weight, int heads, int64_t tail, const std::string& label) {
+  CHECK(x.cols == heads * (weight.cols + tail) && weight.rows % heads == 0, "{}: {} columns for {} heads of {} and {}",
+        label, x.cols, heads, weight.cols, tail);
+  HeadLinear op;
+  op.x = x;
+  op.weight = weight;
+  op.heads = heads;
+  op.tail = tail;
+  op.out = graph_.add_value(x.rows, weight.rows + heads * tail);
+  const Tensor out = op.out;
+  emit(std::move(op), label);
+  return out;
 }
 
 KvLayer Build::kv_layer(const AttentionSpec& spec) {
-  const KvGroupSpec kind{
-      .kv_heads = spec.kv_heads, .k_dim = spec.k_dim, .v_dim = spec.v_dim, .dtype = options_.kv, .window = spec.window};
+  const KvGroupSpec kind{.kv_heads = spec.kv_heads,
+                         .k_dim = spec.k_dim,
+                         .v_dim = spec.v_dim,
+                         .dtype = options_.kv,
+                         .window = spec.window,
+                         .latent = spec.latent};
   size_t g = 0;
   while (g < graph_.kv_groups.size() && !graph_.kv_groups[g].same_kind(kind)) ++g;
   if (g == graph_.kv_groups.size()) graph_.kv_groups.push_back(kind);
@@ -94,6 +124,7 @@ KvLayer Build::kv_layer(const AttentionSpec& spec) {
   layer.k_dim = spec.k_dim;
   layer.v_dim = spec.v_dim;
   layer.dtype = options_.kv;
+  layer.latent = spec.latent;
   return layer;
 }
 
@@ -108,13 +139,14 @@ Tensor Build::attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   op.window = spec.window;
   op.scale = spec.scale;
   op.softcap = spec.softcap;
+  op.sinks = spec.sinks;
   const Tensor out = op.out;
   emit(std::move(op), w.path());
   return out;
 }
 
 Tensor Build::glu(const Tensor& gate, const Tensor& up, ActivationKind kind) {
-  const Tensor out = like(gate);
+  const Tensor out = like(up);
   emit(Glu{.gate = gate, .up = up, .out = out, .kind = kind}, "glu");
   return out;
 }
@@ -122,6 +154,54 @@ Tensor Build::glu(const Tensor& gate, const Tensor& up, ActivationKind kind) {
 Tensor Build::activation(const Tensor& x, ActivationKind kind) {
   const Tensor out = like(x);
   emit(Activation{.x = x, .out = out, .kind = kind}, std::string(activation_name(kind)));
+  return out;
+}
+
+Routed Build::route(const Tensor& logits, const RouterSpec& spec, int used, const Weight& bias, const Names& w) {
+  RouterTopk op;
+  op.logits = logits;
+  op.bias = bias;
+  op.experts = graph_.add_value(logits.rows, used, DType::kI32);
+  op.weights = graph_.add_value(logits.rows, used);
+  op.spec = spec;
+  const Routed routed{op.experts, op.weights};
+  emit(std::move(op), w["topk"].path());
+  return routed;
+}
+
+Tensor Build::experts_glu(const Tensor& x, const Routed& routed, const Names& w, const ExpertsSpec& spec,
+                          ActivationKind kind, bool scaled) {
+  ExpertLinear op;
+  op.x = x;
+  op.experts = routed.experts;
+  op.n_parts = 2;
+  for (const ExpertPart part : {ExpertPart::kGate, ExpertPart::kUp}) {
+    ExpertLinear::Part& to = op.parts[static_cast<size_t>(part)];
+    to.weights = weights_.experts(w.path(), part, spec.count, spec.out, x.cols, spec.form);
+    if (spec.bias) to.bias = weights_.expert_bias(w.path(), part, spec.count, spec.out, spec.form);
+  }
+  op.glu = kind;
+  op.scale = scaled;
+  if (scaled) op.weights = routed.weights;
+  op.places = graph_.add_value(x.rows, routed.experts.cols * spec.out);
+  const Tensor out = op.places;
+  emit(std::move(op), w["gate_proj + up_proj"].path());
+  return out;
+}
+
+Tensor Build::experts_down(const Tensor& x, const Routed& routed, const Names& w, const ExpertsSpec& spec,
+                           bool scaled) {
+  ExpertLinear op;
+  op.x = x;
+  op.experts = routed.experts;
+  const int64_t cols = x.cols / routed.experts.cols;
+  op.parts[0].weights = weights_.experts(w.path(), ExpertPart::kDown, spec.count, spec.out, cols, spec.form);
+  if (spec.bias) op.parts[0].bias = weights_.expert_bias(w.path(), ExpertPart::kDown, spec.count, spec.out, spec.form);
+  if (!scaled) op.weights = routed.weights;
+  op.places = graph_.add_value(x.rows, routed.experts.cols * spec.out);
+  op.out = graph_.add_value(x.rows, spec.out);
+  const Tensor out = op.out;
+  emit(std::move(op), w["down_proj"].path());
   return out;
 }
 

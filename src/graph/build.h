@@ -40,12 +40,28 @@ struct AttentionSpec {
   int window = 0;
   float scale = 1;
   float softcap = 0;
+  Weight sinks = {};    // [heads] f32, or none
+  bool latent = false;  // k is the rotary part, v the latent (ops/kv_cache.h)
 };
 
 struct LinearSpec {
   int64_t out = 0;  // N
   bool bias = false;
   TakeOptions take;
+};
+
+// The experts of each row and what they count.
+struct Routed {
+  Tensor experts;  // [T, k] i32
+  Tensor weights;  // [T, k]
+};
+
+// The matrices of all experts of a layer.
+struct ExpertsSpec {
+  int64_t count = 0;  // E
+  int64_t out = 0;    // N
+  bool bias = false;
+  ExpertForm form;
 };
 
 class Build {
@@ -60,16 +76,30 @@ class Build {
   Tensor embedding(const Names& w, int64_t vocab, int64_t dim, Embedding::By by = Embedding::By::kToken);
   Tensor linear(const Tensor& x, const Names& w, const LinearSpec& spec);
   // x · Wᵀ with a weight that is already taken (a tied head).
-  Tensor linear(const Tensor& x, const Weight& weight, const std::string& label);
+  Tensor linear(const Tensor& x, const Weight& weight, const std::string& label, const Weight& bias = {});
   // Over each `width` columns; 0: over the whole row. `offset` is added to the stored weights.
   Tensor rms_norm(const Tensor& x, const Names& w, float eps, float offset = 0, int64_t width = 0);
   Tensor layer_norm(const Tensor& x, const Names& w, float eps);
-  // Rotates q and k in place.
-  void rope(const Tensor& q, const Tensor& k, const RopeSpec& spec);
+  // Rotates q and k in place. Heads of q may have more: q_head values, the rotated ones from q_first on (0: as k's).
+  void rope(const Tensor& q, const Tensor& k, const RopeSpec& spec, int q_head = 0, int q_first = 0);
+  // Multiplies x in place by what grows with the position (ops/position_scale).
+  void position_scale(const Tensor& x, int period, float beta, int offset = 0);
+  // A product for each head with its rows of the weight; the last `tail` columns of a head of x are kept behind it.
+  Tensor head_linear(const Tensor& x, const Weight& weight, int heads, int64_t tail, const std::string& label);
   // Writes k and v into the cache of a new KV layer and attends over it.
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec, const Names& w);
+  // A gate of one column is of all columns.
   Tensor glu(const Tensor& gate, const Tensor& up, ActivationKind kind);
   Tensor activation(const Tensor& x, ActivationKind kind);
+  // The `used` experts of each row by the router's logits. `bias` chooses, where there is one, but does not weigh.
+  Routed route(const Tensor& logits, const RouterSpec& spec, int used, const Weight& bias, const Names& w);
+  // f(gate) · up of each row's experts, [T, k · N], from the experts below `w`. `scaled`: rows are multiplied by their
+  // experts' weights first.
+  Tensor experts_glu(const Tensor& x, const Routed& routed, const Names& w, const ExpertsSpec& spec,
+                     ActivationKind kind, bool scaled = false);
+  // down of each of them, added with their weights; all weights 1 where rows were `scaled`. x: [T, k · K].
+  Tensor experts_down(const Tensor& x, const Routed& routed, const Names& w, const ExpertsSpec& spec,
+                      bool scaled = false);
   Tensor add(const Tensor& a, const Tensor& b);
   Tensor scale(const Tensor& x, float factor);  // x itself where the factor is 1
   Tensor softcap(const Tensor& x, float cap);   // x itself where the cap is 0

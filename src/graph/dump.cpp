@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/kv_store.h"
 #include "graph/traits.h"
 
 namespace ingot {
@@ -67,8 +68,9 @@ std::string dump(const Program& program) {
       fmt::format("{} nodes, {} values, arena {} bytes for {} rows, {} logit rows\n", program.nodes.size(),
                   program.values.size(), program.arena_bytes, program.limits.rows, program.limits.logits);
   for (const KvGroupSpec& group : program.kv_groups) {
-    text += fmt::format("kv group: {} layers, {} heads, k {} v {}, {}, window {}\n", group.n_layers, group.kv_heads,
-                        group.k_dim, group.v_dim, dtype_name(group.dtype), group.window);
+    text += fmt::format("kv group: {} layers, {} heads, {} {} {} {}, {}, window {}, {} bytes a token\n", group.n_layers,
+                        group.kv_heads, group.latent ? "rotary" : "k", group.k_dim, group.latent ? "latent" : "v",
+                        group.v_dim, dtype_name(group.dtype), group.window, kv_page_bytes(group, 1));
   }
   const Shape one{.tokens = 1, .logits = 1};
   for (size_t n = 0; n < program.nodes.size(); ++n) {

@@ -191,7 +191,7 @@ int add_norm(Work& graph) {
 int rope_kv_write(Work& graph) {
   const std::vector<int> readers = count_readers(graph);
   return at_each<Rope>(graph, [&](size_t i, const Rope& rope) {
-    if (readers[static_cast<size_t>(rope.k.value)] != 2) return false;
+    if (readers[static_cast<size_t>(rope.k.value)] != 2 || rope.q_head > 0) return false;
     const auto write = find_after<KvWrite>(
         graph, i, 1, [&](const KvWrite& op) { return same_tensor(op.k, rope.k) && op.kv.k_dim == rope.head_dim; });
     if (!write) return false;

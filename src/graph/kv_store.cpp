@@ -11,9 +11,9 @@ namespace ingot {
 namespace {
 
 // A model's file names the numbers that are multiplied here, up to 2^73 together.
-int64_t layer_page_bytes(const KvGroupSpec& group, int dim, int page_rows) {
+int64_t layer_page_bytes(const KvGroupSpec& group, int64_t row_bytes, int page_rows) {
   const CheckedSize heads(group.kv_heads, "[kv] bytes of a page");
-  return (heads * page_rows * dtype_row_bytes(group.dtype, dim)).as_int64();
+  return (heads * page_rows * row_bytes).as_int64();
 }
 
 template <class F>
@@ -24,8 +24,8 @@ void each_layer(Program& program, F&& f) {
 }  // namespace
 
 int64_t kv_page_bytes(const KvGroupSpec& group, int page_rows) {
-  const CheckedSize k(layer_page_bytes(group, group.k_dim, page_rows), "[kv] bytes of a page");
-  return ((k + layer_page_bytes(group, group.v_dim, page_rows)) * group.n_layers).as_int64();
+  const CheckedSize k(layer_page_bytes(group, group.k_row_bytes(), page_rows), "[kv] bytes of a page");
+  return ((k + layer_page_bytes(group, group.v_row_bytes(), page_rows)) * group.n_layers).as_int64();
 }
 
 int64_t kv_page_bytes(const Graph& graph, std::optional<DType> kv, int page_rows) {
@@ -66,9 +66,9 @@ void KvStore::place(const Program& program, const std::vector<int>& pages, std::
     std::vector<Place>& places = layers_.emplace_back();
     std::byte* k = next;
     for (int i = 0; i < group.n_layers; ++i) {
-      std::byte* v = k + layer_page_bytes(group, group.k_dim, page_rows_);
+      std::byte* v = k + layer_page_bytes(group, group.k_row_bytes(), page_rows_);
       places.push_back({k, v, kv_page_bytes(group, page_rows_)});
-      k = v + layer_page_bytes(group, group.v_dim, page_rows_);
+      k = v + layer_page_bytes(group, group.v_row_bytes(), page_rows_);
     }
     next += pages[g] * kv_page_bytes(group, page_rows_);
   }
@@ -90,7 +90,8 @@ void KvStore::bind(Program& program) const {
     layer.v = place.v;
     layer.page_bytes = place.page_bytes;
     layer.page_rows = page_rows_;
-    layer.pairs = host_ && layer.dtype == DType::kBF16 && cpu::multiplies_pairs(layer.k_dim, layer.v_dim);
+    layer.pairs =
+        host_ && !layer.latent && layer.dtype == DType::kBF16 && cpu::multiplies_pairs(layer.k_dim, layer.v_dim);
   });
 }
 
@@ -100,19 +101,24 @@ void set_kv_dtype(Program& program, DType dtype) {
 }
 
 DType kv_of_weights(const Graph& graph, DType otherwise) {
-  bool bf16 = true, f32 = true;
+  int64_t bf16 = 0, f32 = 0, all = 0;  // values of each
   for (size_t n = 0; n < graph.head_begin; ++n) {
     each_matrix(graph.nodes[n].op, [&](const Weight& weight, const PackedWeight*) {
-      bf16 &= weight.format == Format::kBF16;
-      f32 &= weight.format == Format::kF32;
+      const int64_t values = weight.rows * weight.cols;
+      all += values;
+      if (weight.format == Format::kBF16) bf16 += values;
+      if (weight.format == Format::kF32) f32 += values;
     });
   }
-  return bf16 ? DType::kBF16 : f32 ? DType::kF32 : otherwise;
+  // Routers are float32 in every model.
+  if (f32 == all) return DType::kF32;
+  return bf16 + f32 == all && f32 < all / 8 ? DType::kBF16 : otherwise;
 }
 
 DType kv_of_cpu(const Graph& graph, DType otherwise) {
   bool fits = true;
-  for (const KvGroupSpec& group : graph.kv_groups) fits &= cpu::multiplies_pairs(group.k_dim, group.v_dim);
+  for (const KvGroupSpec& group : graph.kv_groups)
+    fits &= !group.latent && cpu::multiplies_pairs(group.k_dim, group.v_dim);
   return fits ? DType::kBF16 : otherwise;
 }
 

@@ -44,6 +44,17 @@ inline bool has_matrix(const Op& op) {
   return any;
 }
 
+// The part of its matrices that a run of `rows` rows reads: of experts, those that some row meets, where all are as
+// likely. Default: all.
+inline double matrix_share(const Op& op, double rows) {
+  return std::visit(
+      [=](const auto& o) {
+        if constexpr (requires { o.matrix_share(rows); }) return o.matrix_share(rows);
+        return 1.0;
+      },
+      op);
+}
+
 // f(weight) for each table of which a run reads a row for each of its own. Default: none.
 template <class F>
 void each_table(const Op& op, F&& f) {

@@ -12,6 +12,7 @@ void check(const Product& product) {
           w.rows);
   }
   const ProductInput& in = product.input;
+  CHECK(in.scale == nullptr || in.norm == nullptr, "scaled rows that are normed");
   CHECK(!in.add || (in.norm != nullptr && in.gather == nullptr), "a sum of rows that is not normed, or is gathered");
 }
 

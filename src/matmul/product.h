@@ -22,6 +22,7 @@ struct ProductInput {
   const int32_t* gather = nullptr;  // [rows] rows of x, each any number of times; null: all, in their order
   const float* norm = nullptr;      // [K] the norm's weight; null: rows are read as they are
   float eps = 0;
+  const float* scale = nullptr;  // [rows] row t is multiplied by scale[t]; without a norm alone
   // The sum: with a norm and without gather alone.
   Matrix add;                       // [rows, K], or none: x + add is what is normed
   Matrix sum;                       // [rows, K] that sum; may be x or add
@@ -43,8 +44,11 @@ struct Product {
   // Two parts, gate and up, of as many rows: parts[0].out = f(gate) · up, and parts[1].out is not written.
   ActivationKind glu = ActivationKind::kNone;
   Matrix residual;  // [rows, N], or none; one part: out = residual + (x · Wᵀ + bias). May be out
+  // [rows] the rows of outs and residual that belong to row t, each once; null: row t. On the CPU alone.
+  const int32_t* scatter = nullptr;
 
   int64_t cols() const { return input.x.cols; }  // K
+  int64_t out_row(int64_t t) const { return scatter != nullptr ? scatter[t] : t; }
   bool is_glu() const { return glu != ActivationKind::kNone; }
 };
 

@@ -1,5 +1,7 @@
 #include "models/blocks.h"
 
+#include "models/experts.h"
+
 namespace ingot {
 
 Qkv qkv(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
@@ -18,16 +20,18 @@ Qkv qkv(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
   return result;
 }
 
-Tensor attend(Build& b, const Qkv& a, const Names& w, const Hparams& hp, int i) {
-  if (hp.uses_rope[static_cast<size_t>(i)]) b.rope(a.q, a.k, hp.rope_of(i));
+Tensor attend(Build& b, const Qkv& a, const Names& w, const Hparams& hp, int i, const AttendOptions& options) {
+  if (options.rope && hp.uses_rope[static_cast<size_t>(i)]) b.rope(a.q, a.k, hp.rope_of(i));
   const AttentionSpec spec{.heads = hp.heads,
                            .kv_heads = hp.kv_heads,
                            .k_dim = hp.head_dim,
                            .v_dim = hp.head_dim,
                            .window = hp.window_of(i),
                            .scale = hp.attention_scale,
-                           .softcap = hp.attn_softcap};
-  const Tensor out = b.attention(a.q, a.k, a.v, spec, w);
+                           .softcap = hp.attn_softcap,
+                           .sinks = options.sinks};
+  Tensor out = b.attention(a.q, a.k, a.v, spec, w);
+  if (options.gate) out = b.glu(options.gate, out, ActivationKind::kSigmoid);
   return b.linear(out, w["o_proj"], {.out = hp.hidden, .bias = hp.o_bias, .take = {.shard = Shard::kRows}});
 }
 
@@ -53,10 +57,11 @@ Tensor llama_layer(Build& b, Tensor x, const Hparams& hp, int i) {
   Tensor h = norm(b, x, w["input_layernorm"], hp);
   x = b.add(x, attend(b, qkv(b, h, w["self_attn"], hp), w["self_attn"], hp, i));
   h = norm(b, x, w["post_attention_layernorm"], hp);
-  return b.add(x, gated_mlp(b, h, w["mlp"], hp));
+  return b.add(x, moe_or_mlp(b, h, w, hp, i, {}));
 }
 
-void decoder(Build& b, const Hparams& hp, Tensor (*layer)(Build& b, Tensor x, const Hparams& hp, int i)) {
+void decoder(Build& b, const Hparams& hp, Tensor (*layer)(Build& b, Tensor x, const Hparams& hp, int i),
+             Tensor (*final_norm)(Build& b, const Tensor& x, const Hparams& hp)) {
   const Names embedding("model.embed_tokens");
   Tensor x = b.scale(b.embedding(embedding, hp.vocab, hp.hidden), hp.embed_scale);
   b.hidden(0, x);
@@ -64,9 +69,10 @@ void decoder(Build& b, const Hparams& hp, Tensor (*layer)(Build& b, Tensor x, co
     x = layer(b, x, hp, i);
     if (i + 1 < hp.layers) b.hidden(i + 1, x);
   }
-  head(b, x, hp, embedding, [](Build& builder, const Tensor& rows, const Hparams& h) {
+  const auto usual = [](Build& builder, const Tensor& rows, const Hparams& h) {
     return norm(builder, rows, Names("model.norm"), h);
-  });
+  };
+  head(b, x, hp, embedding, final_norm != nullptr ? final_norm : +usual);
 }
 
 void head(Build& b, Tensor x, const Hparams& hp, const Names& embedding,
@@ -83,7 +89,8 @@ void head(Build& b, Tensor x, const Hparams& hp, const Names& embedding,
   const TakeOptions take{.shard = Shard::kVocab};
   if (hp.tied) b.weights().ignore("lm_head.weight");
   const std::string name = hp.tied ? embedding.weight() : "lm_head.weight";
-  x = b.linear(x, b.weights().take(name, hp.vocab, hp.hidden, take), "lm_head");
+  const Weight bias = hp.head_bias ? b.weights().vector("lm_head.bias", hp.vocab, 0, take) : Weight{};
+  x = b.linear(x, b.weights().take(name, hp.vocab, hp.hidden, take), "lm_head", bias);
   x = b.softcap(b.scale(x, hp.logit_scale), hp.final_softcap);
   b.output("logits", x);
 }

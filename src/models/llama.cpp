@@ -11,6 +11,9 @@ void configure(Hparams& hp, const Config& config) {
     hp.qkv_bias = config.has_tensor("blk.0.attn_q.bias");
     hp.o_bias = config.has_tensor("blk.0.attn_output.bias");
     hp.mlp_bias = config.has_tensor("blk.0.ffn_down.bias");
+    // GGUF files of Mixtral call themselves llama.
+    hp.experts.router.renormalize = true;
+    if (config.number("", "expert_count").value_or(0) > 0) read_experts(hp, config);
     return;
   }
   hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);

@@ -11,6 +11,10 @@
 // fp8: a byte each, in the same order. q8_0: first the int8 of a row or group in the same order, then its f16 scales,
 // one for each 32 dimensions: [ceil(v_dim / 32)] of a row, [ceil(k_dim / 32)][16] of a group. A head's last block may
 // be short.
+//
+// A latent group (DeepSeek) has one KV head whose key is its value, the latent, followed by a rotary part: `v` holds
+// the v_dim values of the latent in the group's type, `k` the k_dim values of the rotary part in 16 bits or more. So a
+// query has v_dim + k_dim values, and a slot takes no more memory than one key.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +32,11 @@ namespace cpu {
 bool multiplies_pairs(int64_t k_dim, int64_t v_dim);
 }  // namespace cpu
 
+// The type of what `k` holds in a cache of this type.
+constexpr DType kv_key_dtype(DType dtype, bool latent) {
+  return latent && (dtype == DType::kFp8 || dtype == DType::kQ8_0) ? DType::kF16 : dtype;
+}
+
 struct KvGroupSpec {
   int kv_heads = 0;
   int k_dim = 0;
@@ -35,10 +44,15 @@ struct KvGroupSpec {
   DType dtype = DType::kF32;
   int window = 0;    // a row sees the last `window` positions, itself included; 0: all
   int n_layers = 0;  // layers of the model in this group
+  bool latent = false;
 
+  // Of one slot of one head.
+  int64_t k_row_bytes() const { return dtype_row_bytes(kv_key_dtype(dtype, latent), k_dim); }
+  int64_t v_row_bytes() const { return dtype_row_bytes(dtype, v_dim); }
   // Equal but for n_layers: such layers share a group.
   bool same_kind(const KvGroupSpec& o) const {
-    return kv_heads == o.kv_heads && k_dim == o.k_dim && v_dim == o.v_dim && dtype == o.dtype && window == o.window;
+    return kv_heads == o.kv_heads && k_dim == o.k_dim && v_dim == o.v_dim && dtype == o.dtype && window == o.window &&
+           latent == o.latent;
   }
 };
 
@@ -49,13 +63,18 @@ struct KvLayer {
   int kv_heads = 0, k_dim = 0, v_dim = 0;
   int page_rows = 0;  // a multiple of kKeyGroup
   DType dtype = DType::kF32;
+  bool latent = false;
   bool pairs = false;      // set with `k`, where this CPU multiplies the cache as it lies
   std::byte* k = nullptr;  // of page 0
   std::byte* v = nullptr;
   int64_t page_bytes = 0;  // from one page to the next, for keys and for values; 0: they lie side by side
 
+  DType k_dtype() const { return kv_key_dtype(dtype, latent); }
+  // Values of a query of one head.
+  int q_dim() const { return latent ? v_dim + k_dim : k_dim; }
+
   // Of one slot of one head.
-  int64_t k_bytes() const { return dtype_row_bytes(dtype, k_dim); }
+  int64_t k_bytes() const { return dtype_row_bytes(k_dtype(), k_dim); }
   int64_t v_bytes() const { return dtype_row_bytes(dtype, v_dim); }
 
   // Where the head's slots of a page begin: groups of keys one after another, rows of values one after another.

@@ -16,6 +16,8 @@ namespace {
 constexpr double kGapBounds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.25, 0.5, 1, 2.5};
 constexpr double kWaitBounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120};
 constexpr double kStepBounds[] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5};
+constexpr double kCompileBounds[] = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1};
+constexpr double kMaskBounds[] = {5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 0.02, 0.1};
 constexpr double kRowBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 constexpr double kSeqBounds[] = {1, 2, 4, 8, 12, 16, 24, 32, 64, 128, 256};
 
@@ -23,8 +25,8 @@ constexpr const char* kRejectedNames[] = {"bad_request", "no_key",     "forbidde
                                           "key_limit",   "queue_full", "draining",  "internal_error",
                                           "late",        "timeout",    "usage_log"};
 static_assert(std::size(kRejectedNames) == static_cast<size_t>(Rejected::kCount));
-constexpr const char* kFinishNames[] = {"none",  "stop",    "length",   "cancelled",
-                                        "error", "damaged", "deadline", "timeout"};
+constexpr const char* kFinishNames[] = {"none",    "stop",     "length",  "cancelled", "error",
+                                        "damaged", "deadline", "timeout", "constraint"};
 
 using Out = fmt::memory_buffer;
 
@@ -162,6 +164,8 @@ Metrics::Metrics(std::vector<std::string_view> routes)
       step_seconds(kStepBounds),
       step_rows(kRowBounds),
       step_seqs(kSeqBounds),
+      grammar_compile_seconds(kCompileBounds),
+      grammar_mask_seconds(kMaskBounds),
       routes_(std::move(routes)),
       answers_(routes_.size() + 1) {}
 
@@ -202,6 +206,13 @@ std::string Metrics::text(const Now& now) const {
   histogram(out, "ingot_step_seconds", "Time of one step.", step_seconds);
   histogram(out, "ingot_step_rows", "Rows of one step.", step_rows);
   histogram(out, "ingot_step_seqs", "Seqs of one step.", step_seqs);
+  histogram(out, "ingot_grammar_compile_seconds", "From a schema or grammar to what answers are held to.",
+            grammar_compile_seconds);
+  histogram(out, "ingot_grammar_mask_seconds", "Time of one mask.", grammar_mask_seconds);
+  one(out, "ingot_grammars_found_total", "counter", "Grammars that an earlier request had compiled.",
+      grammars_found.value());
+  one(out, "ingot_grammars_refused_total", "counter", "Schemas and grammars that were refused.",
+      grammars_refused.value());
   engine_text(out, now.engine, now);
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});

@@ -87,6 +87,9 @@ class Metrics {
   Histogram step_seqs;                                            // seqs of a step
   Counter prompt_tokens, cached_prompt_tokens, generated_tokens;  // of requests that were accepted
   Counter client_gone;                                            // before the answer was complete
+  Histogram grammar_compile_seconds;                              // written by who reads requests
+  Histogram grammar_mask_seconds;                                 // written by the engine's thread
+  Counter grammars_found, grammars_refused;                       // kept from an earlier request; answered with 400
   Counter key_reloads, key_reload_failures;
 
   // What is known only when it is asked for.
@@ -109,7 +112,7 @@ class Metrics {
 
  private:
   static constexpr size_t kClasses = 5;  // 1xx … 5xx
-  static constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kTimeout) + 1;
+  static constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kConstraint) + 1;
 
   const std::vector<std::string_view> routes_;
   std::vector<std::array<Counter, kClasses>> answers_;  // [routes + 1]

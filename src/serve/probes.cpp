@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "files/json.h"
+#include "serve/api/constraint_request.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/limits.h"
 #include "serve/api/openapi.h"
+#include "serve/api/token_work.h"
 #include "serve/process_facts.h"
 #include "serve/server.h"
 
@@ -157,6 +159,7 @@ void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responde
                               {"unsent_bytes", http.unsent_bytes},
                               {"answers_bytes", http.answers_bytes}};
   const ServedModel& model = server.context().model;
+  if (model.constraints) limits["constraints"] = constraint_limits(model.constraints->options());
   limits["model"] = JsonObject{{"context", model.context}, {"vocab", model.vocab}};
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
                                   {"running", server.context().engine().config().max_seqs},
@@ -209,15 +212,17 @@ void handle_tokenize(Server& server, HttpRequest request, std::shared_ptr<Respon
   const auto special =
       first_of({"add_special", "add_special_tokens"}, [&](const char* name) { return fields.boolean(name); });
   const ServedModel& model = server.context().model;
-  const std::vector<Token> tokens = model.tokenizer->encode(
-      *text,
-      {.add_special = special.value_or(false), .parse_special = fields.boolean("parse_special").value_or(false)});
   const std::shared_ptr<Caller> caller = caller_of(request.head);
-  caller->take_tokenized(static_cast<int64_t>(tokens.size()));
-  caller->complete();
+  TokenWork work(caller, responder, &server.context().workers);
+  const std::vector<Token> tokens = work.run(text->size(), [&](const EncodePause& pause) {
+    return model.tokenizer->encode(*text, {.add_special = special.value_or(false),
+                                           .parse_special = fields.boolean("parse_special").value_or(false),
+                                           .pause = &pause});
+  });
   // As text from the start: a body of 4 MiB may have as many tokens, and a JSON value takes 16 bytes.
-  responder->send({.body = fmt::format("{{\"tokens\":[{}],\"count\":{},\"max_model_len\":{}}}", fmt::join(tokens, ","),
-                                       tokens.size(), model.context)});
+  std::string answer = fmt::format("{{\"tokens\":[{}],\"count\":{},\"max_model_len\":{}}}", fmt::join(tokens, ","),
+                                   tokens.size(), model.context);
+  send_complete(*caller, std::move(responder), style_of(request.head.path), {.body = std::move(answer)});
 }
 
 void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -242,10 +247,10 @@ void handle_detokenize(Server& server, HttpRequest request, std::shared_ptr<Resp
   }
   const std::shared_ptr<Caller> caller = caller_of(request.head);
   caller->take_tokenized(static_cast<int64_t>(tokens.size()));
-  caller->complete();
   std::string text;
   append_json(text, tokenizer.decode(tokens, true));
-  responder->send({.body = fmt::format("{{\"content\":{},\"prompt\":{}}}", text, text)});
+  send_complete(*caller, std::move(responder), style_of(request.head.path),
+                {.body = fmt::format("{{\"content\":{},\"prompt\":{}}}", text, text)});
 }
 
 }  // namespace ingot

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "serve/api/api_error.h"
 #include "serve/http/http.h"
@@ -47,6 +50,14 @@ inline void check_list(std::string_view param, size_t items, const Engine& engin
   const size_t room = static_cast<size_t>(engine.config().max_waiting) + static_cast<size_t>(engine.config().max_seqs);
   if (items <= room) return;
   throw bad_field(param, fmt::format("{} has {} entries; this server takes {} at once", param, items, room));
+}
+
+// Sends a whole answer, once its line of usage is written.
+inline void send_complete(Caller& caller, std::shared_ptr<Responder> responder, ApiStyle style, HttpResponse response) {
+  const auto held = std::make_shared<HttpResponse>(std::move(response));
+  caller.complete([responder = std::move(responder), held, style](const std::optional<ApiError>& refused) {
+    responder->send(refused ? error_response(*refused, style) : std::move(*held));
+  });
 }
 
 // The 503 of a request that the engine does not take now; counted.

@@ -57,8 +57,11 @@ ServedModel served_model(Session& session, const std::string& name, std::vector<
   served.chat = parse_template(served.source.text, template_error);
   served.tool_chat =
       served.source.tool_use.empty() ? served.chat : parse_template(served.source.tool_use, template_error);
+  if (served.tool_chat) served.taught = taught_form(*served.tool_chat, served.source);
   served.sampling = session.sampling();
   served.end_tokens = session.end_tokens();
+  served.constraints =
+      std::make_shared<Constraints>(session.tokenizer(), session.end_tokens(), session.model().hp.vocab);
   served.context = session.context();
   served.vocab = session.model().hp.vocab;
   served.hidden = session.model().hp.hidden;

@@ -79,7 +79,7 @@ Server::Server(const ServerOptions& options)
                               std::shared_ptr<Responder> to) { handle(std::move(request), std::move(to)); },
              .refusal = [this](const HttpRefusal& refused) { return refusal(refused); }}) {}
 
-Server::~Server() = default;
+Server::~Server() { usage_log_.stop(); }  // what it calls uses the workers
 
 void Server::set_model(const ServedModel& model) {
   context_.reset(new ServeContext{.model = model,
@@ -89,13 +89,19 @@ void Server::set_model(const ServedModel& model) {
                                   .keys = keys_,
                                   .log = log_,
                                   .queue_seconds = options_.queue_seconds});
+  if (!model.constraints) return;
+  model.constraints->report({.compiled = [this](double s) { metrics_.grammar_compile_seconds.observe(s); },
+                             .masked = [this](double s) { metrics_.grammar_mask_seconds.observe(s); },
+                             .found = [this] { metrics_.grammars_found.add(); }});
 }
 
 void Server::run() {
   if (!options_.keys.file.empty()) watch_keys();
+  if (workers_.priority_refused()) log_.warning("long texts are read with the priority of everything else");
   http_.run();
   workers_.stop();
-  streams_.stop();  // the model may go from here on
+  streams_.stop();
+  usage_log_.flush();  // the model may go from here on
 }
 
 void Server::on_step(const StepFacts& step) {
@@ -172,12 +178,12 @@ std::optional<HttpResponse> Server::check(const HttpHead& head) {
 
 HttpAdmission Server::admit(const HttpHead& head) {
   HttpAdmission admission{.answer = check(head)};
+  // Who has no key where keys are needed is one with all of those.
+  if (keys_.required()) admission.payer = keys_.name_of(head).value_or("");
   const Route* route = find_route(head.method, head.path).route;
   if (route == nullptr) return admission;
   admission.body_bytes = route->body_bytes;
   admission.probe = route->probe;
-  // Who has no key where keys are needed has no body that is kept: `check` has answered.
-  if (keys_.required() && !admission.answer) admission.payer = keys_.name_of(head).value_or("");
   return admission;
 }
 
@@ -243,7 +249,9 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
       std::move(responder), style_of(request.head.path), common_headers(request.head),
       [this, &route, caller, id = request.head.id](const Ended& ended) {
         const bool ok = ended.status != 0 && ended.status < 400;
-        caller->settle(ended.gone ? CallEnd::kCancelled : ok ? CallEnd::kComplete : CallEnd::kError, ended.status);
+        const CallEnd end = ended.gone ? CallEnd::kCancelled : ok ? CallEnd::kComplete : CallEnd::kError;
+        // Ended over its handler's head, it is worked on until that has noticed, and the engine has.
+        ended.early ? caller->abandon(end, ended.status) : caller->settle(end, ended.status);
         in_flight_.remove(ended.responder);
         record(route, id, *caller, ended);
       });
@@ -273,7 +281,15 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
 void Server::dispatch(const Route& route, HttpRequest request, const std::shared_ptr<TrackedResponder>& tracked) {
   const ApiStyle style = style_of(request.head.path);
   auto body = [this, &route, style, tracked](HttpRequest& given) {
+    if (tracked->closed()) {  // while it waited
+      if (route.generates && !caller_of(given.head)->ended_early()) metrics_.client_gone.add();
+      return;
+    }
     try {
+      // What others of its tenant have used since it came counts, too.
+      if (route.computes()) {
+        if (const std::optional<ApiError> spent = caller_of(given.head)->spent()) throw *spent;
+      }
       route.handler(*this, std::move(given), tracked);
     } catch (const ApiError& error) {
       tracked->send(error_response(error, style));

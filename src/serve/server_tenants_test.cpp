@@ -1,6 +1,8 @@
 // Tenants at the server, without sockets in between: rights, limits, a share of the queue, keys that go, deadlines.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -67,6 +69,24 @@ class ServerTenants : public testing::Test {
   }
   static std::string completion(int tokens) {
     return "{\"prompt\":\"a\",\"ignore_eos\":true,\"max_tokens\":" + std::to_string(tokens) + "}";
+  }
+
+  UsageNumbers used(const std::string& name) {
+    for (const TenantUsage& tenant : server->context().keys.book().tenants()) {
+      if (tenant.name == name) return tenant.numbers;
+    }
+    return {};
+  }
+  // Of the usage log, once there are so many.
+  std::vector<JsonObject> usage_lines(size_t count) {
+    std::vector<JsonObject> lines;
+    (void)eventually([&] {
+      lines.clear();
+      std::ifstream file(directory + "/usage");
+      for (std::string line; std::getline(file, line);) lines.push_back(parse_json(line, "line").as_object());
+      return lines.size() >= count;
+    });
+    return lines;
   }
 
   // The engine makes no step until the gate is opened: what comes meanwhile waits for sure.
@@ -204,6 +224,22 @@ TEST_F(ServerTenants, UsageIsToldByNameToAdminsOnly) {
   EXPECT_EQ(call("b-key-001", "/metrics", "", "GET").body.find("ingot_tenant_"), std::string::npos);
 }
 
+// From the key in a header to the pages of the cache: where the name is lost on the way, bob finds what is alice's.
+TEST_F(ServerTenants, AKeyFindsItsOwnPagesAndNoOthers) {
+  serve("alice alice-key-1\nbob bob-key-001\nalice alice-key-2\n");
+  const auto rows = [&](const char* key) {
+    const int64_t before = toy.model.engine->stats().rows;
+    const std::string body = R"({"max_tokens":1,"prompt":")" + std::string(60, 'x') + R"("})";
+    EXPECT_EQ(call(key, "/v1/completions", body).status, 200);
+    toy.model.engine->call([](LocalEngine&) {});  // it counts a step after its events are out
+    return toy.model.engine->stats().rows - before;
+  };
+  const int64_t all = rows("alice-key-1");
+  EXPECT_GE(all, 60);
+  EXPECT_EQ(rows("bob-key-001"), all);
+  EXPECT_LT(rows("alice-key-2"), all / 2) << "another key of the same tenant";
+}
+
 TEST_F(ServerTenants, WhoWouldBeLateIsToldWhenToComeAgain) {
   Submitted submitted;
   submitted.busy = true;
@@ -221,6 +257,111 @@ TEST_F(ServerTenants, WhoWouldBeLateIsToldWhenToComeAgain) {
     EXPECT_NE(text.find(std::string("ingot_rejected_total{reason=\"") + reason + "\"} 1\n"), std::string::npos)
         << reason;
   }
+}
+
+// A client that leaves frees nobody: what was begun for it goes on until the engine has heard of it.
+TEST_F(ServerTenants, WhoLeavesBeforeTheFirstTokenKeepsItsPlaceUntilTheEngineHasEnded) {
+  serve("a a-key-001 concurrency=1\n", {.usage_log = {.path = directory + "/usage"}});
+  for (const char* path : {"/v1/completions", "/v1/embeddings"}) {
+    const std::string body = path == std::string("/v1/completions")
+                                 ? R"({"prompt":"abcd","ignore_eos":true,"max_tokens":9,"stream":true})"
+                                 : R"({"input":"abcd"})";
+    const int64_t before = used("a").prompt_tokens;
+    std::promise<void> gate;
+    std::thread stop = stand_still(gate);
+    const auto leaving = begin("a-key-001", path, body);
+    EXPECT_TRUE(eventually([&] { return used("a").prompt_tokens == before + 4; }));  // the engine has it
+    leaving->close();
+    EXPECT_EQ(check("a-key-001", path), 429) << path;
+    EXPECT_EQ(call("a-key-001", path, body).status, 429) << path;
+    gate.set_value();
+    stop.join();
+    EXPECT_TRUE(eventually([&] { return check("a-key-001", path) == 0; })) << path;
+  }
+  EXPECT_EQ(used("a").cancelled, 2);
+  const std::vector<JsonObject> lines = usage_lines(2);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const JsonObject& line : lines) {
+    EXPECT_EQ(line.at("end"), "cancelled");
+    EXPECT_EQ(line.at("prompt_tokens"), 4);
+  }
+}
+
+TEST_F(ServerTenants, WhoLeavesWhileItWaitsForAWorkerIsNotWorkedOn) {
+  serve("a a-key-001 concurrency=1\nb b-key-001 concurrency=1\n");
+  std::promise<void> gate;
+  const std::shared_future<void> open = gate.get_future().share();
+  std::atomic<int> blocked = 0;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(server->context().workers.post([&blocked, open] {
+      ++blocked;
+      open.wait();
+    }));
+  }
+  EXPECT_TRUE(eventually([&] { return blocked == 2; }));
+  begin("a-key-001", "/v1/completions", completion(9))->close();
+  begin("b-key-001", "/tokenize", R"({"text":"abcd"})")->close();
+  EXPECT_EQ(check("a-key-001", "/tokenize"), 429) << "its body is still here";
+  EXPECT_EQ(check("b-key-001", "/tokenize"), 429);
+  gate.set_value();
+  EXPECT_TRUE(eventually([&] { return check("a-key-001", "/tokenize") == 0; }));
+  EXPECT_TRUE(eventually([&] { return check("b-key-001", "/tokenize") == 0; }));
+  EXPECT_EQ(server->metrics().client_gone.value(), 2);
+  EXPECT_EQ(used("a").cancelled, 1);
+  EXPECT_EQ(used("a").prompt_tokens, 0);
+  EXPECT_EQ(used("b").tokenizer_tokens, 0);
+  EXPECT_EQ(toy.model.engine->stats().rows, 0);
+}
+
+// Texts that are refused have been cut into tokens all the same.
+TEST_F(ServerTenants, ATextThatIsRefusedIsPaid) {
+  const std::string text(400, 'x');  // of a context of 256
+  const std::pair<const char*, std::string> bodies[] = {
+      {"/v1/chat/completions", R"({"messages":[{"role":"user","content":")" + text + R"("}]})"},
+      {"/v1/completions", R"({"prompt":")" + text + R"("})"},
+      {"/v1/messages", R"({"messages":[{"role":"user","content":")" + text + R"("}],"max_tokens":1})"},
+      {"/v1/embeddings", R"({"input":")" + text + R"("})"}};
+  std::string keys = "short short-key-1 context=8 tpm=20\n";
+  for (size_t i = 0; i < std::size(bodies); ++i) keys += fmt::format("t{} t-key-00{} tpm=300\n", i, i);
+  serve(keys, {.usage_log = {.path = directory + "/usage"}});
+  for (size_t i = 0; i < std::size(bodies); ++i) {
+    const std::string key = fmt::format("t-key-00{}", i);
+    EXPECT_EQ(call(key, bodies[i].first, bodies[i].second).status, 400) << bodies[i].first;
+    EXPECT_EQ(check(key, bodies[i].first), 429) << bodies[i].first;
+    EXPECT_GE(used(fmt::format("t{}", i)).tokenizer_tokens, 400) << bodies[i].first;
+  }
+  // By a limit of the key itself, which is known after that.
+  EXPECT_EQ(call("short-key-1", "/v1/completions", R"({"prompt":"abcdefghijklmnopqrst"})").status, 400);
+  EXPECT_EQ(check("short-key-1", "/v1/completions"), 429);
+  const std::vector<JsonObject> lines = usage_lines(5);
+  ASSERT_EQ(lines.size(), 5u);
+  for (const JsonObject& line : lines) {
+    EXPECT_EQ(line.at("status"), 400);
+    EXPECT_GE(line.at("tokenizer_tokens").to_number<int>(), 20);
+  }
+}
+
+// Many at once pass the door while nothing is used yet: those that come to a worker later find what the first have
+// cost.
+TEST_F(ServerTenants, WhatOthersHaveUsedMeanwhileCountsBeforeATextIsRead) {
+  serve("a a-key-001 tpm=50\n");
+  std::promise<void> gate;
+  const std::shared_future<void> open = gate.get_future().share();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(server->context().workers.post([open] { open.wait(); }));
+  std::vector<std::shared_ptr<TestResponder>> all;
+  for (int i = 0; i < 8; ++i) {
+    all.push_back(begin("a-key-001", "/tokenize", "{\"text\":\"" + std::string(60, 'x') + "\"}"));
+  }
+  gate.set_value();
+  int served = 0, limited = 0;
+  for (const auto& responder : all) {
+    const int status = responder->wait().status;
+    served += status == 200;
+    limited += status == 429;
+  }
+  EXPECT_EQ(served + limited, 8);
+  EXPECT_GE(served, 1);
+  EXPECT_LE(served, 2);  // as many as there are workers
 }
 
 TEST_F(ServerTenants, ARemovedKeyEndsWhatWaitsAndLeavesWhatRuns) {

@@ -175,6 +175,7 @@ class ToyServer {
     model.source = {.text = chat, .tool_use = {}, .tokens = JsonObject{{"bos_token", "<s>"}, {"eos_token", "</s>"}}};
     if (!chat.empty()) model.chat = model.tool_chat = std::make_shared<ChatTemplate>(ChatTemplate::parse(chat));
     model.end_tokens = {2};
+    model.constraints = std::make_shared<Constraints>(*tokenizer_, model.end_tokens, 256);
     model.context = kContext;
     model.vocab = 256;
     model.hidden = weights_.hp.hidden;

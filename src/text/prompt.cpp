@@ -121,7 +121,8 @@ JsonObject template_variables(const JsonObject& given, const TemplateSource& sou
   return variables;
 }
 
-std::vector<Token> encode_prompt(const Tokenizer& tokenizer, std::span<const ChatTemplate::Piece> pieces) {
+std::vector<Token> encode_prompt(const Tokenizer& tokenizer, std::span<const ChatTemplate::Piece> pieces,
+                                 const EncodePause* pause) {
   std::string text;
   std::vector<TextRange> plain;
   for (const ChatTemplate::Piece& piece : pieces) {
@@ -129,7 +130,7 @@ std::vector<Token> encode_prompt(const Tokenizer& tokenizer, std::span<const Cha
     text += piece.text;
     if (!piece.from_template) plain.push_back({begin, text.size()});
   }
-  return tokenizer.encode(text, {.parse_special = true, .plain = plain});
+  return tokenizer.encode(text, {.parse_special = true, .plain = plain, .pause = pause});
 }
 
 }  // namespace ingot

@@ -38,6 +38,7 @@ JsonObject template_variables(const JsonObject& given, const TemplateSource& sou
 
 // The tokens of a rendered conversation. Control tokens are found only in what the template wrote; the text between
 // them is tokenized as one, whoever wrote it. No BOS is added: the template writes it where the model wants one.
-std::vector<Token> encode_prompt(const Tokenizer& tokenizer, std::span<const ChatTemplate::Piece> pieces);
+std::vector<Token> encode_prompt(const Tokenizer& tokenizer, std::span<const ChatTemplate::Piece> pieces,
+                                 const EncodePause* pause = nullptr);
 
 }  // namespace ingot

@@ -14,6 +14,8 @@ namespace {
 
 // Memory above this is not kept from one text to the next.
 constexpr size_t kKeptBytes = size_t{1} << 20;
+// Of a text between two pauses: 5 to 50 ms on one core.
+constexpr size_t kPauseBytes = size_t{64} << 10;
 
 template <class Buffer>
 void trim(Buffer& buffer) {
@@ -29,6 +31,7 @@ struct Tokenizer::Scratch {
   std::string normalized;
   PreTokenizer::Scratch pieces;
   ModelScratch model;
+  size_t since_pause = 0;  // bytes
 
   void trim_all() {
     trim(segments);
@@ -89,6 +92,9 @@ std::vector<Token> Tokenizer::encode(std::string_view text, const EncodeOptions&
   Scratch& scratch = *owned;
   // Where users wrote nothing, a normalized text may still spell a control token, which is one in the library.
   scratch.model.control = options.parse_special && options.plain.empty();
+  const auto pause = [&] { (*options.pause)(out.size()); };
+  scratch.model.symbols.pause = options.pause ? std::function<void()>(pause) : nullptr;
+  scratch.since_pause = 0;
   parts_.added.split(text, false, {options.parse_special, options.plain}, scratch.segments);
   for (const Segment& segment : scratch.segments) {
     if (segment.token != kNoToken) {
@@ -98,6 +104,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, const EncodeOptions&
     encode_segment(text, segment, options, scratch, out);
   }
   if (options.add_special) out.insert(out.end(), parts_.suffix.begin(), parts_.suffix.end());
+  scratch.model.symbols.pause = nullptr;
   pool_->give_back(std::move(owned));
   return out;
 }
@@ -131,6 +138,11 @@ void Tokenizer::encode_segment(std::string_view whole, const Segment& part, cons
 void Tokenizer::encode_text(std::string_view text, bool at_start, Scratch& scratch, std::vector<Token>& out) const {
   text = parts_.pre_tokenizer.split(text, at_start, scratch.pieces);
   for (const Piece piece : scratch.pieces.pieces) {
+    scratch.since_pause += piece.end - piece.begin;
+    if (scratch.since_pause > kPauseBytes && scratch.model.symbols.pause) {
+      scratch.since_pause = 0;
+      scratch.model.symbols.pause();
+    }
     parts_.model->encode(text.substr(piece.begin, piece.end - piece.begin), scratch.model, out);
   }
 }

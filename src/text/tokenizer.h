@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,11 +26,15 @@ namespace ingot {
 
 class Gguf;
 
+// Called between the pieces of a long text, with the tokens made so far: what it throws ends the call.
+using EncodePause = std::function<void(size_t tokens)>;
+
 struct EncodeOptions {
   bool add_special = false;    // frame the text by BOS and EOS as the model asks for it
   bool parse_special = false;  // "<|im_end|>" in the text is that token; otherwise it is ten characters
   // Bytes of the text in which control tokens are text even with parse_special: what users wrote. Sorted, disjoint.
   std::span<const TextRange> plain = {};
+  const EncodePause* pause = nullptr;  // none: it runs to its end
 };
 
 // What a loader fills in.

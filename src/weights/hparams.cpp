@@ -48,6 +48,7 @@ void read_rope_object(RopeSpec& spec, const JsonObject& object) {
   spec.mscale = optional_float(object, "mscale");
   spec.mscale_all_dim = optional_float(object, "mscale_all_dim");
   spec.truncate = get_bool(object, "truncate", true);
+  spec.score_beta = get_float(object, "llama_4_scaling_beta", 0.0);
   spec.low_freq_factor = get_float(object, "low_freq_factor", 1.0);
   spec.high_freq_factor = get_float(object, "high_freq_factor", 4.0);
   spec.short_factor = floats(object, "short_factor");
@@ -168,7 +169,8 @@ void check_quantization(const Config& config) {
   if (config.is_gguf()) return;
   const JsonObject* quantization = find_object(config.json(), "quantization_config");
   const std::string method = quantization ? get_string(*quantization, "quant_method", "") : "";
-  if (!method.empty() && method != "fp8") throw Error("[config] quantization by '{}' is not supported", method);
+  if (!method.empty() && method != "fp8" && method != "mxfp4")
+    throw Error("[config] quantization by '{}' is not supported", method);
 }
 
 }  // namespace
@@ -181,7 +183,9 @@ Hparams read_hparams(const Config& config) {
   hp.hidden = config.integer("hidden_size", "embedding_length", 1, 1 << 20);
   hp.heads = config.integer("num_attention_heads", "attention.head_count", 1, 1 << 14);
   hp.kv_heads = config.integer("num_key_value_heads", "attention.head_count_kv", 1, 1 << 14, hp.heads);
-  hp.head_dim = config.integer("head_dim", "attention.key_length", 1, 1 << 14, std::max(1, hp.hidden / hp.heads));
+  // Where heads have a rotary part of their own, its size is what rope is about.
+  const int usual = config.integer("qk_rope_head_dim", "", 1, 1 << 14, std::max(1, hp.hidden / hp.heads));
+  hp.head_dim = config.integer("head_dim", "attention.key_length", 1, 1 << 14, usual);
   hp.ffn = config.integer("intermediate_size", "feed_forward_length", 1, 1 << 22);
   hp.context = config.integer("max_position_embeddings", "context_length", 1, 1 << 30);
   hp.vocab = vocab_size(config);

@@ -23,6 +23,17 @@ const std::vector<Pair>& common_layer() {
       {"ffn_down", "mlp.down_proj"},
       {"post_attention_norm", "post_attention_layernorm"},
       {"post_ffw_norm", "post_feedforward_layernorm"},
+      {"attn_sinks", "self_attn.sinks"},
+      {"ffn_gate_inp", "mlp.gate"},
+      {"ffn_gate_exps", "mlp.experts.gate_proj"},
+      {"ffn_up_exps", "mlp.experts.up_proj"},
+      {"ffn_down_exps", "mlp.experts.down_proj"},
+      {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
+      {"exp_probs_b", "mlp.expert_bias"},
+      {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+      {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+      {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+      {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
   };
   return table;
 }

@@ -21,9 +21,10 @@ struct RopeSpec {
   int max_context = 0;                   // max_position_embeddings of the config (dynamic)
   double beta_fast = 32, beta_slow = 1;  // yarn: rotations that bound the ramp
   std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn; longrope: attention_factor
-  bool truncate = true;                                            // yarn: the ramp's ends are whole dimensions
-  double low_freq_factor = 1, high_freq_factor = 4;                // llama3
-  std::vector<float> short_factor, long_factor;                    // longrope: [rotary_dim / 2]
+  double score_beta = 0;  // queries are multiplied by 1 + beta · log(1 + floor(position / original_context)); 0: not
+  bool truncate = true;   // yarn: the ramp's ends are whole dimensions
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  std::vector<float> short_factor, long_factor;      // longrope: [rotary_dim / 2]
   std::vector<float> freq_factors;  // of a GGUF's rope_freqs tensor: divide the frequencies when not empty
 
   bool operator==(const RopeSpec&) const = default;

@@ -17,6 +17,9 @@ bool ignorable(const std::string& name, const ArchNames& names) {
   return std::ranges::any_of(names.ignorable, [&](const std::string& p) { return name_matches(name, p); });
 }
 
+// A router's rows must differ: experts with equal scores are chosen by their index, always the same.
+bool is_router(const std::string& name) { return name.ends_with(".gate.weight") || name.ends_with(".router.weight"); }
+
 // Weights that lie in mapped files.
 class FileSource : public WeightSource {
  public:
@@ -76,8 +79,11 @@ class FileSource : public WeightSource {
       if (bare && !weight.name.starts_with("lm_head.")) weight.name = names.prefix + weight.name;
       if (ignorable(weight.name, names)) continue;
       const std::optional<Format> format = format_by_name(tensor.dtype);
-      if (!format) throw Error("[weights] '{}' is stored as {}, which is not supported", tensor.name, tensor.dtype);
-      weight.format = *format;
+      // Blocks of 4-bit floats and their scales: Weights puts them together.
+      weight.bytes = tensor.dtype == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales"));
+      if (!format && !weight.bytes)
+        throw Error("[weights] '{}' is stored as {}, which is not supported", tensor.name, tensor.dtype);
+      if (format) weight.format = *format;
       weight.shape = tensor.shape;
       weight.data = tensor.data;
       weight.mapped = true;
@@ -106,12 +112,14 @@ std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNam
 const StoredWeight* RandomSource::find(const std::string& name, const std::vector<int64_t>& wanted) {
   const auto known = std::ranges::find_if(made_, [&](const auto& w) { return w->name == name; });
   if (known != made_.end()) return known->get();
-  const bool vector = wanted.size() < 2;
+  const bool vector = wanted.size() < 2 || name.ends_with(".bias");
   const int64_t cols = wanted.empty() ? 1 : wanted.back();
-  const int64_t rows = vector ? 1 : wanted.front();
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < wanted.size(); ++i) rows *= wanted[i];
   auto weight = std::make_unique<StoredWeight>();
   weight->name = name;
-  weight->format = vector ? Format::kF32 : format_(name);
+  const bool router = is_router(name);
+  weight->format = vector || router ? Format::kF32 : format_(name);
   if (cols % format_block(weight->format)) weight->format = Format::kF32;
   weight->shape = wanted;
   // Variance 1 / cols keeps the activations of a deep model near 1; uniform over ±a has variance a² / 3.
@@ -119,7 +127,8 @@ const StoredWeight* RandomSource::find(const std::string& name, const std::vecto
   weight->random = {.key = std::hash<std::string>{}(name) << 20, .range = range};
   memory_.emplace_back(rows * format_row_bytes(weight->format, cols));
   weight->data = memory_.back().data();
-  const bool left = deferred_ && !vector && (weight->format == Format::kBF16 || weight->format == Format::kF32);
+  const bool left =
+      deferred_ && !vector && !router && (weight->format == Format::kBF16 || weight->format == Format::kF32);
   if (!left) fill(*weight, rows, cols);
   made_.push_back(std::move(weight));
   return made_.back().get();
@@ -127,12 +136,12 @@ const StoredWeight* RandomSource::find(const std::string& name, const std::vecto
 
 void RandomSource::fill(StoredWeight& weight, int64_t rows, int64_t cols) {
   const RandomValues random = std::exchange(weight.random, {});
-  const float middle = weight.shape.size() < 2 ? 1.0f : 0.0f;
+  const float middle = weight.shape.size() < 2 ? 1.0f : 0.0f;  // norms are around 1
   const int64_t row_bytes = format_row_bytes(weight.format, cols);
   std::byte* out = memory_.back().data();
   std::vector<float> row(static_cast<size_t>(cols));
   for (int64_t r = 0; r < rows; ++r) {
-    if (r >= kRandomRows) {
+    if (r >= kRandomRows && !is_router(weight.name)) {
       std::memcpy(out + r * row_bytes, out + (r % kRandomRows) * row_bytes, static_cast<size_t>(row_bytes));
       continue;
     }

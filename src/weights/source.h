@@ -21,9 +21,10 @@ struct ModelFiles;
 struct StoredWeight {
   std::string name;
   Format format = Format::kF32;
-  std::vector<int64_t> shape;  // row-major: [rows, cols], [n], or [] for a scalar
+  std::vector<int64_t> shape;  // row-major: [experts, rows, cols], [rows, cols], [n], or [] for a scalar
   const std::byte* data = nullptr;
   bool mapped = false;  // `data` is a mapped file
+  bool bytes = false;   // plain bytes, part of another weight: no format
   RandomValues random = {};
 };
 
@@ -36,6 +37,8 @@ class WeightSource {
   virtual bool has(const std::string& name) const = 0;
   // The names of all stored weights; empty for a generator.
   virtual std::vector<std::string> names() const = 0;
+  // Whether it makes whatever is asked for, in place of reading files.
+  virtual bool generates() const { return false; }
   // Whether q and k rows are stored in the order of interleaved rotation.
   virtual bool permuted_qk() const { return false; }
 };
@@ -56,6 +59,7 @@ class RandomSource : public WeightSource {
   const StoredWeight* find(const std::string& name, const std::vector<int64_t>& wanted) override;
   bool has(const std::string&) const override { return false; }
   std::vector<std::string> names() const override { return {}; }
+  bool generates() const override { return true; }
   // In the order in which they were asked for.
   const std::vector<std::unique_ptr<StoredWeight>>& made() const { return made_; }
 

@@ -22,6 +22,16 @@ int64_t product(const std::vector<int64_t>& shape) {
   return n.as_int64();
 }
 
+// Leading ones may be there or not: GGUF stores a matrix of one row as a vector, and some publish vectors as matrices.
+bool same_shape(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted) {
+  const auto without_ones = [](const std::vector<int64_t>& shape) {
+    auto first = shape.begin();
+    while (first != shape.end() && *first == 1) ++first;
+    return std::vector<int64_t>(first, shape.end());
+  };
+  return stored == wanted || (stored.size() != wanted.size() && without_ones(stored) == without_ones(wanted));
+}
+
 bool plain(Format format) { return format_block(format) == 1; }
 
 int64_t head_rows(const std::string& name, int64_t rows, int heads) {
@@ -62,7 +72,8 @@ Weights::Weights(std::unique_ptr<WeightSource> source, int rank, int ranks)
 const StoredWeight& Weights::find(const std::string& name, const std::vector<int64_t>& wanted) {
   const StoredWeight* stored = source_->find(name, wanted);
   if (!stored) throw Error("[weights] '{}' {} is missing", name, shape_text(wanted));
-  if (stored->shape != wanted) {
+  if (stored->bytes) throw Error("[weights] '{}' is stored as plain bytes, not as numbers", name);
+  if (!same_shape(stored->shape, wanted)) {
     throw Error("[weights] '{}' is {}, expected {}", name, shape_text(stored->shape), shape_text(wanted));
   }
   const int64_t cols = wanted.empty() ? 1 : wanted.back();
@@ -112,7 +123,24 @@ Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const 
     weight.head_rows = head_rows(name, rows, options.heads);
   }
   align(weight);
+  if (options.as_f32) decode(weight);
   return weight;
+}
+
+void Weights::decode(Weight& weight) {
+  if (weight.format == Format::kF32 && weight.scale == nullptr) return;
+  if (weight.random)
+    throw Error("[weights] '{}' is random in {}, F32 is wanted", weight.name, format_name(weight.format));
+  Weight f32;
+  f32.name = weight.name;
+  f32.rows = weight.rows;
+  f32.cols = weight.cols;
+  f32.row_bytes = weight.cols * static_cast<int64_t>(sizeof(float));
+  std::byte* out = allocate(f32.bytes());
+  for (int64_t r = 0; r < weight.rows; ++r) weight.decode_row(r, reinterpret_cast<float*>(out + r * f32.row_bytes));
+  leave_file(weight);
+  f32.data = out;
+  weight = std::move(f32);
 }
 
 Weight Weights::vector(const std::string& name, int64_t n, float offset, const TakeOptions& options) {

@@ -25,6 +25,22 @@ struct TakeOptions {
   // Rows are heads of q or k: read in order where the file keeps them in the order of interleaved rotation. 0: not
   // heads.
   int heads = 0;
+  // Decoded to F32, whatever it is stored in: for small matrices whose products shall not be rounded.
+  bool as_f32 = false;
+};
+
+enum class ExpertPart : uint8_t { kGate, kUp, kDown };
+
+// How published files hold experts where all of a layer are one tensor. The names and the other forms are found.
+struct ExpertForm {
+  bool transposed = false;   // [E, K, N] instead of [E, N, K]
+  bool interleaved = false;  // rows of gate and up in turn, instead of all of gate first
+};
+
+// The up-projection of latent attention (kv_b_proj), as the products of its heads read it.
+struct UpProjection {
+  Weight key;    // [heads · rank, nope]: of each head the rows that make keys, turned around
+  Weight value;  // [heads · v_dim, rank]
 };
 
 class Weights {
@@ -38,6 +54,19 @@ class Weights {
 
   // The vector `name` of `n` values in F32, with `offset` added to each. `options` as for a matrix's rows.
   Weight vector(const std::string& name, int64_t n, float offset = 0, const TakeOptions& options = {});
+
+  // A layer's experts below `path`, `count` matrices of `rows` × `cols`. Stored as a tensor for each, as one tensor,
+  // gate and up in one, or blocks of MXFP4 with their scales beside them.
+  std::vector<Weight> experts(const std::string& path, ExpertPart part, int64_t count, int64_t rows, int64_t cols,
+                              const ExpertForm& form = {});
+  // Their biases, one behind the other, in F32.
+  Weight expert_bias(const std::string& path, ExpertPart part, int64_t count, int64_t rows,
+                     const ExpertForm& form = {});
+
+  // Latent attention's `path`.kv_b_proj [heads · (nope + v_dim), rank], a head's keys before its values; or k_b_proj
+  // [heads, rank, nope] and v_b_proj [heads, v_dim, rank] where the file has them so. Keys that must be turned around
+  // keep a plain format and become F32 from others.
+  UpProjection up_projection(const std::string& path, int heads, int64_t nope, int64_t v_dim, int64_t rank);
 
   // Accepts that `name` may be stored although nobody reads it (the head of a model that is tied all the same).
   void ignore(const std::string& name) { taken_.insert(name); }
@@ -59,6 +88,14 @@ class Weights {
   void attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows);
   void transpose(Weight& weight, const StoredWeight& stored);
   void align(Weight& weight);
+  void decode(Weight& weight);
+  struct Stack;
+  std::vector<Weight> cut_stack(const Stack& stack, int64_t rows, int64_t cols);
+  std::vector<Weight> turn_stack(const Stack& stack, int64_t rows, int64_t cols);
+  std::vector<Weight> join_blocks(const Stack& stack, int64_t rows, int64_t cols);
+  Weight stack(const std::string& name, int64_t heads, int64_t rows, int64_t cols);
+  Weight rows_of_heads(const Weight& all, int64_t heads, int64_t first, int64_t rows);
+  Weight turned_heads(const Weight& all, int64_t heads, int64_t rows);
 
   std::unique_ptr<WeightSource> source_;
   const int ranks_;

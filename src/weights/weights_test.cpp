@@ -55,6 +55,81 @@ std::vector<float> values(const Weight& w) {
   return all;
 }
 
+// Two experts of 2 rows for gate and up, 3 columns, in each form: the same matrices.
+TEST(Weights, ExpertsInEveryForm) {
+  const auto gate0 = std::vector<float>{0, 1, 2, 3, 4, 5}, gate1 = std::vector<float>{12, 13, 14, 15, 16, 17};
+  const auto up0 = std::vector<float>{6, 7, 8, 9, 10, 11}, up1 = std::vector<float>{18, 19, 20, 21, 22, 23};
+  const auto join = [](std::initializer_list<std::vector<float>> parts) {
+    std::vector<float> all;
+    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const auto check = [&](std::unique_ptr<MemorySource> source, const ExpertForm& form) {
+    Weights weights(std::move(source));
+    const std::vector<Weight> gate = weights.experts("m", ExpertPart::kGate, 2, 2, 3, form);
+    const std::vector<Weight> up = weights.experts("m", ExpertPart::kUp, 2, 2, 3, form);
+    ASSERT_EQ(gate.size(), 2u);
+    EXPECT_EQ(values(gate[0]), gate0);
+    EXPECT_EQ(values(gate[1]), gate1);
+    EXPECT_EQ(values(up[0]), up0);
+    EXPECT_EQ(values(up[1]), up1);
+    weights.finish();
+  };
+  auto each = std::make_unique<MemorySource>();
+  each->add("m.0.w1.weight", Format::kF32, {2, 3}, gate0);
+  each->add("m.1.w1.weight", Format::kF32, {2, 3}, gate1);
+  each->add("m.0.w3.weight", Format::kF32, {2, 3}, up0);
+  each->add("m.1.w3.weight", Format::kF32, {2, 3}, up1);
+  check(std::move(each), {});
+  auto stacked = std::make_unique<MemorySource>();
+  stacked->add("m.gate_proj.weight", Format::kF32, {2, 2, 3}, join({gate0, gate1}));
+  stacked->add("m.up_proj.weight", Format::kF32, {2, 2, 3}, join({up0, up1}));
+  check(std::move(stacked), {});
+  auto joined = std::make_unique<MemorySource>();
+  joined->add("m.gate_up_proj", Format::kF32, {2, 4, 3}, join({gate0, up0, gate1, up1}));
+  check(std::move(joined), {});
+  auto turned = std::make_unique<MemorySource>();
+  turned->add("m.gate_up_proj", Format::kF32, {2, 3, 4},
+              std::vector<float>{0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, 12, 15, 18, 21, 13, 16, 19, 22, 14, 17, 20, 23});
+  check(std::move(turned), {.transposed = true});
+  auto in_turn = std::make_unique<MemorySource>();
+  in_turn->add(
+      "m.gate_up_proj", Format::kF32, {2, 3, 4},
+      std::vector<float>{0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11, 12, 18, 15, 21, 13, 19, 16, 22, 14, 20, 17, 23});
+  check(std::move(in_turn), {.transposed = true, .interleaved = true});
+}
+
+TEST(Weights, ExpertsThatAreMissingOrOfAnotherShape) {
+  const auto message = [](std::unique_ptr<MemorySource> source) {
+    Weights weights(std::move(source));
+    try {
+      weights.experts("m", ExpertPart::kDown, 2, 2, 3);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  auto one = std::make_unique<MemorySource>();
+  one->add("m.0.down_proj.weight", Format::kF32, {2, 3}, iota(6));
+  EXPECT_EQ(message(std::move(one)), "[weights] 'm.1.down_proj.weight' [2, 3] is missing");
+  auto other = std::make_unique<MemorySource>();
+  other->add("m.down_proj.weight", Format::kF32, {3, 2, 3}, iota(18));
+  EXPECT_EQ(message(std::move(other)), "[weights] 'm.down_proj.weight' is [3, 2, 3], expected [2, 2, 3]");
+  EXPECT_EQ(message(std::make_unique<MemorySource>()), "[weights] 'm.down_proj.weight' [2, 2, 3] is missing");
+}
+
+TEST(Weights, ExpertBiasesInTurn) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("m.gate_up_proj_bias", Format::kF32, {2, 4}, iota(8));
+  source->add("m.down_proj_bias", Format::kF32, {2, 3}, iota(6));
+  Weights weights(std::move(source));
+  const ExpertForm form{.transposed = true, .interleaved = true};
+  EXPECT_EQ(values(weights.expert_bias("m", ExpertPart::kGate, 2, 2, form)), (std::vector<float>{0, 2, 4, 6}));
+  EXPECT_EQ(values(weights.expert_bias("m", ExpertPart::kUp, 2, 2, form)), (std::vector<float>{1, 3, 5, 7}));
+  EXPECT_EQ(values(weights.expert_bias("m", ExpertPart::kDown, 2, 3, form)), iota(6));
+  weights.finish();
+}
+
 TEST(Weights, TakesWhatIsThereAndNamesWhatIsNot) {
   auto source = std::make_unique<MemorySource>();
   source->add("a.weight", Format::kF32, {2, 3}, iota(6));
@@ -172,6 +247,54 @@ TEST(Names, Patterns) {
   EXPECT_TRUE(name_matches("aXbXc", "a*b*c"));
   EXPECT_FALSE(name_matches("aXbX", "a*b*c"));
   EXPECT_TRUE(name_matches("", "*"));
+}
+
+// Two heads of 2 rows for keys and 1 for values, over a latent of 3.
+TEST(Weights, UpProjectionOfALatent) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("a.kv_b_proj.weight", Format::kF32, {6, 3}, iota(18));
+  Weights weights(std::move(source));
+  const UpProjection up = weights.up_projection("a", 2, 2, 1, 3);
+  EXPECT_EQ(values(up.key), (std::vector<float>{0, 3, 1, 4, 2, 5, 9, 12, 10, 13, 11, 14}));
+  EXPECT_EQ(up.key.rows, 6);
+  EXPECT_EQ(values(up.value), (std::vector<float>{6, 7, 8, 15, 16, 17}));
+  weights.finish();
+  EXPECT_THROW(weights.up_projection("b", 2, 2, 1, 3), Error);
+  EXPECT_THROW(weights.up_projection("a", 2, 1, 1, 3), Error);
+}
+
+TEST(Weights, UpProjectionInTwoTensorsOfHeads) {
+  auto source = std::make_unique<MemorySource>();
+  source->add("a.k_b_proj.weight", Format::kF32, {2, 3, 2}, iota(12));
+  source->add("a.v_b_proj.weight", Format::kF32, {2, 1, 3}, iota(6));
+  Weights weights(std::move(source));
+  const UpProjection up = weights.up_projection("a", 2, 2, 1, 3);
+  EXPECT_EQ(values(up.key), iota(12));
+  EXPECT_EQ(values(up.value), iota(6));
+  weights.finish();
+  EXPECT_THROW(weights.up_projection("a", 2, 2, 2, 3), Error);
+}
+
+// Scales of blocks go with the rows of their head, and turn with them.
+TEST(Weights, UpProjectionWithScales) {
+  const std::vector<uint8_t> codes(2 * 8 * 4, 0x38);  // 1 in e4m3
+  const auto take = [&](std::vector<int64_t> shape, const std::vector<float>& scales, int64_t nope) {
+    auto source = std::make_unique<MemorySource>();
+    source->add("a.kv_b_proj.weight", Format::kF8_E4M3, {16, 4}, codes);
+    source->add("a.kv_b_proj.weight_scale_inv", Format::kF32, std::move(shape), scales);
+    Weights weights(std::move(source));
+    const UpProjection up = weights.up_projection("a", 2, nope, 8 - nope, 4);
+    return std::pair(values(up.key), values(up.value));
+  };
+  // Blocks of 4 × 2: a head has two of keys and two of values.
+  const auto [key, value] = take({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, 4);
+  for (size_t i = 0; i < key.size(); ++i) EXPECT_EQ(key[i], static_cast<float>(i / 16 * 4 + 1 + i / 8 % 2)) << i;
+  for (size_t i = 0; i < value.size(); ++i) EXPECT_EQ(value[i], static_cast<float>(i / 16 * 4 + 3 + i / 2 % 2)) << i;
+  // One for all.
+  const auto [one_key, one_value] = take({1}, {3}, 4);
+  for (const float x : one_key) EXPECT_EQ(x, 3);
+  for (const float x : one_value) EXPECT_EQ(x, 3);
+  EXPECT_THROW(take({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, 2), Error);  // a block of both
 }
 
 }  // namespace

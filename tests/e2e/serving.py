@@ -26,8 +26,14 @@ INSIDE = re.compile(
     rb"what\(\)|std::|boost::|ingot::|Traceback|\bat line \d+ of\b|ingot-e2e-")
 
 
-def check_refusal(status, body):
-    """Every refusal that any test gets is searched."""
+# For any request that is refused as wrong, on the slowest machine: some once took a worker for a minute.
+REFUSAL_SECONDS = 30
+
+
+def check_refusal(status, body, seconds=0):
+    """Every refusal that any test gets is searched, and those of wrong requests have a time limit."""
+    if 400 <= status < 500 and seconds > REFUSAL_SECONDS:
+        raise AssertionError(f"an answer with {status} came after {seconds:.1f} s: {body[:500]}")
     found = INSIDE.search(body) if status >= 400 else None
     if found:
         raise AssertionError(f"an answer with {status} tells {found[0]}: {body[:500]}")
@@ -116,11 +122,12 @@ class Server:
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
         connection = self.connect(timeout)
+        began = time.monotonic()
         try:
             connection.request(method, path, body, {"content-type": "application/json", **(headers or {})})
             response = connection.getresponse()
             answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-            check_refusal(answer.status, answer.body)
+            check_refusal(answer.status, answer.body, time.monotonic() - began)
             return answer
         finally:
             connection.close()

@@ -249,6 +249,20 @@ class Parameters(PageCase):
         self.assertNotIn("frequency_penalty", request)
         self.assertEqual(self.text("#system-chip-text"), ["Be brief."])
 
+    def test_json_mode_and_a_schema_are_sent(self):
+        mock = self.open_page()
+        self.click("#open-settings")
+        self.click("#set-json")
+        self.send("say: hello", answers=1)
+        self.assertEqual(mock.requests[0]["response_format"], {"type": "json_object"})
+        self.one("#set-schema").send_keys('{"type": ')
+        self.until_text("#set-schema-hint", "Not JSON")
+        self.one("#set-schema").send_keys('"object"}')
+        self.until_text("#set-schema-hint", "Answers fit this schema")
+        self.send("say: hello", answers=2)
+        self.assertEqual(mock.requests[1]["guided_json"], '{"type": "object"}')
+        self.assertNotIn("response_format", mock.requests[1])
+
     def test_parameters_are_kept_and_reset(self):
         mock = self.open_page()
         self.click("#open-settings")

@@ -191,12 +191,28 @@ class Tools(OpenAiCase):
         self.assertEqual(answer.choices[0].message.content, scripted.PLAIN)
         self.assertIsNone(answer.choices[0].message.tool_calls)
 
-    def test_forced_calls_are_refused(self):
-        forced = {"type": "function", "function": {"name": "get_time"}}
-        for choice in ("required", forced):
-            with self.assertRaises(self.openai.BadRequestError) as caught:
-                self.chat_with(tools=TOOLS, tool_choice=choice)
-            self.assertTrue(caught.exception.param.startswith("tool_choice"), caught.exception.param)
+    def test_forced_calls(self):
+        """A model that would answer with text makes a call, and its arguments fit the schema."""
+        tools = [{"type": "function", "function": {"name": name, "parameters": {
+            "type": "object", "properties": {"unit": {"$ref": "#/$defs/unit"}}, "required": ["unit"],
+            "additionalProperties": False, "$defs": {"unit": {"enum": ["C", "F"]}}}}} for name in ("warm", "cold")]
+        for choice, names in (("required", {"warm", "cold"}),
+                              ({"type": "function", "function": {"name": "cold"}}, {"cold"}),
+                              ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+                                  {"type": "function", "function": {"name": "warm"}}]}}, {"warm"})):
+            with self.subTest(choice):
+                answer = self.chat_with(tools=tools, tool_choice=choice).choices[0]
+                self.assertEqual(answer.finish_reason, "tool_calls")
+                self.assertFalse(answer.message.content)
+                call, = answer.message.tool_calls
+                self.assertIn(call.function.name, names)
+                self.assertIn(json.loads(call.function.arguments), ({"unit": "C"}, {"unit": "F"}))
+                chunks = self.stream_of(tools=tools, tool_choice=choice)
+                pieces = [d for c in chunks if c.choices for d in c.choices[0].delta.tool_calls or []]
+                self.assertEqual("".join(p.function.arguments or "" for p in pieces), call.function.arguments)
+        with self.assertRaises(self.openai.BadRequestError) as caught:
+            self.chat_with(tools=TOOLS, tool_choice={"type": "function", "function": {"name": "none_such"}})
+        self.assertEqual(caught.exception.param, "tool_choice.function.name")
 
 
 class Completions(OpenAiCase):

@@ -1,7 +1,10 @@
 """The usage log: a line for every request that was worked on, whatever becomes of the server; and /v1/usage."""
 import json
+import os
 import pathlib
 import resource
+import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -10,6 +13,19 @@ import unittest
 import models
 import serving
 import support
+
+# A write of a line of usage takes 30 s.
+SLOW_DISK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+ssize_t write(int fd, const void* bytes, size_t size) {
+  ssize_t (*real)(int, const void*, size_t) = (ssize_t (*)(int, const void*, size_t))dlsym(RTLD_NEXT, "write");
+  if (size > 20 && memmem(bytes, size, "\"tenant\"", 8)) sleep(30);
+  return real(fd, bytes, size);
+}
+"""
 
 ALICE, BOSS = "key-of-alice-0001", "key-of-boss-00001"
 
@@ -92,6 +108,63 @@ class Usage(support.TestCase):
         self.assertEqual(line["end"], "cancelled")
         self.assertTrue(0 < line["completion_tokens"] < 16000, line)
 
+    def test_one_that_left_before_its_first_token_has_its_line(self):
+        server = self.serve("--parallel", "1")
+        body = {"prompt": "a", "max_tokens": 12000, "ignore_eos": True, "stream": True}
+        first = server.connect()
+        first.request("POST", "/v1/completions", json.dumps(body), bearer())
+        first.getresponse().read(100)  # it has the only place: the next ones wait
+        for _ in range(3):
+            waiting = server.connect()
+            waiting.request("POST", "/v1/completions", json.dumps({**body, "prompt": "b" * 50}), bearer())
+            self.until_waiting(server)
+            waiting.close()
+        first.close()
+        deadline = time.monotonic() + 60
+        while len(self.lines()) < 4:
+            self.assertLess(time.monotonic(), deadline, self.lines())
+            time.sleep(0.02)
+        self.assertEqual({line["end"] for line in self.lines()}, {"cancelled"})
+        self.assertEqual(sorted(line["prompt_tokens"] for line in self.lines()), [1, 50, 50, 50])
+
+    def until_waiting(self, server):
+        deadline = time.monotonic() + 60
+        while server.get("/v1/engine", headers=bearer()).json()["waiting"] == 0:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def test_a_slow_disk_holds_up_nothing_but_ends(self):
+        """Each write to the log takes seconds: meanwhile others connect, are told, and get their tokens."""
+        compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+        if not compiler:
+            self.skipTest("no C compiler")
+        (self.folder / "slow.c").write_text(SLOW_DISK)
+        built = subprocess.run([compiler, "-shared", "-fPIC", "-o", self.folder / "slow.so", self.folder / "slow.c", "-ldl"],
+                               capture_output=True, text=True)
+        if built.returncode != 0:
+            self.skipTest(f"it cannot be compiled: {built.stderr[-300:]}")
+        server = self.serve(env={"LD_PRELOAD": str(self.folder / "slow.so")})
+        stream = server.connect()
+        body = {"prompt": "a", "max_tokens": 16000, "ignore_eos": True, "stream": True}
+        stream.request("POST", "/v1/completions", json.dumps(body), bearer())
+        reading = stream.getresponse()
+        reading.read(100)
+        leaving = server.connect()
+        leaving.request("POST", "/v1/completions", json.dumps(body), bearer())
+        leaving.getresponse().read(100)
+        began = time.monotonic()
+        leaving.close()  # its line is written by whoever sees it go, and that takes long
+        answered, tokens = 0, 0
+        while time.monotonic() - began < 4:
+            self.assertEqual(server.get("/health").status, 200)
+            self.assertEqual(server.get("/v1/models", headers=bearer()).status, 200)
+            tokens += reading.read(200).count(b"data: ")
+            answered += 1
+        self.assertGreaterEqual(answered, 4)  # it was 1 while the thread of all sockets waited for the disk
+        self.assertGreaterEqual(tokens, 4)
+        self.assertEqual(self.log.read_text(), "")  # all of that was before the line was there
+        stream.close()
+
     def test_it_survives_a_kill(self):
         server = self.serve()
         complete, lock = [], threading.Lock()
@@ -164,8 +237,12 @@ class Usage(support.TestCase):
         self.assertGreater(int(refused.headers["retry-after"]), 0)
         # Looking is free, and whoever empties the file after a copy makes room.
         self.assertEqual(server.get("/v1/models", headers=bearer()).status, 200)
+        # That is noticed by the log's own thread, within what Retry-After says: whoever asks does not wait for a disk.
         self.log.write_text("")
-        self.assertEqual(server.post("/v1/completions", body, headers=bearer()).status, 200)
+        deadline = time.monotonic() + 60
+        while server.post("/v1/completions", body, headers=bearer()).status == 503:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
         lost, line = self.lines()
         self.assertEqual(lost["lost"], 1)
         self.assertEqual(line["completion_tokens"], 2)

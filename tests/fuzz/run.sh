@@ -4,6 +4,7 @@
 # New inputs that reach new code are left in build/fuzz/found/TARGET; a crash is left there too and fails the run.
 # Coverage below MIN_COVERAGE (80) percent of a target's lines fails it. An input has a second, ten for a target whose
 # first comment says "slow:".
+#        tests/fuzz/run.sh --can                       whether there is a compiler for it
 #        tests/fuzz/run.sh --built FOLDER SECONDS      targets that are built already, so many seconds for all of them
 #                                                      together, on all cores; no coverage
 set -euo pipefail
@@ -18,6 +19,13 @@ fuzz() {
     -print_final_stats=1 -artifact_prefix="$build/found/$1/" "$build/found/$1" "tests/fuzz/corpus/$1" 2>&1 | tail -n "${3:-12}"
 }
 
+if [ "${1-}" = --can ]; then
+  program=$(mktemp)
+  trap 'rm -f "$program"' EXIT
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++-19 -x c++ -fsanitize=fuzzer,address,undefined -o "$program" - 2>/dev/null
+  exit
+fi
 if [ "${1-}" = --built ]; then
   build=$2
   targets=(tests/fuzz/*_fuzz.cpp)

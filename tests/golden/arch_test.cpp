@@ -4,9 +4,19 @@
 #include <cmath>
 
 #include "golden/support.h"
+#include "graph/traits.h"
 
 namespace ingot {
 namespace {
+
+// Of 1 in logits and of the largest value in hidden states: where weights are published in bf16, kernels that multiply
+// bf16 round the rows that meet them, too.
+double tolerance_of(const Model& model, Kernels kernels) {
+  bool bf16 = false;
+  for (const Node& node : model.graph.nodes)
+    each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { bf16 |= weight.format == Format::kBF16; });
+  return bf16 && kernels == Kernels::kFast ? 2e-2 : 1e-3;
+}
 
 class Arch : public testing::TestWithParam<std::tuple<std::string, Kernels>> {
  protected:
@@ -27,12 +37,13 @@ TEST_P(Arch, LogitsEqualReference) {
   ASSERT_EQ(rows.size(), tokens.size());
   const std::vector<int32_t> argmax = int_list(expected, "argmax");
   const std::vector<float> logsumexp = float_list(*find_array(expected, "logsumexp"));
+  const double tolerance = tolerance_of(*test.model, std::get<1>(GetParam()));
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(arg_max(rows[i]), argmax[i]) << "position " << i;
-    EXPECT_NEAR(log_sum_exp(rows[i]), logsumexp[i], 1e-3) << "position " << i;
+    EXPECT_NEAR(log_sum_exp(rows[i]), logsumexp[i], tolerance) << "position " << i;
   }
   const std::vector<float> last = float_list(*find_array(expected, "logits_last"));
-  for (size_t v = 0; v < last.size(); ++v) EXPECT_NEAR(rows.back()[v], last[v], 1e-3) << "token " << v;
+  for (size_t v = 0; v < last.size(); ++v) EXPECT_NEAR(rows.back()[v], last[v], tolerance) << "token " << v;
 }
 
 TEST_P(Arch, HiddenStatesEqualReference) {
@@ -43,6 +54,7 @@ TEST_P(Arch, HiddenStatesEqualReference) {
   const std::vector<int32_t> tokens = int_list(expected, "token_ids");
   const JsonArray& layers = *find_array(expected, "hidden");
   ASSERT_EQ(layers.size(), static_cast<size_t>(test.model->hp.layers) + 1);
+  const double tolerance = tolerance_of(*test.model, std::get<1>(GetParam()));
   bool seen = false;
   test.engine->device().on_body = [&](const Batch& batch, const StepOutputs& runner) {
     seen = true;
@@ -55,7 +67,7 @@ TEST_P(Arch, HiddenStatesEqualReference) {
         const float largest = std::abs(*std::ranges::max_element(want, {}, [](float v) { return std::abs(v); }));
         const float* got = hidden.f32(checked[r]);
         for (size_t c = 0; c < want.size(); ++c) {
-          ASSERT_NEAR(got[c], want[c], 1e-3 * largest)
+          ASSERT_NEAR(got[c], want[c], tolerance * largest)
               << "after layer " << l << ", row " << checked[r] << ", column " << c;
         }
       }
@@ -69,8 +81,7 @@ INSTANTIATE_TEST_SUITE_P(All, Arch,
                          testing::Combine(testing::ValuesIn(arch_names()),
                                           testing::Values(Kernels::kRef, Kernels::kFast)),
                          [](const testing::TestParamInfo<std::tuple<std::string, Kernels>>& arch) {
-                           std::string name = std::get<0>(arch.param);
-                           std::ranges::replace(name, '-', '_');
+                           const std::string name = test_name(std::get<0>(arch.param));
                            return name + (std::get<1>(arch.param) == Kernels::kRef ? "_ref" : "_fast");
                          });
 

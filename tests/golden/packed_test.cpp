@@ -35,11 +35,25 @@ Hparams small_numbers() {
   return hp;
 }
 
+// The same with experts in place of the MLP.
+Hparams expert_numbers() {
+  Hparams hp = small_numbers();
+  hp.experts = shape_by_name("mixtral-8x7b").experts;
+  hp.experts.count = 7;
+  hp.experts.used = 3;
+  hp.experts.ffn = 768;
+  hp.experts.layers.resize(2);
+  return hp;
+}
+
 class Packed : public testing::TestWithParam<std::string> {
  protected:
   Model model(DType kv) const {
-    const Hparams hp = small_numbers();
-    return Model::random(hp, formats_by_name(GetParam(), hp), {.context = 256, .kv = kv});
+    const std::string prefix = "experts_";
+    const bool experts = GetParam().starts_with(prefix);
+    const Hparams hp = experts ? expert_numbers() : small_numbers();
+    const std::string format = experts ? GetParam().substr(prefix.size()) : GetParam();
+    return Model::random(hp, formats_by_name(format, hp), {.context = 256, .kv = kv});
   }
   // The logits of the seqs, all in one engine.
   std::vector<LogitRows> run(DType kv, const EngineConfig& options,
@@ -90,7 +104,8 @@ TEST_P(Packed, Rows58And59ChunksThreadsAndCompanyChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, Packed,
                          testing::Values("q4_0", "q4_1", "q5_0", "q8_0", "q4_k_m", "q5_k", "bf16", "f16", "f8_e4m3",
-                                         "int4", "int8", "mxfp4"),
+                                         "int4", "int8", "mxfp4", "experts_q4_0", "experts_q4_k_m", "experts_bf16",
+                                         "experts_mxfp4"),
                          [](const testing::TestParamInfo<std::string>& format) { return format.param; });
 
 }  // namespace

@@ -136,6 +136,7 @@ TEST(CoreAhead, DamagedFilesEndAll) {
 }
 
 struct Anything : TokenConstraint {
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Anything>(*this); }
   void mask(std::span<uint32_t>) override {}
   void advance(int32_t) override {}
   void rollback(int) override {}

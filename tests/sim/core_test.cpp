@@ -74,6 +74,7 @@ TEST(Core, AllSeqsRunWhereAllFit) {
 
 class Odd : public TokenConstraint {
  public:
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Odd>(*this); }
   void mask(std::span<uint32_t> words) override {
     for (uint32_t& word : words) word &= made_ % 2 ? 0xAAAAAAAAu : 0x55555555u;
   }
@@ -175,6 +176,7 @@ TEST(Core, OnlyTheOneWithBrokenLogitsEnds) {
 TEST(Core, OnlyTheOneWhosePartThrowsEnds) {
   struct Thrower : TokenConstraint {
     int at = 0, n = 0;
+    std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Thrower>(*this); }
     void hit(int where) const {
       if (at == where && n > 3) throw std::runtime_error("constraint");
     }

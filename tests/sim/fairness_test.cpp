@@ -249,6 +249,29 @@ TEST(Fairness, TakingInTurnsIsNoThrashing) {
   }
 }
 
+// A tenant that makes its own seqs give way to more urgent ones, again and again, computes them again at its own cost:
+// another's part of all rows is its share.
+TEST(Fairness, WhoSetsItselfBackPaysForIt) {
+  FairLoad load({.max_seqs = 8, .step_rows = 256, .page_rows = 32, .prefix_cache = false}, 4000, 11);
+  const FairTenant slow{.name = "mixed", .open = 8, .prompt_from = 1500, .prompt_to = 2500};
+  const FairTenant urgent{
+      .name = "mixed", .prompt_from = 1, .prompt_to = 5, .answer_from = 1, .answer_to = 2, .priority = 100};
+  load.tenants = {slow, {.name = "honest", .prompt_from = 200, .prompt_to = 400, .answer_from = 1, .answer_to = 5}};
+  const auto run = [&](double seconds) {
+    int steps = 0;
+    for (const double until = load.now() + seconds; load.now() < until; load.step()) {
+      for (int i = 0; steps % 20 == 0 && i < 4; ++i) load.submit(urgent);
+      ++steps;
+    }
+  };
+  run(5);
+  const int64_t rows = load.model.rows, tokens = load.tokens["honest"];
+  run(30);
+  const auto all = static_cast<double>(load.model.rows - rows);
+  EXPECT_GT(load.core->stats().preempted - load.core->stats().taken, 100);
+  EXPECT_GT(static_cast<double>(load.tokens["honest"] - tokens) / all, 0.45);
+}
+
 // One key cannot fill the queue: others are let in, it is not.
 TEST(Fairness, EachTenantHasItsPartOfTheQueue) {
   Fixture f([](Fixture& x) { x.config.max_seqs = 1, x.config.max_waiting = 8; });
@@ -269,6 +292,34 @@ TEST(Fairness, EachTenantHasItsPartOfTheQueue) {
   EXPECT_EQ(f.core->stats().finished, 8 + 4 + 1);
   EXPECT_TRUE(come("flood"));
   f.run();
+}
+
+// A place is one choice's: a request of many takes as many, and what is larger than the queue comes one at a time.
+TEST(Fairness, ChoicesCountInTheQueue) {
+  Fixture f([](Fixture& x) { x.config.max_seqs = 1, x.config.max_waiting = 16; });
+  const auto come = [&](const std::string& tenant, int choices) {
+    Request r = f.request(tokens_of(1, 4), 5);
+    r.tenant = tenant;
+    r.choices = choices;
+    return !f.core->submit(r).busy;
+  };
+  EXPECT_TRUE(come("flood", 6));
+  EXPECT_TRUE(come("flood", 6));
+  EXPECT_FALSE(come("flood", 6));
+  EXPECT_TRUE(come("flood", 4));
+  // Eight of sixteen are another's, and no more.
+  EXPECT_TRUE(come("honest", 5));
+  EXPECT_FALSE(come("honest", 5));
+  EXPECT_TRUE(come("honest", 3));
+  EXPECT_FALSE(come("honest", 1));
+  // With a share of five: of what is larger one, while it has nothing that waits.
+  EXPECT_TRUE(come("large", 100));
+  EXPECT_FALSE(come("large", 1));
+  f.run();
+  EXPECT_TRUE(come("large", 100));
+  EXPECT_FALSE(come("large", 100));
+  f.run();
+  EXPECT_EQ(f.core->stats().waiting, 0);
 }
 
 // A request over its deadline ends in the step in which that is noticed, waiting or running, and its pages are free.

@@ -1,5 +1,5 @@
 // Requests whose first token comes in time, with a target for it and without, on published traces in simulated time.
-// INGOT_LONG=1 looks for capacities and targets again.
+// INGOT_LONG=1 looks for capacities and targets again, and then of the whole traces.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,8 +72,8 @@ struct Server {
   }
 };
 
-// Long enough for a backlog. The whole Azure trace is above the capacity at its peaks only: at 1.3 of it 85 % are in
-// time without any target, and 92 % with it.
+// Long enough for a backlog. Of the whole Azure hour twelve minutes of peak set the capacity: at 1.3 of it 83 % are in
+// time without any target.
 constexpr size_t kRequests = 3000;
 
 // A trace and what was found of it: INGOT_LONG=1 finds it again.
@@ -84,16 +84,21 @@ struct Found {
   double target;    // seconds
 };
 
-void compare(Found found) {
-  const bool all = std::getenv("INGOT_LONG") != nullptr;
-  const Trace trace = read_trace(test_data(std::string("traces/") + found.file), kRequests);
+// At 1.3 of the capacity half as many again are in time with a target; where that would be more than all, half of those
+// that were not.
+double to_be_won(double in_time) { return 1.5 * in_time <= 1 ? 1.5 * in_time : in_time + 0.5 * (1 - in_time); }
+
+// `requests`: so many of the trace; 0: all. `search`: its capacity and target are looked for.
+void measure(Found found, size_t requests, bool search) {
+  const Trace trace = read_trace(test_data(std::string("traces/") + found.file), requests);
   const Server server{trace, {.length = found.length, .time = 1}};
   // The target follows from the capacity, and the capacity from the target.
-  for (int i = 0; all && i < 3; ++i) {
+  for (int i = 0; search && i < 3; ++i) {
     found.target = 5 * server.serve(found.capacity / 2, 0).median();
     found.capacity = server.capacity(found.target);
   }
-  std::printf("%s: capacity %.3f, target %.4f s\n", found.file, found.capacity, found.target);
+  std::printf("%s, %zu requests: capacity %.3f, target %.4f s\n", found.file, trace.requests.size(), found.capacity,
+              found.target);
   for (const double load : {0.9, 1.3}) {
     const double rate = load * found.capacity;
     const Served plain = server.serve(rate, 0), told = server.serve(rate, found.target);
@@ -105,9 +110,15 @@ void compare(Found found) {
       EXPECT_LE(sent_away, 0.005) << found.file;
       EXPECT_GE(with_target, in_time - 0.002) << found.file;
     } else {
-      EXPECT_GE(with_target, 1.5 * in_time) << found.file;
+      EXPECT_GE(with_target, to_be_won(in_time)) << found.file;
     }
   }
+}
+
+void compare(const Found& found) {
+  const bool all = std::getenv("INGOT_LONG") != nullptr;
+  measure(found, kRequests, all);
+  if (all) measure(found, 0, true);
 }
 
 TEST(Goodput, Azure) { compare({"AzureLLMInferenceTrace_conv.csv", 16, 10.42, 0.0766}); }

@@ -24,6 +24,7 @@ bool row_is_nan(const SampleRow& row) {
 class EveryThird : public TokenConstraint {
  public:
   explicit EveryThird(int vocab, bool throws) : vocab_(vocab), throws_(throws) {}
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<EveryThird>(*this); }
   void mask(std::span<uint32_t> words) override {
     if (throws_ && history_.size() >= 4) throw std::runtime_error("constraint");
     const int last = history_.empty() ? 1 : history_.back();
@@ -209,7 +210,7 @@ class Run {
     Client client;
     client.may_fail = memory_faults_ || (r.sampling.seed & (kNanSeed | kPoisonSeed)) != 0;
     client.may_time_out = r.deadline_seconds > 0;
-    const bool constrained = pick(6) == 0 && r.choices == 1, throws = constrained && pick(5) == 0;
+    const bool constrained = pick(6) == 0, throws = constrained && pick(5) == 0;
     for (int c = 0; c < r.choices; ++c) {
       EveryThird plain(shape_.vocab, false);
       client.expected.push_back(r.max_tokens == 0 ? std::vector<int32_t>{}

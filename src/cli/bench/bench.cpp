@@ -145,7 +145,7 @@ JsonObject profile(Engine& engine, int batch, const Options& options, const Benc
 }
 
 JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
-  // A decode step reads every weight but an embedding's table once, whatever the batch.
+  // A decode step reads every weight but an embedding's table once, of experts those that its rows meet.
   const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
           {"prompt", options.prompt},
@@ -195,7 +195,8 @@ int run(const Options& options) {
       results.push_back(profile(*opened.engine, batch, options, limits, pages));
       continue;
     }
-    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, weights, limits);
+    const WeightBytes read = weight_bytes(*opened.model, batch);
+    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, read, limits);
     if (!options.model.common.json) {
       fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, options.prompt, options.gen,
                  json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
@@ -219,7 +220,7 @@ int run(const Options& options) {
   return 0;
 }
 
-constexpr std::array kParts = {&kBenchOps, &kBenchServe, &kBenchTrace};
+constexpr std::array kParts = {&kBenchOps, &kBenchServe, &kBenchTrace, &kBenchGrammar};
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();

@@ -5,6 +5,6 @@
 
 namespace ingot {
 
-extern const Command kBenchOps, kBenchServe, kBenchTrace;
+extern const Command kBenchOps, kBenchServe, kBenchTrace, kBenchGrammar;
 
 }  // namespace ingot

@@ -15,8 +15,9 @@ namespace {
 template <class F>
 void each_product(const Program& program, F&& f) {
   for (size_t n = 0; n < program.head_begin; ++n) {
+    const double share = matrix_share(program.nodes[n].op, 1);
     each_matrix(program.nodes[n].op, [&](const Weight& weight, const PackedWeight* packed) {
-      f(static_cast<double>(weight.rows) * static_cast<double>(weight.cols),
+      f(share * static_cast<double>(weight.rows) * static_cast<double>(weight.cols),
         packed != nullptr ? packed->kind : PanelKind::kNone);
     });
   }
@@ -62,11 +63,15 @@ BenchLimits measure_limits(Engine& engine) {
   return limits;
 }
 
-WeightBytes weight_bytes(const Model& model) {
+WeightBytes weight_bytes(const Model& model, int rows) {
   WeightBytes bytes{.all = model.weights->taken_bytes(), .step = model.weights->taken_bytes()};
   std::set<std::string> whole;  // those that are read whole: a tied table among them
   for (const Node& node : model.graph.nodes) {
-    each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { whole.insert(weight.name); });
+    const double left_out = 1 - matrix_share(node.op, rows);
+    each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) {
+      whole.insert(weight.name);
+      bytes.step -= static_cast<int64_t>(left_out * static_cast<double>(weight.bytes()));
+    });
   }
   for (const Node& node : model.graph.nodes) {
     each_table(node.op, [&](const Weight& table) {

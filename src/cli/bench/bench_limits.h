@@ -23,9 +23,11 @@ BenchLimits measure_limits(Engine& engine);
 // Of a model's weights, in their published formats.
 struct WeightBytes {
   int64_t all = 0;
-  int64_t step = 0;  // that a step of few rows reads: all but the tables of which it reads a row for each of its own
+  // That a step of few rows reads: all but the tables of which it reads a row for each of its own, and of experts those
+  // that its rows are expected to meet.
+  int64_t step = 0;
 };
-WeightBytes weight_bytes(const Model& model);
+WeightBytes weight_bytes(const Model& model, int rows = 1);
 
 // The first line of the report.
 std::string limits_line(const BenchLimits& limits, const WeightBytes& weights);

@@ -9,10 +9,17 @@
 namespace ingot {
 namespace {
 
-void write_numbers(GgufWriter& writer, const Hparams& hp) {
-  const auto key = [&](const char* name) { return hp.arch + "." + name; };
+void write_experts(GgufWriter& writer, const std::string& arch, const Hparams& hp) {
+  const auto u32 = [&](const char* name, int value) { writer.set(arch + "." + name, static_cast<uint32_t>(value)); };
+  u32("expert_count", hp.experts.count);
+  u32("expert_used_count", hp.experts.used);
+  u32("expert_feed_forward_length", hp.experts.ffn);
+}
+
+void write_numbers(GgufWriter& writer, const std::string& arch, const Hparams& hp) {
+  const auto key = [&](const char* name) { return arch + "." + name; };
   const auto u32 = [](int value) { return static_cast<uint32_t>(value); };
-  writer.set("general.architecture", hp.arch);
+  writer.set("general.architecture", arch);
   writer.set("general.name", "random weights");
   writer.set(key("context_length"), u32(hp.context));
   writer.set(key("embedding_length"), u32(hp.hidden));
@@ -26,6 +33,12 @@ void write_numbers(GgufWriter& writer, const Hparams& hp) {
   writer.set(key("rope.freq_base"), static_cast<float>(hp.rope.theta));
   writer.set(key("rope.dimension_count"), u32(hp.rope.rotary_dim()));
   writer.set(key("vocab_size"), u32(hp.vocab));
+  if (hp.experts.count > 0) write_experts(writer, arch, hp);
+  if (hp.window > 0) writer.set(key("attention.sliding_window"), u32(hp.window));
+  if (hp.rope.kind != RopeKind::kYarn) return;
+  writer.set(key("rope.scaling.type"), std::string("yarn"));
+  writer.set(key("rope.scaling.factor"), static_cast<float>(hp.rope.factor));
+  writer.set(key("rope.scaling.original_context_length"), u32(hp.rope.original_context));
 }
 
 // Three control tokens, the 256 bytes, then words: what a SentencePiece vocabulary must have.
@@ -65,13 +78,15 @@ void save_random(Model& model, const std::string& path) {
   auto* source = dynamic_cast<RandomSource*>(&model.weights->source());
   CHECK(source, "the model's weights are not random");
   GgufWriter writer;
-  write_numbers(writer, model.hp);
+  if (model.arch->gguf_types.empty()) throw Error("[bench] GGUF has no name for '{}'", model.arch->name);
+  write_numbers(writer, model.arch->gguf_types[0], model.hp);
   write_vocabulary(writer, model.hp.vocab);
   for (const std::unique_ptr<StoredWeight>& weight : source->made()) {
     const std::optional<uint32_t> type = gguf_type(weight->format);
     if (!type) throw Error("[bench] GGUF has no type for {}", format_name(weight->format));
     const std::string name = gguf_from_canonical(weight->name, model.arch->names);
-    const int64_t rows = weight->shape.size() == 2 ? weight->shape[0] : 1;
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < weight->shape.size(); ++d) rows *= weight->shape[d];
     const int64_t row_bytes = format_row_bytes(weight->format, weight->shape.back());
     const bool q = name.ends_with(".attn_q.weight"), k = name.ends_with(".attn_k.weight");
     const std::vector<int64_t> dims(weight->shape.rbegin(), weight->shape.rend());

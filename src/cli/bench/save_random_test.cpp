@@ -23,12 +23,14 @@ std::vector<float> last_logits(Model& model) {
 // A saved random model is the model that was in memory, down to the last bit: names, permuted rows and formats agree.
 TEST(SaveRandom, LoadsAsTheSameModel) {
   const std::string path = testing::TempDir() + "ingot_save_random_" + std::to_string(getpid()) + ".gguf";
-  for (const char* format : {"f32", "q8_0", "q4_0", "bf16"}) {
-    const Hparams hp = shape_by_name("tiny");
-    Model made = Model::random(hp, formats_by_name(format, hp), {});
-    save_random(made, path);
-    Model loaded = Model::load(path, {});
-    EXPECT_EQ(last_logits(made), last_logits(loaded)) << format;
+  for (const char* shape : {"tiny", "moe-tiny"}) {
+    for (const char* format : {"f32", "q8_0", "q4_0", "bf16"}) {
+      const Hparams hp = shape_by_name(shape);
+      Model made = Model::random(hp, formats_by_name(format, hp), {});
+      save_random(made, path);
+      Model loaded = Model::load(path, {});
+      EXPECT_EQ(last_logits(made), last_logits(loaded)) << shape << " " << format;
+    }
   }
   std::filesystem::remove(path);
 }

@@ -15,6 +15,8 @@ struct ModelShape {
   int layers, hidden, heads, kv_heads, head_dim, ffn, vocab, context;
   double theta;
   bool tied;
+  int experts = 0, experts_used = 0, expert_ffn = 0;
+  LatentSpec latent = {};
 };
 
 constexpr ModelShape kShapes[] = {
@@ -28,7 +30,74 @@ constexpr ModelShape kShapes[] = {
     {"llama-3.1-70b", "llama", 80, 8192, 64, 8, 128, 28672, 128256, 131072, 5e5, false},
     {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true},
     {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false},
+    {"qwen3-30b-a3b", "qwen3_moe", 48, 2048, 32, 4, 128, 6144, 151936, 40960, 1e6, false, 128, 8, 768},
+    {"gpt-oss-20b", "gpt_oss", 24, 2880, 64, 8, 64, 2880, 201088, 131072, 1.5e5, false, 32, 4, 2880},
+    {"mixtral-8x7b", "llama", 32, 4096, 32, 8, 128, 14336, 32000, 32768, 1e6, false, 8, 2, 14336},
+    {"deepseek-v2-lite",
+     "deepseek_v2",
+     27,
+     2048,
+     16,
+     1,
+     64,
+     10944,
+     102400,
+     32768,
+     1e4,
+     false,
+     64,
+     6,
+     1408,
+     {.q_rank = 0, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_dim = 128}},
+    {"latent-tiny",
+     "deepseek_v2",
+     2,
+     64,
+     4,
+     1,
+     8,
+     128,
+     256,
+     512,
+     1e4,
+     false,
+     8,
+     3,
+     32,
+     {.q_rank = 24, .kv_rank = 32, .nope_dim = 32, .rope_dim = 8, .v_dim = 16}},
+    // Of no published model: 1 B of 3.7 B parameters for a row, for machines with little memory.
+    {"moe-4b-a1b", "qwen3_moe", 16, 2048, 16, 4, 128, 6144, 64000, 32768, 1e6, false, 32, 6, 1024},
+    {"moe-tiny", "qwen3_moe", 2, 64, 4, 2, 16, 128, 256, 512, 1e4, false, 8, 3, 32},
 };
+
+// DeepSeek's: the first layer is dense, and two more experts are every row's.
+void add_latent(Hparams& hp, const ModelShape& shape) {
+  hp.latent = shape.latent;
+  hp.attention_scale = 1 / std::sqrt(static_cast<float>(shape.latent.head_dim()));
+  hp.rope.interleaved = hp.rope_local.interleaved = true;
+  hp.experts.router.renormalize = false;
+  hp.experts.shared_ffn = 2 * shape.expert_ffn;
+  hp.experts.layers[0] = false;
+}
+
+void add_experts(Hparams& hp, const ModelShape& shape) {
+  hp.experts.count = shape.experts;
+  hp.experts.used = shape.experts_used;
+  hp.experts.ffn = shape.expert_ffn;
+  hp.experts.router.renormalize = true;
+  hp.experts.layers.assign(static_cast<size_t>(hp.layers), true);
+  if (shape.latent) add_latent(hp, shape);
+  if (hp.arch != "gpt_oss") return;
+  hp.qkv_bias = hp.o_bias = true;
+  hp.window = 128;
+  for (size_t i = 0; i < hp.sliding.size(); i += 2) hp.sliding[i] = true;
+  for (RopeSpec* rope : {&hp.rope, &hp.rope_local}) {
+    rope->kind = RopeKind::kYarn;
+    rope->factor = 32;
+    rope->original_context = 4096;
+    rope->truncate = false;
+  }
+}
 
 // Layers that get more bits: the first and last eighth, and every third between them.
 bool sensitive(int layer, int layers) {
@@ -86,6 +155,7 @@ Hparams shape_by_name(const std::string& name) {
     hp.rope_local = hp.rope;
     hp.sliding.assign(static_cast<size_t>(shape.layers), false);
     hp.uses_rope.assign(static_cast<size_t>(shape.layers), true);
+    if (shape.experts > 0) add_experts(hp, shape);
     return hp;
   }
   throw Error("[bench] shape '{}' is unknown; known are {}", name, fmt::join(shape_names(), ", "));

@@ -1,6 +1,8 @@
-// Who is let in: whoever finds room in the queue, or in its tenant's share of it, and whose first token is foreseen
-// within the target. Work is foreseen in rows: what its tenant's prompts have ahead of it, over the tenant's share of
-// the rows a second that prompts have been read at since somebody waits.
+// Who is let in: whoever finds room for its choices in the queue, or in its tenant's share of it, and whose first token
+// is foreseen within the target. Work is foreseen in rows and in turns: what its tenant has ahead of it of both, over
+// the tenant's share of the rows a second that prompts have been read at, and of the seqs that began, since somebody
+// waits.
+//
 // Thread-safe: any thread asks; the engine's thread tells how things stand after each step.
 #pragma once
 
@@ -23,6 +25,7 @@ class Admission {
   struct Step {
     double seconds = 0;
     int64_t read = 0;        // tokens of prompts that were read, or found
+    int64_t begun = 0;       // seqs that began
     double row_seconds = 0;  // that a row of a prompt adds to a step
   };
 
@@ -42,7 +45,7 @@ class Admission {
  private:
   struct Guest {
     double weight = 1;
-    int coming = 0;  // requests
+    int coming = 0;  // seqs
     int64_t coming_rows = 0;
     int waiting = 0;   // seqs
     int64_t rows = 0;  // of prompts, of those that wait and those that run
@@ -57,8 +60,8 @@ class Admission {
   const double target_;
   std::map<std::string, Guest> guests_;
   int waiting_ = 0, coming_ = 0;  // of all
-  // What was read while somebody waited, and how long that took; the past counts less and less.
-  double read_ = 0, seconds_ = 0;
+  // What was read and who began while somebody waited, and how long that took; the past counts less and less.
+  double read_ = 0, begun_ = 0, seconds_ = 0;
   double row_seconds_ = 0;
 };
 

@@ -111,6 +111,7 @@ bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   while ((fit = pages_.rows_that_fit(seq.pages, seq.kv_len, rows)) == 0) {
     Sequence* other = gives_page(seq);
     if (!other) return false;
+    if (other->tenant == seq.tenant) tenants_.lose(*other);
     preempt(*other, plan);
   }
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
@@ -191,7 +192,7 @@ void Scheduler::extend(Plan& plan) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
-      if (seq.request->drafter && seq.awaited > 0) {
+      if (limits_.draft > 0 && seq.drafts() && seq.awaited > 0) {
         plan.kept += 1 + limits_.draft;
       } else {
         place_decoding(seq, plan);
@@ -274,6 +275,7 @@ bool Scheduler::admit(Sequence& seq, Plan& plan) {
     Sequence* other = gives_way(seq, hit);
     if (!other) return false;
     const bool taken = other->tenant != seq.tenant;
+    if (!taken) tenants_.lose(*other);
     preempt(*other, plan);
     if (taken) {
       tenants_.bill(*other, *seq.tenant);
@@ -317,6 +319,7 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
     plan.states.push_back({.kind = StateOp::Kind::kCopy, .from = prefix_->snapshot_of(hit.node), .to = seq.state_slot});
   }
   n_read_ += seq.kv_len;
+  ++n_begun_;
   tenants_.pay(seq);
   if (again) {
     seq.safe_tokens = seq.n_tokens() + pages_.page_rows();

@@ -112,6 +112,7 @@ class Scheduler {
   int64_t n_preempted() const { return n_preempted_; }
   int64_t n_taken() const { return n_taken_; }  // of them, for another tenant's share
   int64_t n_read() const { return n_read_; }    // tokens of prompts, those found in the cache among them
+  int64_t n_begun() const { return n_begun_; }  // seqs, each time that one was given a place
 
  private:
   bool will_end(const Sequence& seq) const;
@@ -161,6 +162,7 @@ class Scheduler {
   int64_t n_preempted_ = 0;
   int64_t n_taken_ = 0;
   int64_t n_read_ = 0;
+  int64_t n_begun_ = 0;
 };
 
 }  // namespace ingot

@@ -96,7 +96,11 @@ void Tenants::bill(Sequence& seq, TenantShare& taker) {
   ++taker.bills;
 }
 
+void Tenants::lose(Sequence& seq) { seq.lost = seq.kv_len; }
+
 void Tenants::pay(Sequence& seq) {
+  seq.paid = std::max(0, seq.paid - std::max(0, seq.lost - seq.kv_len));
+  seq.lost = 0;
   if (!seq.taken_for) return;
   TenantShare& taker = *seq.taken_for;
   const int again = std::max(0, seq.paid - seq.kv_len);

@@ -57,7 +57,10 @@ class Tenants {
   void charge(Sequence& seq, int end);
   // `seq` was set back for the sake of another tenant's share.
   void bill(Sequence& seq, TenantShare& taker);
-  // It is computed again: what that costs keeps the taker from the next.
+  // `seq` is about to be set back for another one of its own tenant: what it has in the cache is charged once more.
+  void lose(Sequence& seq);
+  // It begins again, with what was found of it: what it costs to compute the rest keeps the taker from the next, or is
+  // its own tenant's to pay.
   void pay(Sequence& seq);
   // A step of `rows` rows was launched: those that want no more than they got are not behind those that do.
   void launched(int rows);

@@ -140,6 +140,28 @@ TEST(Tenants, WhoTakesPaysForWhatIsComputedAgain) {
   EXPECT_EQ(other.tenant->bills, 0);
 }
 
+// What a tenant makes itself compute again it pays for, but for what it had not got back of what another took.
+TEST(Tenants, WhoSetsItselfBackPaysForIt) {
+  Fixture f;
+  Sequence& seq = f.come(1, "a", 0);
+  f.come(2, "b", 0);
+  f.serve(seq, 100);
+  const double paid = seq.tenant->time;
+  seq.kv_len = 0;  // set back for another tenant
+  f.serve(seq, 30);
+  EXPECT_EQ(seq.tenant->time, paid);
+  f.tenants.lose(seq);
+  seq.kv_len = 10;  // what the cache had of it
+  f.tenants.pay(seq);
+  f.serve(seq, 90);
+  EXPECT_EQ(seq.tenant->time, paid + 20);  // 10 to 30
+  // Nothing is lost where the cache has all.
+  f.tenants.lose(seq);
+  f.tenants.pay(seq);
+  f.serve(seq, 5);
+  EXPECT_EQ(seq.tenant->time, paid + 25);
+}
+
 // One slow step does not let the chunks grow beyond what fits.
 TEST(Pace, RecoversFromAnOutlier) {
   Pace pace(0.1, 16, 512);

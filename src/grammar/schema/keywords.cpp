@@ -83,7 +83,7 @@ SchemaSets::SchemaSets(const Json& root, bool strict, Regexes& pool, const Limit
 
 void SchemaSets::refuse(const Reading& at, std::string_view key, std::string_view why) const {
   std::string place = document_.at(at.index).pointer;
-  if (!key.empty()) place += "/" + SchemaDocument::escaped(key);
+  if (!key.empty()) place.append(1, '/').append(SchemaDocument::escaped(key));
   throw GrammarError(place, "[schema] {}{}{}", key, key.empty() ? "" : ": ", why);
 }
 

@@ -182,6 +182,10 @@ void glu(ActivationKind kind, const float* gate, const float* up, float* out, in
     gate += done, up += done, out += done, n -= done;
   }
 #endif
+  if (kind == ActivationKind::kClampedSwiglu) {
+    for (int64_t i = 0; i < n; ++i) out[i] = clamped_swiglu_f32(gate[i], up[i]);
+    return;
+  }
   with_activation(kind, [&](auto f) {
     for (int64_t i = 0; i < n; ++i) out[i] = f(gate[i]) * up[i];
   });

@@ -5,6 +5,8 @@
 // All matrices are f32. Called by the thread that runs the pool's regions; allocates nothing.
 #pragma once
 
+#include <span>
+
 #include "base/thread_pool.h"
 #include "matmul/cpu/packed_store.h"
 #include "matmul/product.h"
@@ -30,6 +32,26 @@ ProductNeeds product_needs(const Product& product, int64_t rows, int threads);
 
 // The product for rows [0, rows). `then` is the region's last loop: it begins when all outputs are there.
 void multiply(const Product& product, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
+              const Loop* then = nullptr);
+
+// Products that differ in the places of x, W and out alone, of the heads of a layer, in regions of a few MiB of rows.
+// `then` is the last loop, as above.
+ProductNeeds each_needs(std::span<const Product> products, int64_t rows, int threads);
+void multiply_each(std::span<const Product> products, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
+                   const Loop* then = nullptr);
+
+// Some of several products that run as one region, such as the experts of a layer, each with rows of its own.
+struct ProductGroup {
+  Product product;
+  int64_t rows = 0;  // > 0
+};
+
+// Enough for every run of `most_groups` groups or fewer, each a product like one of `products`, that have up to
+// `rows` rows together.
+ProductNeeds group_needs(std::span<const Product> products, int64_t most_groups, int64_t rows, int threads);
+
+// All of them. No value depends on what else is in the list.
+void multiply(std::span<const ProductGroup> groups, ThreadPool& pool, const ProductMemory& memory,
               const Loop* then = nullptr);
 
 }  // namespace ingot::cpu

@@ -24,6 +24,13 @@ bool is_packed(const Product& product, size_t part) {
   return product.parts[part].packed != nullptr && (!product.is_glu() || product.parts[1].packed != nullptr);
 }
 
+TaskCut cut_of(const Product& product, size_t part, int64_t rows, int threads) {
+  return is_packed(product, part) ? panels_cut(product, product.parts[part], rows, threads)
+                                  : rows_cut(product, threads);
+}
+
+}  // namespace
+
 XKinds kinds_of(const Product& product) {
   const PanelKernels& k = *kernels().panels;
   XKinds kinds;
@@ -41,12 +48,14 @@ XKinds kinds_of(const Product& product) {
   return kinds;
 }
 
-TaskCut cut_of(const Product& product, size_t part, int64_t rows, int threads) {
-  return is_packed(product, part) ? panels_cut(product, product.parts[part], rows, threads)
-                                  : rows_cut(product, threads);
+void run_task(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
+              std::byte* scratch) {
+  if (is_packed(product, block.part)) {
+    run_panels(product, block, cut, x, rows, scratch);
+  } else {
+    run_rows(product, block, cut, x, rows, scratch);
+  }
 }
-
-}  // namespace
 
 ProductTasks::ProductTasks(const Product& product, int64_t rows, int threads) {
   for (size_t p = 0; p < task_parts(product); ++p) {
@@ -65,13 +74,14 @@ TaskBlock ProductTasks::block(const Product& product, int64_t task) const {
 
 void finish_row(const Product& product, const TaskBlock& block, int64_t t, float* sums, float* up) {
   const ProductPart& part = product.parts[block.part];
-  float* out = part.out.f32(t) + block.first;
+  const int64_t row = product.out_row(t);
+  float* out = part.out.f32(row) + block.first;
   add_bias(part.bias, block.first, block.n, sums);
   if (product.is_glu()) {
     add_bias(product.parts[1].bias, block.first, block.n, up);
     kernels().glu(product.glu, sums, up, out, block.n);
   } else if (product.residual) {
-    const float* residual = product.residual.f32(t) + block.first;
+    const float* residual = product.residual.f32(row) + block.first;
     for (int64_t i = 0; i < block.n; ++i) out[i] = residual[i] + sums[i];
   } else {
     std::memcpy(out, sums, static_cast<size_t>(block.n) * sizeof(float));
@@ -116,19 +126,57 @@ void multiply(const Product& product, int64_t rows, ThreadPool& pool, const Prod
     }
     x.make(i * at_once, std::min(at_once, rows - i * at_once));
   };
-  const auto run_task = [&](int64_t task, int thread) {
+  const auto run_one = [&](int64_t task, int thread) {
     const TaskBlock block = tasks.block(product, task);
-    const size_t p = block.part;
     std::byte* scratch = memory.scratch + thread * memory.scratch_bytes;
-    if (is_packed(product, p)) {
-      run_panels(product, block, tasks.cuts[p], x.rows(), rows, scratch);
-    } else {
-      run_rows(product, block, tasks.cuts[p], x.rows(), rows, scratch);
-    }
+    run_task(product, block, tasks.cuts[block.part], x.rows(), rows, scratch);
   };
-  const Loop input = loop((rows + at_once - 1) / at_once, make_rows), output = loop(tasks.total, run_task);
+  const Loop input = loop((rows + at_once - 1) / at_once, make_rows), output = loop(tasks.total, run_one);
   if (then == nullptr) return pool.run_phases(input, output);
   pool.run_phases(input, output, *then);
+}
+
+// Bytes of the rows of x of all products that a region takes: they stay in the L2 caches of two cores.
+static constexpr int64_t kEachBytes = 2 << 20;
+
+ProductNeeds each_needs(std::span<const Product> products, int64_t rows, int threads) {
+  const ProductNeeds alone = product_needs(products[0], rows, 1), shared = product_needs(products[0], rows, threads);
+  const int64_t one = (shared.shared + 63) / 64 * 64, all = one * static_cast<int64_t>(products.size());
+  return {std::max(alone.scratch, shared.scratch), std::max(one, std::min(kEachBytes, all))};
+}
+
+void multiply_each(std::span<const Product> products, int64_t rows, ThreadPool& pool, const ProductMemory& memory,
+                   const Loop* then) {
+  if (rows == 0) return;
+  const XKinds kinds = kinds_of(products[0]);
+  const auto n = static_cast<int64_t>(products.size());
+  const int64_t x_bytes = (XRows::bytes(products[0], kinds, rows) + 63) / 64 * 64;
+  const int64_t each = std::clamp<int64_t>(kEachBytes / x_bytes, 1, n);
+  for (int64_t first = 0; first < n; first += each) {
+    const int64_t count = std::min(each, n - first);
+    // Many products are tasks enough as they are.
+    const ProductTasks tasks(products[0], rows, count >= 4 * pool.threads() ? 1 : pool.threads());
+    const auto x_of = [&](int64_t i) {
+      return XRows(products[static_cast<size_t>(first + i)], kinds, rows, memory.shared + i * x_bytes);
+    };
+    const int64_t at_once = x_of(0).at_once(), groups = (rows + at_once - 1) / at_once;
+    const auto make_rows = [&](int64_t i, int) {
+      const int64_t t = i % groups * at_once;
+      x_of(i / groups).make(t, std::min(at_once, rows - t));
+    };
+    const auto run_one = [&](int64_t i, int thread) {
+      const Product& product = products[static_cast<size_t>(first + i / tasks.total)];
+      const TaskBlock block = tasks.block(product, i % tasks.total);
+      const auto* x = reinterpret_cast<const XRow*>(memory.shared + i / tasks.total * x_bytes);
+      run_task(product, block, tasks.cuts[block.part], x, rows, memory.scratch + thread * memory.scratch_bytes);
+    };
+    const Loop input = loop(count * groups, make_rows), output = loop(count * tasks.total, run_one);
+    if (then != nullptr && first + count == n) {
+      pool.run_phases(input, output, *then);
+    } else {
+      pool.run_phases(input, output);
+    }
+  }
 }
 
 }  // namespace ingot::cpu

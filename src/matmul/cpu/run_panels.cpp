@@ -117,10 +117,11 @@ TaskCut panels_cut(const Product& product, const ProductPart& part, int64_t rows
 // Asks for what finish_row() reads and writes of row t: a few lines of each of many rows, which no hardware foresees.
 constexpr int64_t kFetchRows = 6;  // ahead
 static void fetch_result(const Product& product, const TaskBlock& block, int64_t t) {
-  const float* out = product.parts[block.part].out.f32(t) + block.first;
+  const int64_t row = product.out_row(t);
+  const float* out = product.parts[block.part].out.f32(row) + block.first;
   for (int64_t i = 0; i < block.n; i += 16) __builtin_prefetch(out + i, 1);
   if (!product.residual) return;
-  const float* residual = product.residual.f32(t) + block.first;
+  const float* residual = product.residual.f32(row) + block.first;
   for (int64_t i = 0; i < block.n; i += 16) __builtin_prefetch(residual + i, 0);
 }
 

@@ -57,6 +57,12 @@ struct XKinds {
   int many_fields = 0;  //   and those for more than kFewRows
 };
 
+XKinds kinds_of(const Product& product);
+
+// Computes a task in this thread's scratch. `x` are the rows as XRows made them.
+void run_task(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
+              std::byte* scratch);
+
 // The rows of x as the weights meet them, gathered and normed where the product says so, in memory of bytes()
 // (x_rows.cpp).
 class XRows {

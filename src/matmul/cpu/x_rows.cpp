@@ -22,7 +22,7 @@ XRows::Layout::Layout(const Product& product, XKinds kinds, int64_t n) : rows(n)
   }
   if (kinds.bf16 && k.to_bf16 != nullptr) (k.bf16_pairs ? pair : bf16) = round_up((k.bf16_pairs ? 4 : 2) * cols);
   if (kinds.f16 && k.to_f16 != nullptr) f16 = round_up(2 * cols);
-  if (product.input.norm != nullptr) values = round_up(4 * cols);
+  if (product.input.norm != nullptr || product.input.scale != nullptr) values = round_up(4 * cols);
   coarse = kinds.quantized ? blocks + q + wide : 0;
   quarters_at = coarse + blocks + q + wide;
   bf16_at = blocks + q + wide + (kinds.coarse ? coarse : 0);
@@ -69,6 +69,10 @@ const float* XRows::open(int64_t t, float* room) const {
   const ProductInput& in = product_.input;
   const int64_t n = product_.cols();
   const float* x = in.x.f32(in.gather != nullptr ? in.gather[t] : t);
+  if (in.scale != nullptr) {
+    for (int64_t i = 0; i < n; ++i) room[i] = x[i] * in.scale[t];
+    return room;
+  }
   if (in.norm == nullptr) return x;
   if (in.add) {
     const float* add = in.add.f32(t);

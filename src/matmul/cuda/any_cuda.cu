@@ -1,64 +1,13 @@
 // Every format of weights, any number of rows and columns: weights are decoded to f32 in shared memory as they are
 // needed, products and sums are f32. An output is a sum of sums of a stage's columns, each in ascending order: the same
 // for every number of rows. And the same decoding into bf16, for products of other kernels.
-#include "base/check.h"
+#include "matmul/cuda/decode_stage.cuh"
 #include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kOutputs = 64;  // of a block
-
-// What a kernel needs of a weight.
-struct WeightView {
-  const uint8_t* data = nullptr;
-  int64_t rows = 0, cols = 0, row_bytes = 0;
-  const float* scale = nullptr;
-  int64_t scale_rows = 1, scale_cols = 1, scale_stride = 0;
-
-  explicit WeightView(const Weight& w)
-      : data(reinterpret_cast<const uint8_t*>(w.data)), rows(w.rows), cols(w.cols), row_bytes(w.row_bytes) {
-    if (w.scale == nullptr) return;
-    CHECK(w.scale_rows > 0 && w.scale_cols > 0, "scales of {} x {} in '{}'", w.scale_rows, w.scale_cols, w.name);
-    scale = w.scale;
-    scale_rows = w.scale_rows;
-    scale_cols = w.scale_cols;
-    scale_stride = w.scale_stride;
-  }
-};
-
-// Columns of a stage: whole blocks of the format.
-template <class F>
-constexpr int kStageCols = F::kBlock > 64 ? static_cast<int>(F::kBlock) : 64;
-
-// Block `col` / kBlock of a row. Whole rows have functions of their own for that.
-template <class F>
-__device__ void decode_one(const uint8_t* row, int64_t col, float* out) {
-  if constexpr (requires { F::kWholeRows; }) {
-    F::decode_block(row, col, out);
-  } else {
-    F::decode(row + col / F::kBlock * F::kBytes, out);
-  }
-}
-
-// The weights of kOutputs rows from n0 on, columns [col, col + kStageCols), zeros beyond the matrix.
-template <class F>
-__device__ void decode_stage(const WeightView& w, int64_t n0, int64_t col, float* to) {
-  constexpr int kBlock = static_cast<int>(F::kBlock), kCols = kStageCols<F>, kBlocks = kCols / kBlock;
-  for (int i = static_cast<int>(threadIdx.x); i < kOutputs * kBlocks; i += kThreads) {
-    const int64_t n = n0 + i / kBlocks, c = col + i % kBlocks * kBlock;
-    float* out = to + i / kBlocks * (kCols + 1) + i % kBlocks * kBlock;
-    if (n >= w.rows || c >= w.cols) {
-      for (int e = 0; e < kBlock; ++e) out[e] = 0;
-      continue;
-    }
-    decode_one<F>(w.data + n * w.row_bytes, c, out);
-    if (w.scale == nullptr) continue;
-    const float* scales = w.scale + n / w.scale_rows * w.scale_stride;
-    for (int e = 0; e < kBlock; ++e) out[e] *= scales[(c + e) / w.scale_cols];
-  }
-}
+constexpr int kThreads = kStageThreads, kOutputs = kStageOutputs;
 
 // M rows of x: 8 or 32.
 template <class F, int M>

@@ -4,9 +4,10 @@
 //                          in the same launch, and with the products that follow; a launch before it where a norm is
 //                          made once for all blocks or adds something, or rows are gathered, one after it where heads
 //                          have norms of their own; a launch for each format where parts have different ones
-//   9 to 32 rows           the same by a kernel of taller tiles, of e4m3, and of bf16 where something is fused in
-//   up to 256 rows         of most formats but bf16, on compute capability 9.0: norm → bf16 · a kernel that unpacks
-//                          weights for wgmma, with bias, GLU, residual and heads
+//   9 to 32 rows           the same by a kernel of taller tiles: of bf16 where something is fused in, of most other
+//                          formats on compute capability 9.0, unpacked for wgmma
+//   up to 256 rows         of those formats: norm → bf16 · a kernel that unpacks weights for wgmma, with bias, GLU,
+//                          residual and heads
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
 //                          heads
@@ -114,22 +115,26 @@ bool has_tall(const DeviceProduct& product, int arch) {
   return arch == 90 && std::all_of(product.parts, product.parts + product.n_parts, tall);
 }
 
+// Outputs from which a plain product takes a block of the wide kernel several slabs one after another.
+constexpr int64_t kManyOutputs = 32768;
+
 // The most rows of op for which packed weights are read by the streaming kernel or that of taller tiles. A plain
 // product has nothing to gain beyond kStreamRows: the head of an 8B model takes 253 us of an H200 at 32 rows by
-// cuBLASLt, 290 by the kernel of taller tiles.
-int64_t packed_rows(const DeviceProduct& product) {
-  if (!all_bf16(product)) {
-    const auto wide = [](const ProductPart& p) { return wide_has(p.weight->format); };
-    return std::all_of(product.parts, product.parts + product.n_parts, wide) ? kWideRows : kStreamRows;
-  }
+// cuBLASLt, 290 by the kernel of taller tiles; in int4 172 by that of tall.cuh, 211.
+int64_t packed_rows(const DeviceProduct& product, int arch) {
   const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
+  if (!all_bf16(product)) {
+    const auto wide = [&](const ProductPart& p) { return stream_packs(*p.weight) && wide_has(p.weight->format, arch); };
+    const bool all_wide = std::all_of(product.parts, product.parts + product.n_parts, wide);
+    return all_wide && (fused || total_rows(product) < kManyOutputs) ? kWideRows : kStreamRows;
+  }
   return fused || product.blas == nullptr ? kWideRows : kStreamRows;
 }
 
 bool streams(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (product.streamed == nullptr || !stream_runs(ctx.arch) || ctx.batch_invariant) return false;
   const NormLink& from = product.streamed->from;
-  return rows <= packed_rows(product) && (from.weight == nullptr || rows <= from.rows);
+  return rows <= packed_rows(product, ctx.arch) && (from.weight == nullptr || rows <= from.rows);
 }
 
 StreamRun stream_run(const DeviceProduct& product, int64_t rows) {
@@ -224,8 +229,7 @@ bool joined(const DeviceProduct& product, Weight* all) {
 }
 
 bool is_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
-  return product.streamed != nullptr && product.streamed->tall && rows > packed_rows(product) && rows <= kTallRows &&
-         !ctx.batch_invariant;
+  return product.streamed != nullptr && product.streamed->tall && rows <= kTallRows && !ctx.batch_invariant;
 }
 
 void by_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
@@ -402,7 +406,7 @@ void measure_product(const DeviceProduct& product, int64_t rows, bool packed, co
     }
   }
   const bool f32 = !is_finished_later(product) && product.parts[0].out.dtype == DType::kF32;
-  const int64_t packed_most = has_tall(product, device.arch) ? kTallRows : packed_rows(product);
+  const int64_t packed_most = has_tall(product, device.arch) ? kTallRows : packed_rows(product, device.arch);
   const int64_t first = packed && stream_runs(device.arch) ? 2 * packed_most : 1;
   for (int i = 0; i < weights.n; ++i) {
     const Weight& w = weights.of[i];
@@ -432,6 +436,7 @@ std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, cons
   // Gate and up meet in one thread.
   if (product.is_glu() && !std::all_of(begin, end, same)) return nullptr;
   StreamedProduct streamed;
+  streamed.arch = device.arch;
   streamed.tall = has_tall(product, device.arch);
   bool packed[3] = {};
   for (int i = 0; i < product.n_parts; ++i) {
@@ -467,7 +472,7 @@ bool link_products(const DeviceProduct& first, const DeviceProduct& second, cons
   link.eps = input.eps;
   link.parts = static_cast<int>(x.cols / 16);
   // The first leaves it only where it reads packed weights itself.
-  link.rows = static_cast<int>(packed_rows(first));
+  link.rows = static_cast<int>(packed_rows(first, first.streamed->arch));
   if (first.streamed->from.weight != nullptr) link.rows = std::min(link.rows, first.streamed->from.rows);
   link.squares = reinterpret_cast<float*>(allocate(int64_t{link.parts} * link.rows * 4));
   link.x.data = allocate(x.cols * link.rows * 2);
@@ -480,8 +485,8 @@ bool link_products(const DeviceProduct& first, const DeviceProduct& second, cons
 
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (rows == 0) return;
-  if (is_tall(product, rows, ctx)) return by_tall(product, rows, ctx);
   if (streams(product, rows, ctx)) return stream(product, rows, ctx);
+  if (is_tall(product, rows, ctx)) return by_tall(product, rows, ctx);
   by_products(product, rows, ctx);
 }
 

@@ -106,20 +106,20 @@ requires(W::kScaled) struct ChunkValues<W> {
     rows[1] = Scales::load(chunk + W::kScalesAt, lane / 4 + 8);
   }
   __device__ void of_unit(int u, float (&out)[2][4][2]) const {
-    constexpr float kPower = static_cast<float>(uint64_t{1} << W::kXPower);
+    constexpr float kPower = power_of_two(W::kXPower), kRest = power_of_two(W::kSumPower),
+                    kOddRest = power_of_two(W::kSumPower - W::kOdd);
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
-      uint32_t a[2][4] = {};
-#pragma unroll
-      for (int term = 0; term < W::kTerms; ++term) W::Codes::operand(words, u, s, term, a[term]);
+      uint32_t a[4];
+      W::Codes::operand(words, u, s, a);
       const int group = (2 * u + s) / W::kGroupSteps;
 #pragma unroll
       for (int p = 0; p < 4; ++p) {
         const float scale = Scales::scale(rows[p % 2], group), min = Scales::min(rows[p % 2], group);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          float code = bf16_value(static_cast<uint16_t>(a[0][p] >> (16 * h))) * kPower - W::kBias;
-          code += bf16_value(static_cast<uint16_t>(a[1][p] >> (16 * h)));
+          const float operand = bf16_value(static_cast<uint16_t>(a[p] >> (16 * h)));
+          const float code = operand * kPower * (p % 2 == 0 ? kRest : kOddRest) - W::kBias;
           out[s][p][h] = scale * code - min;
         }
       }

@@ -58,6 +58,10 @@ __device__ inline float activated(ActivationKind kind, float x) {
       return activate<ActivationKind::kGeluTanh>(x);
     case ActivationKind::kRelu:
       return activate<ActivationKind::kRelu>(x);
+    case ActivationKind::kSigmoid:
+      return activate<ActivationKind::kSigmoid>(x);
+    case ActivationKind::kClampedSwiglu:
+      break;
   }
   return x;
 }
@@ -128,6 +132,7 @@ struct StreamedPart {
 struct StreamedProduct {
   StreamedPart parts[3];
   int n_parts = 0;
+  int arch = 0;       // of the device
   bool tall = false;  // run_tall() (tall.cuh) takes them
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/kernel.cuh"
+#include "matmul/cuda/stream_scales.cuh"
 #include "quant/k_scales.h"
 #include "quant/weight.h"
 
@@ -113,7 +114,8 @@ struct Published<MXFP4> : PublishedBlocks<MXFP4, 1> {
                                 int r) {
     for (int g = 0; g < 4; ++g) {
       const int64_t col = first + 32 * g;
-      detail::put_u8(to + r * 4 + g, col < cols ? row[col / 32 * MXFP4::kBytes] : 0);
+      const int exponent = col < cols ? row[col / 32 * MXFP4::kBytes] : 0;
+      detail::put_u8(to + r * 4 + g, static_cast<uint8_t>(min(exponent + Exponents::kMore, 255)));
     }
   }
   __device__ static void no_scales(std::byte* to, int r) { *reinterpret_cast<uint32_t*>(to + r * 4) = 0; }
@@ -233,7 +235,7 @@ struct Published<Q6_K> : PublishedK<Q6_K>, PublishedSixteens {
   __device__ static void scales(const uint8_t* row, int64_t first, int64_t, BesideScales::Row, std::byte* to, int r) {
     const uint8_t* b = block(row, first);
     detail::put_u16(to + r * 2, load_u16(b + 208));
-    for (int g = 0; g < 8; ++g) detail::put_u8(to + 32 + r * 8 + g, b[192 + first % 256 / 16 + g]);
+    for (int g = 0; g < 8; ++g) detail::put_u8(to + 32 + r * 8 + g, b[192 + first % 256 / 16 + g] ^ 0x80u);
   }
 };
 template <>
@@ -249,7 +251,7 @@ struct Published<Q3_K> : PublishedK<Q3_K>, PublishedSixteens {
     for (int g = 0; g < 8; ++g) {
       const int j = static_cast<int>(first % 256) / 16 + g;
       const int low = (b[96 + j % 8] >> (4 * (j / 8))) & 15, high = (b[104 + j % 4] >> (2 * (j / 4))) & 3;
-      detail::put_u8(to + 32 + r * 8 + g, static_cast<uint32_t>((low | (high << 4)) - 32) & 0xff);
+      detail::put_u8(to + 32 + r * 8 + g, static_cast<uint32_t>((low | (high << 4)) - 32 + 128));
     }
   }
 };

@@ -12,8 +12,8 @@ namespace ingot::cuda {
 
 // The operand itself.
 struct StreamBF16 {
-  static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 1, kXPower = 0;
-  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kTall = false;
+  static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 1, kSumPower = 0, kOdd = 0;
+  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kByGroups = false, kTall = false;
   __device__ __forceinline__ static void operand(const std::byte* chunk, int s, int, int lane, uint32_t (&a)[4]) {
     const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
     a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
@@ -22,8 +22,8 @@ struct StreamBF16 {
 
 // f16 has 11 significant bits: the first eight are one operand, the rest another.
 struct StreamF16 {
-  static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 2, kXPower = 0;
-  static constexpr bool kScaled = false, kBySixteens = false, kWide = false, kTall = true;
+  static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 2, kSumPower = 0, kOdd = 0;
+  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kByGroups = true, kTall = true;
   __device__ __forceinline__ static void operand(const std::byte* chunk, int s, int term, int lane, uint32_t (&a)[4]) {
     const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
     const uint32_t words[4] = {v.x, v.y, v.z, v.w};
@@ -41,16 +41,18 @@ struct StreamF16 {
   }
 };
 
-// kTallest: rows of a tile. kHasTall, kHasWide: the kernels of tall.cuh and wide.cuh are built.
-template <class C, class S, int kOffset, int kTallest, bool kHasTall = false, bool kHasWide = false>
+// kTallest: rows of a tile. kMany: the kernels of wide.cuh and tall.cuh are built; kByGroups: those of wide.cuh
+// multiply by warpgroups, too, with weights that are rounded to bf16.
+template <class C, class S, int kOffset, int kTallest, bool kMany = false>
 struct StreamCodes {
   using Codes = C;
   using Scales = S;
-  static constexpr int kUnits = C::kUnits, kTerms = C::kTerms, kMostRows = kTallest;
+  static constexpr int kUnits = C::kUnits, kMostRows = kTallest;
   static constexpr int kScalesAt = C::kWords * 128, kBytes = kScalesAt + S::kBytes;
-  static constexpr bool kScaled = true, kBySixteens = S::kGroup == 16, kWide = kHasWide, kTall = kHasTall;
-  static constexpr int kXPower = C::kSmall / 2;  // x is multiplied by 2^this
-  static constexpr float kBias = C::kBias + kOffset;
+  static constexpr bool kScaled = true, kBySixteens = S::kGroup == 16, kWide = kMany, kByGroups = kMany, kTall = kMany;
+  // x is multiplied by 2^kXPower; of integers sums are by the rest, of floats scales are.
+  static constexpr int kXPower = C::kSmall / 2, kSumPower = C::kIntegers ? C::kSmall - kXPower : 0, kOdd = C::kOdd;
+  static constexpr float kBias = kOffset;
   static constexpr int kGroupSteps = S::kGroup == 0 ? 2 * kUnits : S::kGroup / 16;  // instructions of a group
   static constexpr int kGroups = 2 * kUnits / kGroupSteps;
   static_assert(kBytes % 16 == 0);
@@ -68,11 +70,11 @@ using StreamQ5_K = StreamCodes<Fives, BytesAndMins, 0, 32, true>;
 using StreamQ6_K = StreamCodes<Sixes, GroupsOf16, 32, 32, true>;
 using StreamIQ4_NL = StreamCodes<Indices<IQ4_NL>, HalfScales<4>, 128, 32>;
 using StreamIQ4_XS = StreamCodes<Indices<IQ4_NL>, SignedBytes, 128, 32>;
-using StreamMXFP4 = StreamCodes<FloatsE2M1, Exponents, 0, 32, true>;
+using StreamMXFP4 = StreamCodes<FloatsE2M1, Exponents, 0, 48, true>;
 using StreamINT4 = StreamCodes<Nibbles, HalfOfChunk, 8, 48, true>;
 using StreamINT4_ASYM = StreamCodes<Nibbles, ZeroOfChunk, 0, 32>;
 using StreamINT8 = StreamCodes<Bytes<4>, FloatOfChunk<0>, 128, 32, true>;
-using StreamF8_E4M3 = StreamCodes<FloatsE4M3, FloatOfChunk<120>, 0, 32, true, true>;
+using StreamF8_E4M3 = StreamCodes<FloatsE4M3, FloatOfChunk<120>, 0, 32, true>;
 using StreamF8_E5M2 = StreamCodes<FloatsE5M2, FloatOfChunk<112>, 0, 32>;
 
 // clang-format off
@@ -126,8 +128,8 @@ __device__ __forceinline__ void b_of(const uint4& x, int s, uint32_t (&b)[2]) {
   b[1] = s == 0 ? x.y : x.w;
 }
 
-// sums[m][j] += the product of the 16 rows of chunks[m] with octet j of rows of x: x_of(u, to) gives a lane's eight
-// values of unit u for each octet.
+// sums[m][j] += the product of the 16 rows of chunks[m] with octet j of rows of x, times 2^-W::kSumPower, of rows g + 8
+// times 2^W::kOdd more: x_of(u, to) gives a lane's eight values of unit u for each octet.
 template <class W, int M, int J, class X>
 __device__ __forceinline__ void multiply_chunk(const std::byte* const (&chunks)[M], X&& x_of, int lane,
                                                float (&sums)[M][J][4]) requires(!W::kScaled) {
@@ -162,7 +164,7 @@ struct GroupSums {
   static constexpr int kChains = kIsChunk && J == 1 ? 2 : 1;
   static constexpr bool kOfX = W::kBias != 0 || Scales::kMins;
   float of[M][kChains][J][4];
-  float of_x[J][4];  // of x alone, in columns 2t and 2t + 1 of each octet
+  float of_x[J][4];  // of x alone, times -kBias where there is one, for rows g and g + 8
 
   __device__ __forceinline__ void begin() {
 #pragma unroll
@@ -176,7 +178,11 @@ struct GroupSums {
     }
   }
   __device__ __forceinline__ void add_x(const uint4 (&x)[J], int s) {
-    const uint32_t ones[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
+    // As small as the codes.
+    static_assert(!kOfX || (Codes::kIntegers && (W::kBias == 0 || !Scales::kMins)));
+    constexpr uint32_t kOne = W::kBias == 0 ? 1 : static_cast<uint32_t>(W::kBias), kSign = W::kBias == 0 ? 0 : 0x8000;
+    constexpr uint32_t kEven = (kOne | kSign) * 0x00010001u, kOdd = (kOne << W::kOdd | kSign) * 0x00010001u;
+    const uint32_t ones[4] = {kEven, kOdd, kEven, kOdd};
 #pragma unroll
     for (int j = 0; j < J; ++j) {
       uint32_t b[2];
@@ -191,23 +197,20 @@ struct GroupSums {
 #pragma unroll
       for (int j = 0; j < J; ++j) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) of[m][0][j][e] = of_x[j][e % 2] * -W::kBias;
+        for (int e = 0; e < 4; ++e) of[m][0][j][e] = of_x[j][e];
       }
     }
   }
   __device__ __forceinline__ void add(const uint32_t (&codes)[M][Codes::kWords], const uint4 (&x)[J], int u, int s) {
 #pragma unroll
     for (int m = 0; m < M; ++m) {
+      uint32_t a[4];
+      Codes::operand(codes[m], u, s, a);
 #pragma unroll
-      for (int term = 0; term < W::kTerms; ++term) {
-        uint32_t a[4];
-        Codes::operand(codes[m], u, s, term, a);
-#pragma unroll
-        for (int j = 0; j < J; ++j) {
-          uint32_t b[2];
-          b_of(x[j], s, b);
-          multiply_bf16(of[m][s % kChains][j], a, b);
-        }
+      for (int j = 0; j < J; ++j) {
+        uint32_t b[2];
+        b_of(x[j], s, b);
+        multiply_bf16(of[m][s % kChains][j], a, b);
       }
     }
   }
@@ -224,9 +227,9 @@ struct GroupSums {
           for (int j = 0; j < J; ++j) {
             float value = of[m][0][j][e];
             if constexpr (kChains == 2) value += of[m][kChains - 1][j][e];
-            if constexpr (kIsChunk && W::kBias != 0) value = __fmaf_rn(of_x[j][e % 2], -W::kBias, value);
+            if constexpr (kIsChunk && W::kBias != 0) value += of_x[j][e];
             sums[m][j][e] = __fmaf_rn(scale, value, sums[m][j][e]);
-            if constexpr (Scales::kMins) sums[m][j][e] = __fmaf_rn(-min, of_x[j][e % 2], sums[m][j][e]);
+            if constexpr (Scales::kMins) sums[m][j][e] = __fmaf_rn(-min, of_x[j][e], sums[m][j][e]);
           }
         }
       }

@@ -110,20 +110,19 @@ struct Squares {
   }
 };
 
-// Where this lane finds its eight columns of a unit of x, of row lane / 4; zeros where there is no such row.
-// kBySixteens: four of the unit's first sixteen columns and four of its last.
+// Where this lane finds its eight columns of a unit of x, of row lane / 4; of the last where there is no such row,
+// whose products nobody reads: to ask costs less than zeros. kBySixteens: four of the unit's first sixteen columns and
+// four of its last.
 template <bool kShared, bool kBySixteens>
 struct XRow {
-  const std::byte* at = nullptr;
+  const std::byte* at;
 
   __device__ XRow(const StreamArgs& args, const uint16_t* shared, int lane) {
-    const int row = lane / 4;
-    if (row >= args.rows) return;
+    const int row = min(lane / 4, args.rows - 1);
     at = kShared ? reinterpret_cast<const std::byte*>(shared + row * shared_x_stride(args.units)) : args.x.row(row);
     at += lane % 4 * (kBySixteens ? 8 : 16);
   }
   __device__ uint4 load(int unit) const {
-    if (at == nullptr) return make_uint4(0, 0, 0, 0);
     const std::byte* from = at + int64_t{unit} * (kStreamCols * 2);
     if constexpr (!kBySixteens) return *reinterpret_cast<const uint4*>(from);
     const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);

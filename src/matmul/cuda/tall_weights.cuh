@@ -13,7 +13,6 @@ constexpr uint32_t pair_of(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   return bits >> 16 | (bits & 0xffff0000u);
 }
-constexpr float power_of_two(int n) { return __builtin_bit_cast(float, static_cast<uint32_t>(127 + n) << 23); }
 }  // namespace detail
 
 // A chunk of 16 rows in a lane's registers.
@@ -33,8 +32,8 @@ struct TallChunk {
   __device__ __forceinline__ void operand(int u, int s, uint32_t (&a)[4]) const {
     exact(u, s, a);
     const int group = (2 * u + s) / W::kGroupSteps;
-    // The scales are those of x times 2^kXPower.
-    constexpr float kBack = detail::power_of_two(-(Codes::kSmall - Codes::kSmall / 2));
+    // The scales of floats are those of x times 2^kXPower.
+    constexpr float kBack = Codes::kIntegers ? power_of_two(kHeld) : power_of_two(-(Codes::kSmall - Codes::kSmall / 2));
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float scale = Scales::scale(rows[i], group) * kBack;
@@ -58,25 +57,23 @@ struct TallChunk {
   }
 
  private:
+  // Integers are made normal first, but 2^kHeld too small: bf16 has no factor for all of it.
+  static constexpr int kHeld = 13;
+
   // The codes less their offset, exact: integers of at most 8 bits, or short floats.
   __device__ __forceinline__ void exact(int u, int s, uint32_t (&a)[4]) const {
-    Codes::operand(codes, u, s, 0, a);
-    if constexpr (Codes::kSmall != 0) {
-      constexpr uint32_t kUp = detail::pair_of(detail::power_of_two(Codes::kSmall));
+    Codes::operand(codes, u, s, a);
+    if constexpr (Codes::kIntegers) {
+      constexpr int kUp = Codes::kSmall - kHeld;
+      constexpr uint32_t kEven = detail::pair_of(power_of_two(kUp)),
+                         kOdd = detail::pair_of(power_of_two(kUp - Codes::kOdd)),
+                         kLess = detail::pair_of(-W::kBias * power_of_two(-kHeld));
+#pragma unroll
+      for (int p = 0; p < 4; ++p) a[p] = fma_pair(a[p], p % 2 == 0 ? kEven : kOdd, kLess);
+    } else {
+      constexpr uint32_t kUp = detail::pair_of(power_of_two(Codes::kSmall));
 #pragma unroll
       for (int p = 0; p < 4; ++p) a[p] = multiply_pair(a[p], kUp);
-    } else if constexpr (Codes::kTerms == 2) {
-      uint32_t high[4];
-      Codes::operand(codes, u, s, 1, high);
-      constexpr uint32_t kHigh = detail::pair_of(-(W::kBias - 128)), kLow = detail::pair_of(-128);
-#pragma unroll
-      for (int p = 0; p < 4; ++p)
-        a[p] = fma_pair(fma_pair(high[p], detail::kOnePair, kHigh), detail::kOnePair,
-                        fma_pair(a[p], detail::kOnePair, kLow));
-    } else {
-      constexpr uint32_t kLess = detail::pair_of(-W::kBias);
-#pragma unroll
-      for (int p = 0; p < 4; ++p) a[p] = fma_pair(a[p], detail::kOnePair, kLess);
     }
   }
 };

@@ -6,7 +6,8 @@
 
 namespace ingot::cuda {
 
-bool wide_has(Format format);
+// Whether a device of this compute capability (90: 9.0) has it.
+bool wide_has(Format format, int arch);
 // REQUIRES: run.x is given, and wide_has() the part's format.
 void run_wide(const StreamRun& run, const DeviceCtx& ctx);
 
@@ -14,8 +15,8 @@ void run_wide(const StreamRun& run, const DeviceCtx& ctx);
 // and a kernel less is built.
 template <class W>
 constexpr WideStep wide_step() {
-  constexpr int kUnits = W::kUnits > 2 ? W::kUnits : 2;
-  return {.units = kUnits, .sixteen_bytes = kUnits / W::kUnits * W::kBytes, .most_slices = W::kScaled ? 4 : 8};
+  constexpr int kUnits = W::kByGroups || W::kUnits > 2 ? 4 : 2;
+  return {.units = kUnits, .sixteen_bytes = kUnits / W::kUnits * W::kBytes, .most_slices = W::kByGroups ? 4 : 8};
 }
 
 }  // namespace ingot::cuda

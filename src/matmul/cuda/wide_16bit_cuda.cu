@@ -4,5 +4,6 @@
 namespace ingot::cuda {
 
 INGOT_WIDE_KERNELS(BF16)
+INGOT_WIDE_KERNELS(F16)
 
 }  // namespace ingot::cuda

@@ -5,8 +5,11 @@
 
 namespace ingot::cuda {
 
-bool wide_has(Format format) {
-  return visit_stream(format, [](auto w) { return decltype(w)::kWide; });
+bool wide_has(Format format, int arch) {
+  return visit_stream(format, [&](auto w) {
+    using W = decltype(w);
+    return W::kWide && (arch == 90 || !W::kByGroups);
+  });
 }
 
 WidePlan plan_of(const StreamedPart& part, int64_t cols, int multiprocessors) {

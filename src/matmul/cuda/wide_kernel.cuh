@@ -14,205 +14,30 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "cuda/wgmma.cuh"  // barrier_arrive_after_copies, barrier_some
-#include "matmul/cuda/stream_formats.cuh"
-#include "matmul/cuda/wide_end.cuh"
+#include "matmul/cuda/tall_weights.cuh"
+#include "matmul/cuda/wide_feed.cuh"
 
 namespace ingot::cuda {
 namespace {
-
-constexpr int kFeeders = 4;  // warps
-
-// A step: chunks of W, and bytes of a row of x.
-template <class W>
-constexpr WideStep kStep = wide_step<W>();
-template <class W>
-constexpr int kStepChunks = kStep<W>.units / W::kUnits;
-template <class W>
-constexpr int kXRow = kStep<W>.x_row();
-
-constexpr int kThreads = 32 * (kWideConsumers + kFeeders);
-
-// A block's way through its work: the steps of one slice, or of slab after slab.
-struct Walk {
-  int64_t slab;
-  int slice, begin, end;  // steps of the slice
-  int slabs;              // that this block has
-  __device__ explicit Walk(const WidePlan& plan) {
-    const int blocks = static_cast<int>(gridDim.x);
-    slice = static_cast<int>(blockIdx.y);
-    slab = blockIdx.x;
-    slabs = plan.slabs == blocks ? 1 : (plan.slabs - static_cast<int>(slab) + blocks - 1) / blocks;
-    begin = plan.steps * slice / plan.slices;
-    end = plan.steps * (slice + 1) / plan.slices;
-  }
-  __device__ int total() const { return slabs * (end - begin); }
-};
-
-// Stages of [the slab's tiles][a step's chunks] and [32 rows of x][its columns]. Copies fill a stage and complete its
-// barrier; consumers hand it back at the block's barrier 1 + stage, all lanes of them: one instruction for a warp,
-// where an arrival of one lane for all is a race in the eyes of compute-sanitizer.
-struct Ring {
-  std::byte* memory;
-  CopyBarrier* full;
-  int stages, bytes, x_at;
-  int stage = 0;
-  uint32_t parity = 0;
-  // By consumers, and by feeders; whole warps.
-  __device__ void hand_back() const {
-    __syncwarp();
-    barrier_some_arrive(1 + stage, kThreads);
-  }
-  __device__ void wait_until_handed_back() const {
-    __syncwarp();
-    barrier_some(1 + stage, kThreads);
-  }
-  __device__ std::byte* at() const { return memory + stage * bytes; }
-  __device__ void advance() {
-    if (++stage == stages) stage = 0, parity ^= 1;
-  }
-};
-
-// What feeders ask for next, one packed tile for each lane of a few.
-template <class W>
-struct WeightFeed {
-  int64_t slab;
-  int step;
-  __device__ void fetch(const WideArgs& args, const Walk& walk, const Ring& ring, int warp, int lane) {
-    const WidePlan& plan = args.plan;
-    const int chunk_bytes = plan.tile_rows / 16 * W::kBytes, chunk = step * kStepChunks<W>;
-    const uint32_t bytes = static_cast<uint32_t>(min(kStepChunks<W>, args.stream.chunks - chunk) * chunk_bytes);
-    const int tiles = static_cast<int>(min(int64_t{plan.tiles}, args.stream.tiles - slab * plan.tiles));
-    const int mine = tiles > warp ? (tiles - warp + kFeeders - 1) / kFeeders : 0;  // warp, warp + kFeeders, …
-    if (lane == 0) barrier_expect(ring.full + ring.stage, bytes * static_cast<uint32_t>(mine));
-    __syncwarp();
-    if (lane < mine) {
-      const int of_slab = warp + lane * kFeeders;
-      const int64_t tile = slab * plan.tiles + of_slab;
-      copy_bulk(ring.at() + of_slab * kStepChunks<W> * chunk_bytes,
-                args.stream.weights + (tile * args.stream.chunks + chunk) * chunk_bytes, bytes, ring.full + ring.stage);
-    }
-    if (++step == walk.end) step = walk.begin, slab += gridDim.x;
-  }
-};
-
-// scale[row] of the rows that the product before left behind, kFeeders apart for each feeder: a row's squares are
-// asked for in one step of the ring and added up in the next, so that no step waits for them.
-struct ScaleFeed {
-  static constexpr int kHeld = 8;
-  float held[kHeld];
-  int row;  // the next to ask for
-  bool pending = false;
-
-  __device__ void ask(const StreamArgs& args, int lane) {
-    pending = row < args.rows;
-    if (!pending) return;
-    const float* squares = args.from.squares + int64_t{row} * args.from.parts;
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) held[i] = lane + 32 * i < args.from.parts ? squares[lane + 32 * i] : 0.0f;
-  }
-  __device__ void add(const StreamArgs& args, float* scale, int lane) {
-    if (!pending) return;
-    const NormLink& from = args.from;
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) sum += held[i];
-    for (int i = lane + 32 * kHeld; i < from.parts; i += 32) sum += from.squares[int64_t{row} * from.parts + i];
-    sum = warp_sum(sum);
-    if (lane == 0) scale[row] = inverse_root(sum, from.x.cols, from.eps);
-    row += kFeeders;
-    pending = false;
-  }
-};
-
-// Pieces of eight columns of x, those of odd rows with their halves exchanged, so that eight lanes that read four
-// pieces of two rows have all banks.
-template <class W>
-__device__ int x_place(int row, int piece) {
-  return row * kXRow<W> + (piece ^ row % 2 * 4) * 16;
-}
-
-template <class W>
-__device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
-                     int warp, int lane) {
-  const StreamArgs& in = args.stream;
-  const int total = walk.total(), deep = min(ring.stages, total), steps = walk.end - walk.begin;
-  WeightFeed<W> weights{walk.slab, walk.begin};
-  ScaleFeed scales;
-  scales.row = warp;
-  for (Ring first = ring; first.parity == 0 && first.stage < deep; first.advance())
-    weights.fetch(args, walk, first, warp, lane);
-  constexpr int kPieces = kXRow<W> / 16;
-  const int thread = warp * 32 + lane, piece = thread % kPieces, row = thread / kPieces;
-  const std::byte* from = in.x.row(row) + piece * 16;
-  constexpr int kRows = kFeeders * 32 / kPieces;  // that feeders bring at a time
-  const int64_t rows_bytes = in.x.stride * 2 * kRows;
-  wait_for_inputs();
-
-  int step = walk.begin;
-  for (int i = 0; i < total; ++i) {
-    if (i >= ring.stages) {
-      ring.wait_until_handed_back();
-      weights.fetch(args, walk, ring, warp, lane);
-    }
-    const bool exists = step * kStep<W>.units + piece / 4 < in.units;
-#pragma unroll
-    for (int u = 0; u < kWideRows / kRows; ++u) {
-      if (row + u * kRows >= in.rows) break;
-      std::byte* to = ring.at() + ring.x_at + x_place<W>(row + u * kRows, piece);
-      // A chunk that reaches beyond x is multiplied as a whole: with zeros.
-      if (exists) {
-        copy_async(to, from + u * rows_bytes + step * kXRow<W>);
-      } else if (W::kUnits > 1) {
-        copy_async(to, in.x.data, false);
-      }
-    }
-    barrier_arrive_after_copies(ring.full + ring.stage);
-    ring.advance();
-    if (++step == walk.end) step = walk.begin;
-    if (i >= steps) continue;
-    if (in.from.weight != nullptr && i + 1 >= deep) {  // first x, as deep as the ring is
-      scales.add(in, scale, lane);
-      scales.ask(in, lane);
-    }
-    // Consumers want them at the end of the first slab.
-    if (i != steps - 1) continue;
-    if (in.from.weight != nullptr && !scales.pending) scales.ask(in, lane);
-    while (scales.pending) {
-      scales.add(in, scale, lane);
-      scales.ask(in, lane);
-    }
-    __syncwarp();
-    if (lane == 0) barrier_arrive(scales_there);
-  }
-}
 
 // A lane's eight columns of unit `unit` of a step, of every octet.
 template <class W>
 __device__ __forceinline__ void load_x(const std::byte* rows, int unit, int lane, uint4 (&x)[kWideOctets]) {
 #pragma unroll
-  for (int j = 0; j < kWideOctets; ++j) {
-    const int row = j * 8 + lane / 4, t = lane % 4;
-    if constexpr (W::kBySixteens) {
-      const std::byte* at = rows + t % 2 * 8;
-      const uint2 a = *reinterpret_cast<const uint2*>(at + x_place<W>(row, unit * 4 + t / 2));
-      const uint2 b = *reinterpret_cast<const uint2*>(at + x_place<W>(row, unit * 4 + 2 + t / 2));
-      x[j] = make_uint4(a.x, a.y, b.x, b.y);
-    } else {
-      x[j] = *reinterpret_cast<const uint4*>(rows + x_place<W>(row, unit * 4 + t));
-    }
-  }
+  for (int j = 0; j < kWideOctets; ++j)
+    x[j] = *reinterpret_cast<const uint4*>(rows + x_place<W>(j * 8 + lane / 4, unit * 4 + lane % 4));
 }
 
 // The sums of a slab's slice, of M times 16 rows of the weights at weights_at of each stage. `left`: the block's steps
 // that are still to come.
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
-                                         const int (&weights_at)[M], int lane, float (&sums)[M][kWideOctets][4]) {
+                                         const int (&weights_at)[M], int lane,
+                                         float (&sums)[M][kWideOctets][4]) requires(!W::kByGroups) {
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
   for (int step = walk.begin; step < walk.end; ++step) {
     barrier_wait(ring.full + ring.stage, ring.parity);
-    const std::byte* rows = ring.at() + ring.x_at;
+    const std::byte* rows = ring.x();
 #pragma unroll
     for (int c = 0; c < kStepChunks<W>; ++c) {
       if (c > 0 && step * kStepChunks<W> + c >= chunks) break;
@@ -222,9 +47,62 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
       const auto x_of = [&](int u, uint4(&x)[kWideOctets]) { load_x<W>(rows, c * W::kUnits + u, lane, x); };
       multiply_chunk<W, M, kWideOctets>(at, x_of, lane, sums);
     }
-    if (--left >= ring.stages) ring.hand_back();  // else nobody waits for it any more
+    if (--left >= ring.stages) ring.hand_back(ring.stage);  // else nobody waits for it any more
     ring.advance();
   }
+}
+
+// The same by warpgroups, 64 columns at a time: while their products run, the operands of the next are unpacked into
+// other registers (a loop that fills them more than once a turn makes the compiler wait for every product). A stage is
+// handed back when the first products of the next are on their way and its own are done.
+template <class W, int M>
+__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+                                         const int (&weights_at)[M], int lane,
+                                         float (&sums)[M][kWideOctets][4]) requires(W::kByGroups) {
+  constexpr int kChunks = kStepChunks<W>, kHalves = TurnedFeed<W>::kHalves;
+  static_assert(kHalves == 2 && kWideRows == 32);
+  const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
+  uint32_t a[kHalves][M][4][4];
+  int before = -1;  // a stage to hand back
+  for (int step = walk.begin; step < walk.end; ++step) {
+    barrier_wait(ring.full + ring.stage, ring.parity);
+    shared_writes_done();  // x was copied by other means than those by which products read it
+    const MatrixPlace x = matrix_by_rows(ring.x());
+    const std::byte* weights = ring.at();
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int m = 0; m < M; ++m) {
+        TallChunk<W> codes[kChunks];
+#pragma unroll
+        for (int c = 0; c < kChunks; ++c) codes[c].load(weights + c * chunk_bytes + weights_at[m], lane);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int unit = half * 2 + i / 2, c = unit / W::kUnits;
+          uint32_t(&to)[4] = a[half][m][i];
+          codes[c].operand(unit % W::kUnits, i % 2, to);
+          // What lies there is of another step.
+          if (c > 0 && step * kChunks + c >= chunks) to[0] = to[1] = to[2] = to[3] = 0;
+        }
+      }
+      products_begin();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+          multiply_group<true, false>(reinterpret_cast<float(&)[16]>(sums[m]), a[half][m][i],
+                                      further(x, half * TurnedFeed<W>::kHalf + i * 32));
+      }
+      products_commit();
+      products_done<1>();
+      if (half == 0 && before >= 0) ring.hand_back(before);
+    }
+    before = --left >= ring.stages ? ring.stage : -1;  // else nobody waits for it any more
+    ring.advance();
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) products_done<0>(reinterpret_cast<float(&)[16]>(sums[m]));
+  if (before >= 0) ring.hand_back(before);
 }
 
 // The tile of 16, 32 or 48 rows that has a sixteen.
@@ -359,11 +237,14 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, const
 // M times 16 rows of the weights for each consumer, S slices.
 template <class W, int M, int S, WideEnd E>
 __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant__ WideArgs args) {
+#if !INGOT_HAS_WGMMA
+  if constexpr (W::kByGroups) return;
+#endif
   const WidePlan& plan = args.plan;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int stage_bytes = plan.stage_bytes();
-  Ring ring{shared_memory<std::byte>(), nullptr, plan.stages, stage_bytes, stage_bytes - kWideRows * kXRow<W>};
-  float* scale = reinterpret_cast<float*>(ring.memory + ring.stages * ring.bytes);
+  Ring ring{shared_memory<std::byte>(), nullptr, plan.stages, kWideRows * kXRow<W>,
+            plan.stage_bytes() - kWideRows * kXRow<W>};
+  float* scale = reinterpret_cast<float*>(ring.memory + ring.stages * plan.stage_bytes());
   float* room = scale + kWideRows;
   ring.full = reinterpret_cast<CopyBarrier*>(room + kWideConsumers * kTurnedRoom);
   CopyBarrier* scales_there = ring.full + ring.stages;
@@ -375,7 +256,13 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   }
   __syncthreads();
   const Walk walk(plan);
-  if (warp >= kWideConsumers) return feed<W>(args, walk, ring, scale, scales_there, warp - kWideConsumers, lane);
+  // Operands and sums of two sixteens take more registers than a block's threads have each; the feeders need few.
+  constexpr bool kMore = W::kByGroups && M > 1;
+  if (warp >= kWideConsumers) {
+    if constexpr (kMore) give_registers<72>();
+    return feed<W>(args, walk, ring, scale, scales_there, warp - kWideConsumers, lane);
+  }
+  if constexpr (kMore) take_registers<216>();
   consume<W, M, S, E>(args, walk, ring, scale, scales_there, room + warp * kTurnedRoom, warp, lane);
 }
 

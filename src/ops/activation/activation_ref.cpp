@@ -18,6 +18,10 @@ double apply(ActivationKind kind, double x) {
       return x * 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     case ActivationKind::kRelu:
       return std::isnan(x) ? x : std::fmax(x, 0.0);
+    case ActivationKind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ActivationKind::kClampedSwiglu:
+      break;
   }
   return x;
 }

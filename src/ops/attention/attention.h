@@ -20,7 +20,7 @@ struct Attention {
   // query 2 of 256 multiply-adds for each dimension.
   static constexpr int kSplit = 128;
 
-  Tensor q;    // [T, heads · k_dim]
+  Tensor q;    // [T, heads · q_dim()]: as keys are; over a latent cache first what meets the latent
   Tensor out;  // [T, heads · v_dim]
   KvLayer kv;
   int heads = 0;
@@ -44,7 +44,7 @@ struct Attention {
     const double per_row = use.rows > 0 ? use.pairs / use.rows : 0;
     const double part = window > 0 && window < per_row ? window / per_row : 1;
     return {part * use.positions * kv.kv_heads * static_cast<double>(kv.k_bytes() + kv.v_bytes()),
-            part * 2.0 * use.pairs * heads * (kv.k_dim + kv.v_dim)};
+            part * 2.0 * use.pairs * heads * (kv.q_dim() + kv.v_dim)};
   }
   template <class F>
   void each_kv(F&& f) {

@@ -30,11 +30,11 @@ double read_element(const std::byte* from, DType dtype, int64_t index, int64_t c
   }
 }
 
+// Behind what `out` holds.
 void read_key(const KvLayer& kv, int64_t slot, int head, std::vector<double>& out) {
-  out.clear();
   const int64_t lane = slot % kKeyGroup;
   for (int64_t d = 0; d < kv.k_dim; ++d)
-    out.push_back(read_element(kv.k_group(slot, head), kv.dtype,
+    out.push_back(read_element(kv.k_group(slot, head), kv.k_dtype(),
                                kv.pairs ? d / 4 * 64 + lane * 4 + d % 4 : d * kKeyGroup + lane,
                                int64_t{kv.k_dim} * kKeyGroup, d / kQ8Block * kKeyGroup + lane));
 }
@@ -61,9 +61,11 @@ void attend(const Attention& op, const Batch& batch, int64_t t, int kv_head) {
   std::vector<std::vector<double>> scores(static_cast<size_t>(shared), std::vector<double>(n));
   std::vector<double> row;
   for (size_t i = 0; i < n; ++i) {
+    row.clear();
+    if (kv.latent) read_value(kv, slot(i), kv_head, row);
     read_key(kv, slot(i), kv_head, row);
     for (int h = 0; h < shared; ++h) {
-      const float* q = op.q.f32(t) + (kv_head * shared + h) * kv.k_dim;
+      const float* q = op.q.f32(t) + (kv_head * shared + h) * kv.q_dim();
       double dot = 0;
       for (size_t d = 0; d < row.size(); ++d) dot += static_cast<double>(q[d]) * row[d];
       double score = dot * static_cast<double>(op.scale);

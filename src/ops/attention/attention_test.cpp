@@ -33,11 +33,24 @@ std::vector<Case> cases() {
       {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kFp8, .page_rows = 64},
       {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kFp8},
       {.heads = 6, .scale = -1.0f / 128},
+      {.heads = 5, .kv_heads = 1, .k_dim = 8, .v_dim = 24, .latent = true},
+      {.heads = 3,
+       .kv_heads = 1,
+       .k_dim = 6,
+       .v_dim = 13,
+       .window = 40,
+       .sinks = true,
+       .page_rows = 48,
+       .latent = true},
+      {.heads = 50, .kv_heads = 1, .k_dim = 16, .v_dim = 64, .dtype = DType::kF16, .page_rows = 64, .latent = true},
+      {.heads = 16, .kv_heads = 1, .k_dim = 16, .v_dim = 72, .dtype = DType::kBF16, .latent = true},
+      {.heads = 16, .kv_heads = 1, .k_dim = 8, .v_dim = 64, .dtype = DType::kFp8, .page_rows = 32, .latent = true},
+      {.heads = 4, .kv_heads = 1, .k_dim = 10, .v_dim = 41, .dtype = DType::kQ8_0, .latent = true},
   };
   if (!kPairs) return all;
   const size_t plain = all.size();
   for (size_t i = 0; i < plain; ++i)
-    if (all[i].k_dim % 4 == 0 && all[i].v_dim % 8 == 0) {
+    if (all[i].k_dim % 4 == 0 && all[i].v_dim % 8 == 0 && !all[i].latent) {
       all.push_back(all[i]);
       all.back().dtype = DType::kBF16;
       all.back().pairs = true;

@@ -26,6 +26,9 @@ struct Case {
   bool pairs = false;   // how a cache of bf16 lies, on sets that multiply it so
   float scale = 0;      // 0: by k_dim. A file may name one below 0, where the smallest product is the largest score.
   bool smooth = false;  // values about normal, which no narrow type of the cache holds exactly
+  bool latent = false;  // a key is its value, then k_dim more
+
+  int q_dim() const { return latent ? v_dim + k_dim : k_dim; }
 };
 
 // Whether the best set multiplies a cache in pairs.
@@ -78,7 +81,7 @@ class Values {
 struct SeqValues {
   Values q, k, v;
   SeqValues(const Case& c, const Seq& seq)
-      : q(3 * seq.id, seq.rows + seq.past, c.heads, c.k_dim, c),
+      : q(3 * seq.id, seq.rows + seq.past, c.heads, c.q_dim(), c),
         k(3 * seq.id + 1, seq.rows + seq.past, c.kv_heads, c.k_dim, c),
         v(3 * seq.id + 2, seq.rows + seq.past, c.kv_heads, c.v_dim, c) {}
 };
@@ -99,7 +102,7 @@ class Step {
       : c_(c),
         seqs_(seqs),
         batch_(test::make_batch(counts(seqs), c.page_rows, 2, page_seed)),
-        q_(batch_.n_rows, c.heads * c.k_dim, kTokenRows, c.heads * c.k_dim + 7),
+        q_(batch_.n_rows, c.heads * c.q_dim(), kTokenRows, c.heads * c.q_dim() + 7),
         out_(batch_.n_rows, c.heads * c.v_dim, kTokenRows, c.heads * c.v_dim + 9),
         random_(5),
         sinks_(random_, Format::kF32, 1, c.heads, 3.0f) {
@@ -110,6 +113,7 @@ class Step {
     kv_.page_rows = c.page_rows;
     kv_.dtype = c.dtype;
     kv_.pairs = c.pairs;
+    kv_.latent = c.latent;
     const size_t slots = batch_.groups[1].page_table.size() * static_cast<size_t>(c.page_rows * c.kv_heads);
     k_.assign(slots * static_cast<size_t>(kv_.k_bytes()), std::byte{0xff});
     v_.assign(slots * static_cast<size_t>(kv_.v_bytes()), std::byte{0xff});
@@ -176,15 +180,20 @@ class Step {
   }
   float scale() const {
     if (c_.scale != 0) return c_.scale;
-    return c_.smooth ? 1 / std::sqrt(static_cast<float>(c_.k_dim)) : 0.25f / static_cast<float>(c_.k_dim);
+    return c_.smooth ? 1 / std::sqrt(static_cast<float>(c_.q_dim())) : 0.25f / static_cast<float>(c_.q_dim());
   }
   const SeqValues& of(int64_t t) const { return values_[static_cast<size_t>(batch_.seq[static_cast<size_t>(t)])]; }
   int position(int64_t t) const { return batch_.position[static_cast<size_t>(t)]; }
   int first(int64_t t) const { return c_.window > 0 ? std::max(0, position(t) - c_.window + 1) : 0; }
   int kv_head(int h) const { return h / (c_.heads / c_.kv_heads); }
-  const float* query(int64_t t, int h) const { return of(t).q.row(position(t)) + h * c_.k_dim; }
+  const float* query(int64_t t, int h) const { return of(t).q.row(position(t)) + h * c_.q_dim(); }
   const float* key(int64_t t, int p, int h) const { return of(t).k.row(p) + kv_head(h) * c_.k_dim; }
   const float* val(int64_t t, int p, int h) const { return of(t).v.row(p) + kv_head(h) * c_.v_dim; }
+
+  double dot(int64_t t, int p, int h, bool absolute = false) const {
+    const double own = product(query(t, h) + (c_.latent ? c_.v_dim : 0), key(t, p, h), c_.k_dim, absolute);
+    return c_.latent ? own + product(query(t, h), val(t, p, h), c_.v_dim, absolute) : own;
+  }
 
   void fill(int s) {
     const Seq& seq = seqs_[static_cast<size_t>(s)];
@@ -201,11 +210,10 @@ class Step {
   double error(int64_t t, int h) const {
     double score = 0, largest = 0;
     for (int p = first(t); p <= position(t); ++p) {
-      score =
-          std::max(score, product(query(t, h), key(t, p, h), c_.k_dim, true) * std::fabs(static_cast<double>(scale())));
+      score = std::max(score, dot(t, p, h, true) * std::fabs(static_cast<double>(scale())));
       for (int d = 0; d < c_.v_dim; ++d) largest = std::max(largest, std::fabs(static_cast<double>(val(t, p, h)[d])));
     }
-    const double roundings = 2 * (c_.k_dim + 12.0) * kEps;
+    const double roundings = 2 * (c_.q_dim() + 12.0) * kEps;
     // Products of bf16: q is exact, a weight is rounded to 8 bits.
     const double weight = c_.pairs ? 0x1p-9 : 0;
     return largest * (2 * roundings * score + (position(t) / 16.0 + 64) * kEps + weight);
@@ -214,7 +222,7 @@ class Step {
     std::vector<double> result(static_cast<size_t>(c_.v_dim)), weights;
     double sum = c_.sinks ? std::exp(static_cast<double>(sinks_.row(0)[static_cast<size_t>(h)])) : 0;
     for (int p = first(t); p <= position(t); ++p) {
-      double score = product(query(t, h), key(t, p, h), c_.k_dim) * static_cast<double>(scale());
+      double score = dot(t, p, h) * static_cast<double>(scale());
       if (c_.softcap > 0) score = c_.softcap * std::tanh(score / static_cast<double>(c_.softcap));
       weights.push_back(std::exp(score));
       sum += weights.back();

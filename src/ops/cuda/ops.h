@@ -21,5 +21,7 @@ bool link(Linear& first, Linear& second, Prepare& p);
 void prepare(Attention& op, Prepare& p);
 void prepare(RopeTable& op, Prepare& p);
 void prepare(Sample& op, Prepare& p);
+void prepare(ExpertLinear& op, Prepare& p);
+bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p);
 
 }  // namespace ingot::cuda

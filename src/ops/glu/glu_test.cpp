@@ -9,7 +9,7 @@ namespace {
 using namespace test;
 
 constexpr ActivationKind kKinds[] = {ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh,
-                                     ActivationKind::kRelu};
+                                     ActivationKind::kRelu, ActivationKind::kSigmoid};
 
 TEST(Glu, MatchesReference) {
   for (const ActivationKind kind : kKinds) {
@@ -25,6 +25,30 @@ TEST(Glu, MatchesReference) {
           };
         });
   }
+}
+
+TEST(Glu, ClampedSwiglu) {
+  check_binary(
+      [=](Tensor gate, Tensor up, Tensor out) {
+        return Glu{gate, up, out, ActivationKind::kClampedSwiglu};
+      },
+      [](Buffer&, Buffer&) { return relative(16, 1e-6); });
+  Buffer gate(1, 3), up(1, 3), out(1, 3);
+  const float gates[] = {100, -3, 2}, ups[] = {100, -100, 0.5f};
+  for (int64_t c = 0; c < 3; ++c) gate.at(0, c) = gates[c], up.at(0, c) = ups[c];
+  run_cpu(Glu{gate.tensor(), up.tensor(), out.tensor(), ActivationKind::kClampedSwiglu}, rows_batch(1));
+  EXPECT_NEAR(out.at(0, 0), 7 / (1 + std::exp(-1.702 * 7)) * 8, 1e-4);
+  EXPECT_NEAR(out.at(0, 1), -3 / (1 + std::exp(1.702 * 3)) * -6, 1e-5);
+  EXPECT_NEAR(out.at(0, 2), 2 / (1 + std::exp(-1.702 * 2)) * 1.5, 1e-5);
+}
+
+TEST(Glu, OneGateForAllColumnsOfARow) {
+  Random random(2);
+  Buffer gate(5, 1), up(5, 70), out(5, 70);
+  gate.fill_outliers(random);
+  up.fill_outliers(random);
+  const Glu op{gate.tensor(), up.tensor(), out.tensor(), ActivationKind::kSigmoid};
+  expect_cpu_matches_ref(op, rows_batch(5), {&out}, relative(8, 1e-30));
 }
 
 TEST(Glu, IsActivationThenProduct) {

@@ -73,7 +73,7 @@ void run(const KvWrite& op, Ctx& ctx) {
         continue;
       }
       const Place k{kv.k_group(slot, h), slot % kKeyGroup, kKeyGroup, int64_t{kv.k_dim} * kKeyGroup};
-      store(k, kv.dtype, op.k.f32(t) + h * kv.k_dim, kv.k_dim);
+      store(k, kv.k_dtype(), op.k.f32(t) + h * kv.k_dim, kv.k_dim);
       store({kv.v_row(slot, h), 0, 1, kv.v_dim}, kv.dtype, op.v.f32(t) + h * kv.v_dim, kv.v_dim);
     }
   }

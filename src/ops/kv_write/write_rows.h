@@ -15,7 +15,7 @@ inline void write_head(const AttentionKernels& kernel, const KvLayer& kv, int64_
     kernel.bf16->store_key(k, kv.k_dim, kv.k_group(slot, head), slot % kKeyGroup);
     return kernel.bf16->store_value(v, kv.v_dim, kv.v_group(slot, head), slot % kValueGroup);
   }
-  kernel.store_key(kv.dtype, k, kv.k_dim, kv.k_group(slot, head), slot % kKeyGroup);
+  kernel.store_key(kv.k_dtype(), k, kv.k_dim, kv.k_group(slot, head), slot % kKeyGroup);
   kernel.store_value(kv.dtype, v, kv.v_dim, kv.v_row(slot, head));
 }
 

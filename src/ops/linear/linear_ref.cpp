@@ -34,8 +34,19 @@ double activated(ActivationKind kind, double x) {
       return x * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case ActivationKind::kRelu:
       return x > 0 ? x : 0;
+    case ActivationKind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ActivationKind::kClampedSwiglu:
+      break;
   }
   return x;
+}
+
+// f(gate) · up.
+double gated(ActivationKind kind, double gate, double up) {
+  if (kind != ActivationKind::kClampedSwiglu) return activated(kind, gate) * up;
+  const double g = gate > 7 ? 7 : gate, u = up > 7 ? 7 : up < -7 ? -7 : up;
+  return g / (1 + std::exp(-1.702 * g)) * (u + 1);
 }
 
 // Row n of every part, for all rows of x. `weights` and `sums` are this thread's.
@@ -49,7 +60,7 @@ void output_column(const Linear& op, const Tensor& x, int64_t rows, size_t p, in
     const float sum = dot(x.f32(t), weights.data(), op.x.cols) + bias;
     float& out = op.parts[op.is_glu() ? 0 : p].out.f32(t)[n];
     if (op.is_glu() && p == 1) {
-      out = static_cast<float>(activated(op.glu, static_cast<double>(out)) * static_cast<double>(sum));
+      out = static_cast<float>(gated(op.glu, static_cast<double>(out), static_cast<double>(sum)));
     } else if (op.residual) {
       out = op.residual.f32(t)[n] + sum;
     } else {

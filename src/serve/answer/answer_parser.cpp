@@ -1,5 +1,6 @@
 #include "serve/answer/answer_parser.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "serve/answer/reasoning.h"
@@ -10,60 +11,42 @@ namespace {
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+// Calls `add` with every <…> and […] of the form's texts: vocabularies have tokens for many of them.
+template <class Add>
+void add_marks_of(const CallForm& form, const Add& add) {
+  for (const std::string_view text :
+       {form.open, form.close, form.call_open, form.call_close, form.id_close, form.id_open, form.name_close,
+        form.key_open, form.key_close, form.attribute_close, form.value_close, form.quote}) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '<' && text[i] != '[') continue;
+      const size_t end = text.find(text[i] == '<' ? '>' : ']', i);
+      if (end != std::string_view::npos) add(text.substr(i, end - i + 1));
+    }
+  }
+}
+
+// Without the white space at its end.
+std::string_view trimmed(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t\r\n") + 1); }
+
 }  // namespace
-
-ToolForm tool_form(std::string_view source) {
-  if (!has(source, "tools")) return ToolForm::kNone;
-  if (has(source, "[TOOL_CALLS]")) return ToolForm::kMistral;
-  if (has(source, "<tool_call>")) {
-    // The same mark encloses XML in other models.
-    const bool json = has(source, "\"arguments\"") || has(source, "\\\"arguments\\\"");
-    const bool xml = has(source, "<function=") || has(source, "<arg_key>");
-    return json && !xml ? ToolForm::kHermes : ToolForm::kOther;
-  }
-  // Meta's templates of 3.1 to 3.3 say it in so many words.
-  const bool says = has(source, "Respond in the format {\"name\": function name, \"parameters\": dictionary");
-  return says && has(source, "<|start_header_id|>") ? ToolForm::kLlama3 : ToolForm::kOther;
-}
-
-std::string_view tool_form_name(ToolForm form) {
-  switch (form) {
-    case ToolForm::kNone:
-      return "none";
-    case ToolForm::kHermes:
-      return "hermes";
-    case ToolForm::kLlama3:
-      return "llama3";
-    case ToolForm::kMistral:
-      return "mistral";
-    case ToolForm::kOther:
-      break;
-  }
-  return "other";
-}
 
 bool has_reasoning(std::string_view source) { return has(source, "<think>") || has(source, "</think>"); }
 
-bool opens_reasoning(std::string_view prompt) {
-  const size_t last = prompt.find_last_not_of(" \t\r\n");
-  return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with("<think>");
-}
+bool opens_reasoning(std::string_view prompt) { return trimmed(prompt).ends_with("<think>"); }
+bool closes_reasoning(std::string_view prompt) { return trimmed(prompt).ends_with("</think>"); }
 
 std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm& form) {
   std::vector<MarkToken> marks;
-  const auto add = [&](const char* text) {
+  const auto add = [&](std::string_view text) {
     const std::optional<Token> id = tokenizer.token_id(text);
-    if (id && tokenizer.is_special(*id)) marks.push_back({*id, text});
+    const bool known = std::ranges::any_of(marks, [&](const MarkToken& mark) { return mark.text == text; });
+    if (id && tokenizer.is_special(*id) && !known) marks.push_back({*id, std::string(text)});
   };
   if (form.reasoning) {
     for (const char* text : {"<think>", "</think>"}) add(text);
   }
-  if (form.tools == ToolForm::kHermes) {
-    for (const char* text : {"<tool_call>", "</tool_call>"}) add(text);
-  } else if (form.tools == ToolForm::kLlama3) {
-    add("<|python_tag|>");
-  } else if (form.tools == ToolForm::kMistral) {
-    for (const char* text : {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"}) add(text);
+  if (form.tools) {
+    for (const CallForm* read : also_read(*form.tools)) add_marks_of(*read, add);
   }
   return marks;
 }
@@ -80,8 +63,9 @@ struct AnswerParser::Impl {
 };
 
 AnswerParser::AnswerParser(AnswerForm form, uint64_t id_seed)
-    : impl_(new Impl{
-          .form = form, .reasoning = Reasoning(form.opened), .calls = {form.tools, form.tool_names, id_seed}}) {}
+    : impl_(new Impl{.form = form,
+                     .reasoning = Reasoning(form.opened),
+                     .calls = {form.tools, form.tool_names, form.signatures, id_seed}}) {}
 AnswerParser::~AnswerParser() = default;
 AnswerParser::AnswerParser(AnswerParser&&) noexcept = default;
 AnswerParser& AnswerParser::operator=(AnswerParser&&) noexcept = default;

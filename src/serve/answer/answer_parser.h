@@ -11,37 +11,29 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar/call_form.h"
+#include "serve/answer/parameter_reader.h"
 #include "text/tokenizer.h"
 
 namespace ingot {
 
-// How a model writes calls of tools.
-enum class ToolForm : uint8_t {
-  kNone,     // its template has no place for tools
-  kHermes,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>: Hermes, Qwen, Granite 4
-  kLlama3,   // {"name": …, "parameters": {…}} as the whole answer, or after <|python_tag|>
-  kMistral,  // [TOOL_CALLS] [{"name": …, "arguments": {…}}, …], or [TOOL_CALLS]name[ARGS]{…}
-  kOther,    // it has tools in a form that is not read here: requests with tools are refused
-};
-
-// As its chat template tells.
-ToolForm tool_form(std::string_view template_source);
-// "hermes", …, for people.
-std::string_view tool_form_name(ToolForm form);
 // The template has the model reason between <think> and </think>.
 bool has_reasoning(std::string_view template_source);
 
 // What is searched for in one answer.
 struct AnswerForm {
-  ToolForm tools = ToolForm::kNone;     // kNone and kOther: calls are not searched for
-  std::vector<std::string> tool_names;  // of the request; what is not marked as a call is one only if it names one
+  const CallForm* tools = nullptr;        // null: calls are not searched for
+  std::vector<std::string> tool_names;    // of the request; what is not marked as a call is one only if it names one
+  std::vector<ToolSignature> signatures;  // of the same, where known
   bool reasoning = false;
   bool opened = false;    // the prompt ends with <think>: the answer begins inside
+  bool closed = false;    // the prompt ends with </think>: the answer begins after it
   bool one_call = false;  // complete() after the first
 };
 
-// The rendered prompt ends with <think>.
+// The rendered prompt ends with <think>; with </think>.
 bool opens_reasoning(std::string_view prompt);
+bool closes_reasoning(std::string_view prompt);
 
 // Control tokens whose text the parser must see, as far as the model has them: a decoder that hides control tokens
 // must write these. Empty where nothing is searched for.

@@ -10,8 +10,12 @@ namespace {
 
 double seconds(AnswerRun::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-ApiError engine_error(FinishReason reason) {
-  switch (reason) {
+ApiError engine_error(FinishReason finish, const std::string& reason) {
+  switch (finish) {
+    case FinishReason::kConstraint:
+      return ApiError{.status = 400,
+                      .message = "the answer could not be held to what was asked of it: " + reason,
+                      .code = "constraint_failed"};
     case FinishReason::kDeadline:
       return server_busy("the request waited for too long: the server is busy");
     case FinishReason::kCancelled:
@@ -29,6 +33,12 @@ ApiError engine_error(FinishReason reason) {
   }
 }
 
+// A prompt with its log-probabilities is one event of up to 10 MB, which takes longer to write than a token may wait: a
+// stream that begins so has the workers, which write whole answers as well.
+bool on_streams(const Generation& generation) {
+  return generation.stream && !(generation.echo && generation.sampling.n_logprobs >= 0);
+}
+
 }  // namespace
 
 AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation, std::unique_ptr<AnswerWriter> writer,
@@ -40,7 +50,7 @@ AnswerRun::AnswerRun(ServeContext& context, HttpHead head, Generation generation
       responder_(std::move(responder)),
       style_(style_of(head_.path)),
       caller_(caller_of(head_)),
-      strand_(generation_.stream ? context.streams : context.workers) {}
+      strand_(on_streams(generation_) ? context.streams : context.workers) {}
 
 // Nobody is left who could answer: there was no memory to hand an event on, or the workers are gone.
 AnswerRun::~AnswerRun() {
@@ -72,24 +82,28 @@ void AnswerRun::start() {
   const std::shared_ptr<AnswerRun> self = shared_from_this();
   strand_.post([self] {
     self->guarded([&] {
+      if (self->responder_->closed()) return self->leave();
       self->make_choices();
       self->submit_all();
       // The strand is kept alive by its jobs, the run by the engine: the socket must hold neither.
       self->responder_->on_close([weak = std::weak_ptr(self)] {
         const std::shared_ptr<AnswerRun> run = weak.lock();
         if (!run) return;
-        run->strand_.post([run] {
-          if (run->done_) return;
-          if (!run->caller_->ended_early()) run->context_.metrics.client_gone.add();
-          run->settle();
-        });
+        run->strand_.post([run] { run->leave(); });
       });
     });
   });
 }
 
+// Nobody waits for it.
+void AnswerRun::leave() {
+  if (done_) return;
+  if (!caller_->ended_early()) context_.metrics.client_gone.add();
+  settle();
+}
+
 void AnswerRun::make_choices() {
-  const bool search = generation_.form.reasoning || generation_.form.tools != ToolForm::kNone;
+  const bool search = generation_.form.reasoning || generation_.form.tools;
   choices_.reserve(static_cast<size_t>(generation_.total_choices()));
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const std::string* echo = generation_.echo ? &generation_.prompt_texts[p] : nullptr;
@@ -145,6 +159,7 @@ void AnswerRun::submit(size_t prompt, int first, int count, const std::shared_pt
   request.first_choice = first;  // so that equal prompts of a list are not answered equally
   request.priority = generation_.priority;
   request.reuse_prefix = generation_.reuse_prefix;
+  request.constraint = generation_.constraint;
   if (first == 0) request.queue_seconds = context_.queue_seconds;  // once one of a list has begun, the others wait
   if (logprobs) {
     request.on_logits = [logprobs](int position, std::span<const float> logits) { logprobs->take(position, logits); };
@@ -185,7 +200,7 @@ void AnswerRun::handle_choice(int index, const Event& event) {
   if (done_ || choice.ended) return;  // by a stop string: its cancelling says so too
   measure(index, event);
   if (event.sample.token >= 0) take_token(index, event.sample);
-  if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event.finish);
+  if (!choice.ended && event.finish != FinishReason::kNone) take_end(index, event);
 }
 
 void AnswerRun::measure(int index, const Event& event) {
@@ -227,14 +242,15 @@ void AnswerRun::take_token(int index, const SampleResult& sample) {
   context_.engine().cancel(part->id, index - part->first);
 }
 
-void AnswerRun::take_end(int index, FinishReason reason) {
+void AnswerRun::take_end(int index, const Event& event) {
+  const FinishReason reason = event.finish;
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
     context_.metrics.finished(reason);
     if (reason == FinishReason::kTimeout) {
       caller_->will_end(CallEnd::kTimeout);
       throw caller_->timeout_error();
     }
-    throw engine_error(reason);
+    throw engine_error(event.finish, event.reason);
   }
   send_echo(index);
   end_choice(index, reason == FinishReason::kLength ? ChoiceEnd::kLength : ChoiceEnd::kStop);
@@ -293,22 +309,33 @@ void AnswerRun::end_choice(int index, ChoiceEnd end) {
   }
 }
 
+// The usage is written down before the client can ask again, and before the event by which it knows that the answer is
+// whole.
 void AnswerRun::finish() {
-  if (done_) return;
+  if (done_ || std::exchange(finishing_, true)) return;
   if (generation_.stream) {
-    std::string end = writer_->end(usage_);
-    caller_->complete();  // before the event by which clients know that the answer is whole
-    write(std::move(end));
+    last_bytes_ = writer_->end(usage_);
+  } else {
+    std::vector<ChoiceAnswer> answers;
+    for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
+    last_bytes_ = writer_->whole(answers, usage_);
+  }
+  caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+    self->strand_.post([self, refused] { self->guarded([&] { self->send_end(refused); }); });
+  });
+}
+
+void AnswerRun::send_end(const std::optional<ApiError>& refused) {
+  if (done_) return;
+  if (refused) throw *refused;
+  if (generation_.stream) {
+    write(std::move(last_bytes_));
     if (done_) return;
     settle();
     responder_->finish();
   } else {
-    std::vector<ChoiceAnswer> answers;
-    for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
-    std::string body = writer_->whole(answers, usage_);
-    caller_->complete();  // before the client can ask again
     settle();
-    responder_->send({.status = 200, .body = std::move(body)});
+    responder_->send({.status = 200, .body = std::move(last_bytes_)});
   }
   answered_ = true;
 }

@@ -56,11 +56,13 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void handle_choice(int index, const Event& event);
   void measure(int index, const Event& event);
   void take_token(int index, const SampleResult& sample);
-  void take_end(int index, FinishReason reason);
+  void take_end(int index, const Event& event);
   void send_echo(int index);
   void send(int index, TextPiece piece, bool last);
   void end_choice(int index, ChoiceEnd end);
+  void leave();
   void finish();
+  void send_end(const std::optional<ApiError>& refused);
   void fail(const ApiError& error);
   void write(std::string bytes);
   void cancel_all();
@@ -78,10 +80,12 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   std::vector<Part> parts_;
   int open_ = 0;  // choices that have not ended
   Usage usage_;
-  bool measured_ = false;  // the first token came
-  bool started_ = false;   // the stream has
-  bool done_ = false;      // nothing more is wanted of the engine
-  bool answered_ = false;  // the responder has the end of the answer
+  bool measured_ = false;   // the first token came
+  bool started_ = false;    // the stream has
+  bool finishing_ = false;  // all choices have ended; their usage is being written down
+  std::string last_bytes_;  // what is sent then: a stream's last event, or the whole answer
+  bool done_ = false;       // nothing more is wanted of the engine
+  bool answered_ = false;   // the responder has the end of the answer
 };
 
 }  // namespace ingot

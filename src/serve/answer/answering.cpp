@@ -3,6 +3,7 @@
 #include "serve/answer/answer_run.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
+#include "serve/api/token_work.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -23,7 +24,18 @@ class TrimAfter {
   const bool large_;
 };
 
-using Reader = Generation (*)(const JsonObject&, const ServedModel&);
+// On a worker, like all that may take long: what streams goes on.
+void make_constraint(ServeContext& context, const HttpHead& head, Generation& generation) {
+  if (!generation.wanted) return;
+  try {
+    compile_constraint(*context.model.constraints, caller_of(head)->tenant(), generation);
+  } catch (const ApiError&) {
+    context.metrics.grammars_refused.add();
+    throw;
+  }
+}
+
+using Reader = Generation (*)(const JsonObject&, const ServedModel&, TokenWork*);
 using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
 
 void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
@@ -32,8 +44,10 @@ void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responde
   Generation generation = [&] {
     const Json body = read_body(request.body, table);
     request.body = std::string();
-    return read(body.get_object(), context.model);
+    TokenWork work(caller_of(request.head), responder, &context.workers);
+    return read(body.get_object(), context.model, &work);
   }();
+  make_constraint(context, request.head, generation);
   auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
   std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
                               std::move(responder))
@@ -58,11 +72,11 @@ void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
   const TrimAfter trim(request.body.size());
   const Json body = read_body(request.body, kCountTokensFields);
-  const int64_t tokens = count_message_tokens(body.get_object(), context.model);
   const std::shared_ptr<Caller> caller = caller_of(request.head);
-  caller->take_tokenized(tokens);
-  caller->complete();
-  responder->send({.status = 200, .body = to_json(JsonObject{{"input_tokens", tokens}})});
+  TokenWork work(caller, responder, &context.workers);
+  const int64_t tokens = count_message_tokens(body.get_object(), context.model, &work);
+  send_complete(*caller, std::move(responder), style_of(request.head.path),
+                {.status = 200, .body = to_json(JsonObject{{"input_tokens", tokens}})});
 }
 
 }  // namespace ingot

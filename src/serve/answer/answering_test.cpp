@@ -365,7 +365,7 @@ TEST(Answering, BadRequestsNameTheirField) {
   EXPECT_EQ(param(kChat, chat(R"(,"stop_token_ids":[999])")), "stop_token_ids[0]");
   EXPECT_EQ(param(kChat, chat(R"(,"stream_options":{"include_usage":true})")), "stream_options");
   EXPECT_EQ(param(kChat, chat(R"(,"top_logprobs":2)")), "top_logprobs");
-  EXPECT_EQ(param(kChat, chat(R"(,"response_format":{"type":"json_object"})")), "response_format.type");
+  EXPECT_EQ(param(kChat, chat(R"(,"response_format":{"type":"xml"})")), "response_format.type");
   EXPECT_EQ(param(kChat, chat(R"(,"modalities":["text","audio"])")), "modalities[1]");
   EXPECT_EQ(param(kChat, chat(R"(,"min_tokens":5,"max_tokens":4)")), "min_tokens");
   EXPECT_EQ(param(kChat, chat(R"(,"tool_choice":"required")")), "tool_choice");
@@ -451,6 +451,22 @@ TEST(Answering, ContentPartsAndRolesReachTheTemplate) {
       "reasoning_effort":"max"})");
   // [system:a:][user:b\nc:n][assistant:d:]
   EXPECT_EQ(answer.at("usage").at("prompt_tokens").as_int64(), 11 + 12 + 14);
+}
+
+// An echoed prompt with its log-probabilities is one event of up to megabytes: the threads of other streams do not
+// write it. Here they stand still, and the answer comes all the same.
+TEST(Answering, EchoesWithLogprobsAreNotWrittenByTheThreadsOfStreams) {
+  ToyServer server;
+  std::promise<void> gate;
+  const std::shared_future<void> open = gate.get_future().share();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(server.context.streams.post([open] { open.wait(); }));
+  const std::vector<Json> events =
+      server.events("/v1/completions", R"({"prompt":"abc","echo":true,"logprobs":2,"max_tokens":2,"stream":true})");
+  EXPECT_GE(events.size(), 2u);
+  const auto plain = server.begin("/v1/completions", R"({"prompt":"abc","max_tokens":1,"stream":true})");
+  EXPECT_EQ(plain->answers(), 0);
+  gate.set_value();
+  EXPECT_EQ(plain->wait().status, 200);
 }
 
 }  // namespace

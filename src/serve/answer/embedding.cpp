@@ -7,7 +7,7 @@
 
 namespace ingot {
 
-EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model) {
+EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   EmbeddingJob job;
@@ -22,7 +22,7 @@ EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model) {
   }
   Generation generation;
   generation.max_tokens = 0;
-  generation.prompts = read_prompts(*fields.value("input"), "input", model, true).tokens;
+  generation.prompts = read_prompts(*fields.value("input"), "input", model, true, work).tokens;
   check_prompts(generation, model, "input");
   job.inputs = std::move(generation.prompts);
   return job;

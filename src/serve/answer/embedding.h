@@ -21,7 +21,7 @@ struct EmbeddingJob {
 };
 
 // `body` has passed read_body() with kEmbeddingFields. Throws ApiError.
-EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model);
+EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
 
 // One input's rows become one vector. Filled by the thread that runs the model; read by others after the last event.
 class PooledVector {

@@ -3,6 +3,7 @@
 
 #include "serve/answer/answering.h"
 #include "serve/answer/embedding.h"
+#include "serve/api/token_work.h"
 #include "serve/request_guard.h"
 #include "serve/serve_context.h"
 
@@ -34,6 +35,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     const std::shared_ptr<EmbeddingRun> self = shared_from_this();
     strand_.post([self] {
       self->guarded([&] {
+        if (self->responder_->closed()) return self->leave();
         check_list("input", self->job_.inputs.size(), self->context_.engine());
         for (const auto& input : self->job_.inputs) self->caller_->check_context(input.size(), "input");
         if (self->job_.timeout_seconds > 0) self->caller_->set_timeout(self->job_.timeout_seconds);
@@ -41,10 +43,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
         self->responder_->on_close([weak = std::weak_ptr(self)] {
           const std::shared_ptr<EmbeddingRun> run = weak.lock();
           if (!run) return;
-          run->strand_.post([run] {
-            if (!run->done_ && !run->caller_->ended_early()) run->context_.metrics.client_gone.add();
-            run->settle();
-          });
+          run->strand_.post([run] { run->leave(); });
         });
       });
     });
@@ -55,6 +54,12 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   void guarded(F&& body) {
     guard_request(
         body, [this](const ApiError& error) { fail(error); }, [this] { give_up(); });
+  }
+
+  // Nobody waits for it.
+  void leave() {
+    if (!done_ && !caller_->ended_early()) context_.metrics.client_gone.add();
+    settle();
   }
 
   void give_up() {
@@ -131,9 +136,18 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
                           {"usage", JsonObject{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
     body += "]," + to_json(rest).substr(1);
     context_.metrics.prompt_tokens.add(tokens_);
-    caller_->complete();  // before the client can ask again
+    body_ = std::move(body);
+    // Before the client can ask again.
+    caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+      self->strand_.post([self, refused] { self->guarded([&] { self->send(refused); }); });
+    });
+  }
+
+  void send(const std::optional<ApiError>& refused) {
+    if (done_) return;
+    if (refused) throw *refused;
     settle();
-    responder_->send({.status = 200, .body = std::move(body)});
+    responder_->send({.status = 200, .body = std::move(body_)});
     answered_ = true;
   }
 
@@ -162,6 +176,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   std::vector<SeqId> ids_;
   size_t ended_ = 0;
   int64_t tokens_ = 0;
+  std::string body_;       // of the answer, while its usage is written down
   bool done_ = false;      // nothing more is wanted of the engine
   bool answered_ = false;  // the responder has the answer
 };
@@ -170,7 +185,8 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
 
 void handle_embeddings(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
   const Json body = read_body(request.body, kEmbeddingFields);
-  EmbeddingJob job = read_embedding(body.get_object(), context.model);
+  TokenWork work(caller_of(request.head), responder, &context.workers);
+  EmbeddingJob job = read_embedding(body.get_object(), context.model, &work);
   std::make_shared<EmbeddingRun>(context, std::move(request.head), std::move(job), std::move(responder))->start();
 }
 

@@ -140,7 +140,7 @@ JsonStep CallScanner::key_done() {
   const std::optional<std::string> key = decode_json_string(token_);
   if (!key) return bad();
   member_ = Member::kOther;
-  if (*key == "name" && !has_name_) member_ = Member::kName;
+  if (*key == name_key_ && !has_name_) member_ = Member::kName;
   if ((*key == "arguments" || *key == "parameters") && !has_arguments_) member_ = Member::kArguments;
   at_ = At::kColon;
   return JsonStep::kMore;

@@ -40,8 +40,8 @@ class JsonValueStream {
 class CallScanner {
  public:
   // A call's name is asked about as soon as it is read. Without `marked`, an object that has no arguments is no call.
-  CallScanner(bool marked, std::function<bool(std::string_view)> is_name)
-      : marked_(marked), is_name_(std::move(is_name)) {}
+  CallScanner(bool marked, std::string_view name_key, std::function<bool(std::string_view)> is_name)
+      : marked_(marked), name_key_(name_key), is_name_(std::move(is_name)) {}
 
   // kBad comes only before committed(): what was fed is no call. REQUIRES: the first byte is '{'.
   JsonStep feed(char c);
@@ -68,6 +68,7 @@ class CallScanner {
   JsonStep bad() const { return committed_ ? JsonStep::kEnded : JsonStep::kBad; }
 
   const bool marked_;
+  const std::string_view name_key_;  // "name"
   const std::function<bool(std::string_view)> is_name_;
   At at_ = At::kBegin;
   Member member_ = Member::kOther;

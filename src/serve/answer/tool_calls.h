@@ -1,26 +1,32 @@
-// Finds the calls of tools in what a model writes, in the form that it was taught.
+// Finds the calls of tools in what a model writes, in the forms of its family.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "serve/answer/answer_parser.h"
-#include "serve/answer/json_stream.h"
+#include "serve/answer/call_reader.h"
 
 namespace ingot {
 
-// "call_…", or nine letters and digits: Mistral's templates refuse any other id. The same for the same seed and index.
-std::string call_id(ToolForm form, uint64_t seed, int index);
+// "call_…", or nine letters and digits where the form asks for them. The same for the same seed and index.
+std::string call_id(const CallForm& form, uint64_t seed, int index);
 
 // Appends to the last part where it is of the same kind and call, so that parts are as few as they can be.
 void append_part(std::vector<AnswerPart>& out, AnswerPart part);
 
-class ToolCalls {
+class ToolCalls : private CallSink {
  public:
-  ToolCalls(ToolForm form, std::vector<std::string> names, uint64_t id_seed);
+  enum class Read : unsigned char { kFamily, kThisForm };
+  // Without a form everything is text. Read::kFamily: other forms of the family are read too.
+  ToolCalls(const CallForm* form, std::vector<std::string> names, std::vector<ToolSignature> tools, uint64_t id_seed,
+            Read read = Read::kFamily);
+  ToolCalls(const ToolCalls&) = delete;
+  ToolCalls& operator=(const ToolCalls&) = delete;
 
   void push(std::string_view text, std::vector<AnswerPart>& out);
   void finish(std::vector<AnswerPart>& out);
@@ -29,49 +35,38 @@ class ToolCalls {
   int n_ended() const { return n_ended_; }
 
  private:
-  enum class At : uint8_t {
-    kText,
-    kAfterMark,  // the mark of a call was read; its object, list or name follows
-    kName,       // Mistral: name[ARGS]
-    kArguments,  // Mistral: after [ARGS]
-    kObject,     // inside the object of a call
-    kClose,      // Hermes: </tool_call> follows
-    kBetween,    // a further call may follow without a mark
+  // Where a section of calls may begin: a form and the text that begins it, up to its first white space.
+  struct Start {
+    const CallForm* form;
+    std::string_view mark;  // empty: a bare object
   };
 
-  void feed(char c);
+  void feed(std::string_view bytes);
   void text_byte(char c);
   void plain(char c);
-  void after_mark(char c);
-  void name_byte(char c);
-  void arguments_byte(char c);
-  void object_byte(char c);
-  void close_byte(char c);
-  void between(char c);
-  void begin_object(char c, bool marked);
-  void begin_call(const std::string& name);
-  void end_call();
-  void fail(char c);
+  void begin_section(std::string_view mark, const std::string& bytes);
+  void try_next(const std::string& bytes);
+  void section_byte(char c);
+  void begin_call(const std::string& name) override;
+  void arguments(std::string text) override;
+  void end_call() override;
   void emit(AnswerPart::Kind kind, std::string text);
-  bool is_known(std::string_view name) const;
 
-  const ToolForm form_;
+  const CallForm* const form_;
   const std::vector<std::string> names_;
+  const std::vector<ToolSignature> tools_;
   const uint64_t id_seed_;
-  const std::string_view mark_;
+  const std::function<bool(std::string_view)> is_known_;
+  std::vector<Start> starts_;
   std::vector<AnswerPart>* out_ = nullptr;  // during push() and finish()
 
-  At at_ = At::kText;
-  size_t matched_ = 0;  // bytes of the mark that is being read
-  bool edge_ = true;    // only white space since the beginning or the last call
-  std::string space_;   // that white space
-  std::string raw_;     // what was read of a call that may turn out to be none
-  std::string name_;    // Mistral: what follows the mark
-  bool in_list_ = false;
-  bool marked_ = false;  // the call's mark was seen, not only its object
-  std::optional<CallScanner> object_;
-  JsonValueStream value_;
-  bool value_begun_ = false;
+  bool edge_ = true;                  // only white space since the beginning or the last call
+  std::string space_;                 // that white space
+  std::string hold_;                  // what may be the beginning of a mark
+  std::string before_;                // white space before the section that is being read
+  std::string_view mark_;             // its mark
+  size_t next_start_ = 0;             // of starts_, should the form that is tried not be it
+  std::optional<CallReader> reader_;  // inside a section
   int n_calls_ = 0, n_ended_ = 0;
 };
 

@@ -187,6 +187,7 @@ void TrackedResponder::report(bool gone) noexcept {
     on_end = std::exchange(on_end_, nullptr);
     dropped.swap(on_close_);
     ended.status = status_;
+    ended.early = gone_;
   }
   ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
   try {

@@ -23,6 +23,7 @@ struct Ended {
   int status = 0;      // 0: no answer was begun
   double seconds = 0;  // since it was read
   bool gone = false;   // the client left first
+  bool early = false;  // it did not end by what its handler gave
 };
 
 class TrackedResponder : public Responder, public std::enable_shared_from_this<TrackedResponder> {

@@ -1,6 +1,7 @@
 // /v1/chat/completions: from the body to what is to be generated.
 #include <fmt/format.h>
 
+#include "serve/api/forced_call.h"
 #include "serve/api/generation.h"
 
 namespace ingot {
@@ -82,11 +83,12 @@ void check_modalities(const Fields& fields) {
 
 }  // namespace
 
-Generation read_chat(const JsonObject& body, const ServedModel& model) {
+Generation read_chat(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
   read_common(fields, model, generation);
+  read_wanted(fields, model, generation);
   read_logprobs(fields, generation);
   check_modalities(fields);
   Conversation conversation;
@@ -97,8 +99,11 @@ Generation read_chat(const JsonObject& body, const ServedModel& model) {
   }
   prepare_calls(conversation.messages);
   conversation.tools = read_openai_tools(body, tool_form_of(model));
+  if (!conversation.tools.forced.empty()) {
+    want(forced_call(conversation.tools, *tool_form_of(model).calls), model.end_tokens, generation);
+  }
   conversation.variables = read_variables(fields);
-  render_conversation(model, conversation, generation);
+  render_conversation(model, conversation, generation, work);
   check_prompts(generation, model, "messages");
   bound_answer(generation, model);
   return generation;

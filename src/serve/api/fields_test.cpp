@@ -218,7 +218,7 @@ TEST(Fields, LimitsTellWhatIsTaken) {
   EXPECT_EQ(chat.at("seed").at("minimum"), Json(std::numeric_limits<int64_t>::min()));
   EXPECT_EQ(chat.at("logit_bias").at("item_maximum").to_number<int>(), 100);
   EXPECT_EQ(chat.at("stop").at("items"), Json(JsonArray{"string"}));
-  EXPECT_EQ(chat.at("tool_choice").at("values").as_string(), "none|auto");
+  EXPECT_EQ(chat.at("tool_choice").at("values").as_string(), "none|auto|required");
   EXPECT_EQ(limits.at("/v1/embeddings").at("input").at("max_prompts").to_number<size_t>(), kMaxPrompts);
 }
 
@@ -250,13 +250,12 @@ TEST(Fields, WordsThatAreRefusedAreToldWhy) {
     }
     return std::string();
   };
-  const std::string choice =
-      "tool_choice must be one of none|auto: forced calls and lists of allowed tools are not supported";
-  for (const char* value : {R"("required")", "3", R"({"type":"allowed_tools","mode":"auto"})"}) {
-    EXPECT_EQ(message(std::string(R"("tool_choice":)") + value), choice);
-  }
-  EXPECT_EQ(message(R"("response_format":{"type":"json_object"})"),
-            "response_format.type must be text: constrained output is not supported");
+  EXPECT_EQ(message(R"("tool_choice":3)"), "tool_choice must be a string or an object");
+  EXPECT_EQ(message(R"("tool_choice":{"type":"allowed_tools","mode":"auto"})"),
+            "tool_choice.mode is not a field of this request");
+  EXPECT_EQ(message(R"("response_format":{"type":"json_object"})"), "");
+  EXPECT_EQ(message(R"("response_format":{"type":"xml"})"),
+            "response_format.type must be one of text|json_object|json_schema|structural_tag");
   EXPECT_EQ(message(R"("reasoning_effort":"max")"), "");
 }
 

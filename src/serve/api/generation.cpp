@@ -91,6 +91,11 @@ int64_t Generation::prompt_tokens() const {
   return sum;
 }
 
+void read_wanted(const Fields& fields, const ServedModel& model, Generation& generation) {
+  std::optional<ConstraintRequest> request = read_constraint(fields);
+  if (request) want(std::move(*request), model.end_tokens, generation);
+}
+
 void read_common(const Fields& fields, const ServedModel& model, Generation& generation) {
   generation.sampling = model.sampling;
   read_sampling(fields, generation.sampling);
@@ -182,7 +187,7 @@ void bound_answer(Generation& generation, const ServedModel& model) {
                               generation.total_choices(), made(wanted), of_what, left, fits));
 }
 
-Generation read_completion(const JsonObject& body, const ServedModel& model) {
+Generation read_completion(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
@@ -194,7 +199,8 @@ Generation read_completion(const JsonObject& body, const ServedModel& model) {
   }
   generation.sampling.n_logprobs = static_cast<int>(fields.integer("logprobs").value_or(-1));
   generation.continues = true;
-  Prompts prompts = read_prompts(*fields.value("prompt"), "prompt", model, false);
+  read_wanted(fields, model, generation);
+  Prompts prompts = read_prompts(*fields.value("prompt"), "prompt", model, false, work);
   generation.prompts = std::move(prompts.tokens);
   if (generation.echo) generation.prompt_texts = std::move(prompts.texts);
   check_prompts(generation, model, "prompt");

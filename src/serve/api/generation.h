@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "serve/answer/answer_parser.h"
+#include "serve/api/constraint_request.h"
 #include "serve/api/fields.h"
 #include "serve/api/tools_request.h"
 #include "serve/served_model.h"
 
 namespace ingot {
+
+class TokenWork;  // serve/api/token_work.h
 
 struct Generation {
   std::vector<std::vector<Token>> prompts;  // one but for completions of a list
@@ -33,12 +36,18 @@ struct Generation {
 
   AnswerForm form;  // what the text is searched for
 
+  std::optional<ConstraintRequest> wanted;            // what the text is held to
+  std::shared_ptr<const TokenConstraint> constraint;  // the same once it is compiled
+
   int64_t prompt_tokens() const;
   int64_t total_choices() const { return static_cast<int64_t>(prompts.size()) * choices; }
 };
 
 // Sampling, lengths, stops and streaming: the fields that all requests for text have under the same names.
 void read_common(const Fields& fields, const ServedModel& model, Generation& generation);
+
+// generation.wanted: what the answer's text is held to. REQUIRES: read_common() has read the end tokens.
+void read_wanted(const Fields& fields, const ServedModel& model, Generation& generation);
 
 // 404 where the request names a model that is not served.
 void check_model(const Fields& fields, const ServedModel& model);
@@ -55,11 +64,12 @@ void bound_answer(Generation& generation, const ServedModel& model);
 ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param);
 
 // Each reader throws ApiError. `body` has passed read_body() with the endpoint's table.
-Generation read_chat(const JsonObject& body, const ServedModel& model);
-Generation read_completion(const JsonObject& body, const ServedModel& model);
-Generation read_messages(const JsonObject& body, const ServedModel& model);
+// `work`: by which their texts become tokens; none: nobody pays for it.
+Generation read_chat(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
+Generation read_completion(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
+Generation read_messages(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
 // The tokens of a conversation that is not answered: /v1/messages/count_tokens.
-int64_t count_message_tokens(const JsonObject& body, const ServedModel& model);
+int64_t count_message_tokens(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
 
 // Text or ids, one or a list: "prompt" and "input". Texts get the model's BOS.
 struct Prompts {
@@ -67,7 +77,8 @@ struct Prompts {
   std::vector<std::string> texts;  // as given; ids are decoded
 };
 // `keep_end`: EOS behind a text stays where the model's tokenizer adds it: embeddings are taken there.
-Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end);
+Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end,
+                     TokenWork* work);
 
 // A conversation in the shape that templates expect.
 struct Conversation {
@@ -76,9 +87,10 @@ struct Conversation {
   JsonObject variables;  // further ones
 };
 // Renders and tokenizes it. Throws ApiError 400 where the model has no template or its template refuses.
-void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation);
+void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation,
+                         TokenWork* work);
 // The form of calls that the model's template tells of.
-ToolForm tool_form_of(const ServedModel& model);
+TaughtForm tool_form_of(const ServedModel& model);
 // Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
 std::string content_text(const Json& content, const std::string& path);
 

@@ -91,7 +91,7 @@ void add_message(const Fields& message, JsonArray& out) {
   builder.finish();
 }
 
-void read_conversation(const JsonObject& body, const ServedModel& model, Generation& generation) {
+void read_conversation(const JsonObject& body, const ServedModel& model, Generation& generation, TokenWork* work) {
   const Fields fields(body);
   Conversation conversation;
   if (const Json* system = fields.value("system")) {
@@ -114,27 +114,27 @@ void read_conversation(const JsonObject& body, const ServedModel& model, Generat
   if (const JsonObject* config = fields.object("output_config")) {
     if (const Json* effort = Fields(*config).value("effort")) conversation.variables["reasoning_effort"] = *effort;
   }
-  render_conversation(model, conversation, generation);
+  render_conversation(model, conversation, generation, work);
 }
 
 }  // namespace
 
-Generation read_messages(const JsonObject& body, const ServedModel& model) {
+Generation read_messages(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
   read_common(fields, model, generation);
-  read_conversation(body, model, generation);
+  read_conversation(body, model, generation, work);
   check_prompts(generation, model, "messages");
   bound_answer(generation, model);
   return generation;
 }
 
-int64_t count_message_tokens(const JsonObject& body, const ServedModel& model) {
+int64_t count_message_tokens(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
-  read_conversation(body, model, generation);
+  read_conversation(body, model, generation, work);
   return generation.prompt_tokens();
 }
 

@@ -1,6 +1,7 @@
 // The fields of OpenAI's API: /v1/chat/completions, /v1/completions and /v1/embeddings.
 #include <array>
 
+#include "serve/api/constraint_fields.h"
 #include "serve/api/shared_fields.h"
 
 namespace ingot {
@@ -82,13 +83,6 @@ constexpr std::array kCommonFields = {
     Field{.name = "cache_prompt", .kinds = kBool, .text = "Whether the cache of prefixes is used", .fallback = "true"},
     Field{.name = "user", .kinds = kString, .text = "Who asks", .effect = kIgnored},
     Field{.name = "best_of", .kinds = kInteger, .text = "Only the same number as n", .low = 1, .high = kMaxN},
-    Field{.name = "grammar", .kinds = kString, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "json_schema", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "guided_json", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "guided_regex", .kinds = kString, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "guided_choice", .kinds = kArray, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "guided_grammar", .kinds = kString, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "structured_outputs", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
     Field{.name = "lora", .kinds = kArray, .text = "Adapters", .effect = kRefused},
     Field{.name = "n_discard", .kinds = kInteger, .text = "Shifting of the context", .effect = kRefused},
 };
@@ -160,7 +154,10 @@ constexpr std::array kFunctionFields = {
     kToolNameField,
     Field{.name = "description", .kinds = kString, .text = "What it does"},
     Field{.name = "parameters", .kinds = kObject, .text = "JSON Schema of its arguments"},
-    Field{.name = "strict", .kinds = kBool, .text = "Arguments held to the schema", .effect = kIgnored},
+    Field{.name = "strict",
+          .kinds = kBool,
+          .text = "Of a call that tool_choice forces: a keyword of the schema that is not known is an error",
+          .fallback = "false"},
 };
 constexpr FieldTable kFunction{"Function", kFunctionFields};
 
@@ -170,17 +167,36 @@ constexpr std::array kToolFields = {
 };
 constexpr FieldTable kTool{"Tool", kToolFields};
 
-constexpr std::array kResponseFormatFields = {
-    Field{.name = "type",
-          .kinds = kString,
-          .text = "Text only",
-          .required = true,
-          .values = "text",
-          .reason = "constrained output is not supported"},
-    Field{.name = "json_schema", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
-    Field{.name = "schema", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
+constexpr std::array kNamedFunctionFields = {kToolNameField};
+constexpr FieldTable kNamedFunction{"NamedFunction", kNamedFunctionFields};
+constexpr std::array kNamedToolFields = {
+    Field{.name = "type", .kinds = kString, .text = "The kind of the tool", .required = true, .values = "function"},
+    Field{.name = "function", .kinds = kObject, .text = "The function", .required = true, .members = &kNamedFunction},
 };
-constexpr FieldTable kResponseFormat{"ResponseFormat", kResponseFormatFields};
+constexpr FieldTable kNamedTool{"NamedTool", kNamedToolFields};
+constexpr std::array kAllowedToolsFields = {
+    Field{.name = "mode",
+          .kinds = kString,
+          .text = "Whether one must be called",
+          .required = true,
+          .values = "auto|required"},
+    Field{.name = "tools",
+          .kinds = kArray,
+          .text = "Which",
+          .required = true,
+          .max_items = kMaxTools,
+          .min_items = 1,
+          .items = kObject,
+          .members = &kNamedTool},
+};
+constexpr FieldTable kAllowedTools{"AllowedTools", kAllowedToolsFields};
+constexpr std::array kToolChoiceFields = {
+    Field{
+        .name = "type", .kinds = kString, .text = "One, or some", .required = true, .values = "function|allowed_tools"},
+    Field{.name = "function", .kinds = kObject, .text = "Which must be called", .members = &kNamedFunction},
+    Field{.name = "allowed_tools", .kinds = kObject, .text = "Which are offered", .members = &kAllowedTools},
+};
+constexpr FieldTable kToolChoice{"ToolChoice", kToolChoiceFields};
 
 constexpr std::array kTemplateFields = {
     Field{.name = "enable_thinking", .kinds = kBool, .text = "Whether the model thinks first"},
@@ -227,12 +243,11 @@ constexpr std::array kChatOnlyFields = {
           .items = kObject,
           .members = &kTool},
     Field{.name = "tool_choice",
-          .kinds = kString,
-          .text = "Whether tools are offered to the model",
-          .values = "none|auto",
-          .reason = "forced calls and lists of allowed tools are not supported"},
+          .kinds = kString | kObject,
+          .text = "Whether tools are offered to the model, and whether it must call one, or which",
+          .values = "none|auto|required",
+          .members = &kToolChoice},
     Field{.name = "parallel_tool_calls", .kinds = kBool, .text = "Whether several calls may come", .fallback = "true"},
-    Field{.name = "response_format", .kinds = kObject, .text = "Text only", .members = &kResponseFormat},
     Field{.name = "chat_template_kwargs",
           .kinds = kObject,
           .text = "Variables of the template, of these names only",
@@ -293,11 +308,10 @@ constexpr std::array kCompletionOnlyFields = {
           .high = kMaxTopLogprobs},
     Field{.name = "echo", .kinds = kBool, .text = "The prompt before the answer", .fallback = "false"},
     Field{.name = "suffix", .kinds = kString, .text = "What comes after the answer", .effect = kRefused},
-    Field{.name = "response_format", .kinds = kObject, .text = "Text only", .members = &kResponseFormat},
 };
 
-constexpr auto kChatAll = join(kChatOnlyFields, kSamplingFields, kCommonFields);
-constexpr auto kCompletionAll = join(kCompletionOnlyFields, kSamplingFields, kCommonFields);
+constexpr auto kChatAll = join(kChatOnlyFields, kSamplingFields, kCommonFields, kConstraintFields);
+constexpr auto kCompletionAll = join(kCompletionOnlyFields, kSamplingFields, kCommonFields, kConstraintFields);
 
 constexpr std::array kEmbedding = {
     kModelField,

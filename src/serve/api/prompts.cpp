@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/utf8.h"
 #include "serve/api/generation.h"
 #include "serve/api/shared_fields.h"
+#include "serve/api/token_work.h"
 
 namespace ingot {
 namespace {
@@ -27,18 +29,30 @@ void refuse_probe(const ServedModel& model, size_t tokens, const std::string& pa
   throw context_exceeded(model, fmt::format("more than {}", tokens), param);
 }
 
-std::vector<Token> encode_text(const ServedModel& model, std::string_view text, bool keep_end,
-                               const std::string& param) {
+// What it cuts is paid by whoever asked for it.
+std::vector<Token> encode(TokenWork* work, size_t bytes,
+                          const std::function<std::vector<Token>(const EncodePause*)>& encode) {
+  if (!work) return encode(nullptr);
+  return work->run(bytes, [&](const EncodePause& pause) { return encode(&pause); });
+}
+
+std::vector<Token> encode_text(const ServedModel& model, std::string_view text, bool keep_end, const std::string& param,
+                               TokenWork* work) {
   const Tokenizer& tokenizer = *model.tokenizer;
+  const auto cut = [&](std::string_view part, bool special) {
+    return encode(work, part.size(), [&](const EncodePause* pause) {
+      std::vector<Token> tokens = tokenizer.encode(part, {.add_special = special, .pause = pause});
+      // EOS behind the text would end what is to be continued.
+      const bool has_end = special && tokenizer.adds_eos() && !tokens.empty() && tokens.back() == *tokenizer.eos();
+      if (has_end && !keep_end) tokens.pop_back();
+      return tokens;
+    });
+  };
   if (const size_t probe = probe_size(model); text.size() > 2 * probe) {
     const std::string_view begin = text.substr(0, utf8_valid_length(text.substr(0, probe)));
-    refuse_probe(model, tokenizer.encode(begin).size(), param);
+    refuse_probe(model, cut(begin, false).size(), param);
   }
-  std::vector<Token> tokens = tokenizer.encode(text, {.add_special = true});
-  // EOS behind the text would end what is to be continued.
-  const bool has_end = tokenizer.adds_eos() && !tokens.empty() && tokens.back() == *tokenizer.eos();
-  if (has_end && !keep_end) tokens.pop_back();
-  return tokens;
+  return cut(text, true);
 }
 
 std::vector<Token> read_ids(const JsonArray& ids, const std::string& path, const ServedModel& model) {
@@ -61,10 +75,11 @@ std::string decode_known(const ServedModel& model, const std::vector<Token>& tok
   return model.tokenizer->decode(known);
 }
 
-void add_prompt(const Json& value, const std::string& path, const ServedModel& model, bool keep_end, Prompts& prompts) {
+void add_prompt(const Json& value, const std::string& path, const ServedModel& model, bool keep_end, TokenWork* work,
+                Prompts& prompts) {
   if (value.is_string()) {
     prompts.texts.emplace_back(view(value));
-    prompts.tokens.push_back(encode_text(model, view(value), keep_end, path));
+    prompts.tokens.push_back(encode_text(model, view(value), keep_end, path, work));
   } else {
     prompts.tokens.push_back(read_ids(value.get_array(), path, model));
     prompts.texts.push_back(decode_known(model, prompts.tokens.back()));
@@ -72,7 +87,11 @@ void add_prompt(const Json& value, const std::string& path, const ServedModel& m
 }
 
 // The tokens of a rendered conversation.
-std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatTemplate::Piece> pieces) {
+std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatTemplate::Piece> pieces,
+                                 TokenWork* work) {
+  const auto cut = [&](std::span<const ChatTemplate::Piece> part, size_t size) {
+    return encode(work, size, [&](const EncodePause* pause) { return encode_prompt(*model.tokenizer, part, pause); });
+  };
   const size_t probe = probe_size(model);
   size_t bytes = 0;
   for (const ChatTemplate::Piece& piece : pieces) bytes += piece.text.size();
@@ -84,9 +103,9 @@ std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatT
       begin.push_back({text.substr(0, size), pieces[i].from_template});
       left = text.size() <= left ? left - size : 0;
     }
-    refuse_probe(model, encode_prompt(*model.tokenizer, begin).size(), "messages");
+    refuse_probe(model, cut(begin, probe).size(), "messages");
   }
-  return encode_prompt(*model.tokenizer, pieces);
+  return cut(pieces, bytes);
 }
 
 // What a template says when it refuses a conversation, if these are its own words: others may quote the conversation.
@@ -110,16 +129,17 @@ std::string template_end(const std::vector<ChatTemplate::Piece>& pieces) {
 
 }  // namespace
 
-Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end) {
+Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end,
+                     TokenWork* work) {
   Prompts prompts;
   if (value.is_string()) {
-    add_prompt(value, param, model, keep_end, prompts);
+    add_prompt(value, param, model, keep_end, work, prompts);
     return prompts;
   }
   const JsonArray& items = value.get_array();
   if (items.empty()) throw bad_field(param, fmt::format("{} is an empty list", param));
   if (items[0].is_number()) {
-    add_prompt(value, param, model, keep_end, prompts);
+    add_prompt(value, param, model, keep_end, work, prompts);
     return prompts;
   }
   if (items.size() > kMaxPrompts) {
@@ -128,12 +148,13 @@ Prompts read_prompts(const Json& value, const std::string& param, const ServedMo
   for (size_t i = 0; i < items.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", param, i);
     if (items[i].kind() != items[0].kind()) throw bad_field(path, fmt::format("{} is of another type", path));
-    add_prompt(items[i], path, model, keep_end, prompts);
+    add_prompt(items[i], path, model, keep_end, work, prompts);
   }
   return prompts;
 }
 
-void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation) {
+void render_conversation(const ServedModel& model, const Conversation& conversation, Generation& generation,
+                         TokenWork* work) {
   const std::shared_ptr<const ChatTemplate>& chat =
       !conversation.tools.tools.empty() && model.tool_chat ? model.tool_chat : model.chat;
   if (!chat) {
@@ -155,18 +176,22 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
     throw bad_field("messages", fmt::format("messages are not a conversation that the model's chat template takes{}",
                                             own_words(*chat, error.what())));
   }
-  generation.prompts.push_back(encode_pieces(model, pieces));
+  generation.prompts.push_back(encode_pieces(model, pieces, work));
   AnswerForm& form = generation.form;
-  form.tools = conversation.tools.tools.empty() ? ToolForm::kNone : tool_form_of(model);
+  form.tools = conversation.tools.tools.empty() ? nullptr : tool_form_of(model).calls;
   form.tool_names = conversation.tools.names;
+  form.signatures = conversation.tools.signatures;
   form.one_call = conversation.tools.one_call;
   form.reasoning = has_reasoning(chat->source());
-  form.opened = form.reasoning && opens_reasoning(template_end(pieces));
+  const std::string end = form.reasoning ? template_end(pieces) : std::string();
+  form.opened = opens_reasoning(end);
+  form.closed = closes_reasoning(end);
 }
 
-ToolForm tool_form_of(const ServedModel& model) {
+TaughtForm tool_form_of(const ServedModel& model) {
+  if (model.taught) return *model.taught;
   const std::shared_ptr<const ChatTemplate>& chat = model.tool_chat ? model.tool_chat : model.chat;
-  return chat ? tool_form(chat->source()) : ToolForm::kNone;
+  return chat ? taught_form(*chat, model.source) : TaughtForm{};
 }
 
 std::string content_text(const Json& content, const std::string& path) {

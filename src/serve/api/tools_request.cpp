@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -60,6 +61,28 @@ Json function_for_template(const std::string& name, const JsonObject& given, std
   return JsonObject{{"type", "function"}, {"function", std::move(function)}};
 }
 
+ToolSignature::Value value_kind(const Json& schema) {
+  using Value = ToolSignature::Value;
+  const Json* type = schema.is_object() ? find(schema.get_object(), "type") : nullptr;
+  if (!type) return Value::kAny;
+  if (type->is_string()) return type->get_string() == "string" ? Value::kText : Value::kJson;
+  const bool may_be_text =
+      type->is_array() && std::ranges::find(type->get_array(), Json("string")) != type->get_array().end();
+  return may_be_text ? Value::kAny : Value::kJson;
+}
+
+// How the values of the tool's arguments are written where a form writes text bare.
+ToolSignature signature_of(const std::string& name, const Json& tool) {
+  ToolSignature signature{.name = name, .keys = {}};
+  const Json& parameters = tool.get_object().at("function").get_object().at("parameters");
+  const Json* properties = find(parameters.get_object(), "properties");
+  if (!properties || !properties->is_object()) return signature;
+  for (const auto& property : properties->get_object()) {
+    signature.keys.emplace_back(std::string(property.key()), value_kind(property.value()));
+  }
+  return signature;
+}
+
 // The list, or nothing where it is absent or empty.
 const JsonArray* tools_of(const JsonObject& body) {
   const Json* value = find(body, "tools");
@@ -73,12 +96,13 @@ const JsonArray* tools_of(const JsonObject& body) {
   return value->get_array().empty() ? nullptr : &value->get_array();
 }
 
-void check_form(ToolForm form) {
-  if (form == ToolForm::kNone) throw bad_field("tools", "tools have no place in the model's chat template");
-  if (form == ToolForm::kOther) {
+void check_form(const TaughtForm& form) {
+  if (!form.has_tools) throw bad_field("tools", "tools have no place in the model's chat template");
+  if (!form.calls) {
+    std::string known;
+    for (const CallForm* each : call_forms()) known += fmt::format("{}{}", known.empty() ? "" : ", ", each->name);
     throw bad_field("tools",
-                    "tools would be called in a form that is not supported; those of Hermes/Qwen, Llama-3 and "
-                    "Mistral are");
+                    fmt::format("tools would be called in a form that is not supported; these are: {}", known));
   }
 }
 
@@ -89,16 +113,81 @@ void add_name(ToolsOfRequest& request, std::string name, const std::string& path
   request.names.push_back(std::move(name));
 }
 
-// "auto" or "none". Throws where a call is forced or only some tools are allowed: both need constrained output.
-std::string openai_choice(const JsonObject& body) {
-  const Json* value = find(body, "tool_choice");
-  if (is_absent(value)) return "auto";
-  const std::string choice = value->is_string() ? std::string(value->get_string()) : "";
-  if (choice != "auto" && choice != "none") {
-    throw bad_field("tool_choice",
-                    "tool_choice must be 'auto' or 'none': forced calls and lists of allowed tools are not supported");
+struct ToolChoice {
+  std::string mode = "auto";          // "none", "auto" or "required"
+  std::vector<std::string> names;     // of these alone; empty: of all
+  std::string param = "tool_choice";  // that has the names
+  bool offers_all = true;             // names that may not be called are still told to the model
+};
+
+// The names of {"type": "function", "function": {"name": …}}, or of a list of such.
+std::string named_tool(const JsonObject& object, const std::string& path) {
+  const Json* function = find(object, "function");
+  if (is_absent(function)) throw bad_field(path + ".function", path + ".function is required");
+  return name_at(object_at(*function, path + ".function"), path + ".function");
+}
+
+ToolChoice allowed_tools(const JsonObject& object) {
+  const Json* value = find(object, "allowed_tools");
+  const std::string path = "tool_choice.allowed_tools";
+  if (is_absent(value)) throw bad_field(path, path + " is required");
+  const JsonObject& allowed = object_at(*value, path);
+  ToolChoice choice{
+      .mode = string_at(allowed, "mode", path), .names = {}, .param = path + ".tools", .offers_all = false};
+  if (choice.mode != "auto" && choice.mode != "required") {
+    throw bad_field(path + ".mode", path + ".mode must be 'auto' or 'required'");
+  }
+  const Json* tools = find(allowed, "tools");
+  if (is_absent(tools) || !tools->is_array() || tools->get_array().empty()) {
+    throw bad_field(choice.param, choice.param + " must be a list of tools");
+  }
+  for (size_t i = 0; i < tools->get_array().size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", choice.param, i);
+    choice.names.push_back(named_tool(object_at(tools->get_array()[i], at), at));
   }
   return choice;
+}
+
+ToolChoice openai_choice(const JsonObject& body) {
+  const Json* value = find(body, "tool_choice");
+  if (is_absent(value)) return {};
+  if (value->is_object()) {
+    const JsonObject& object = value->get_object();
+    const std::string type = string_at(object, "type", "tool_choice");
+    if (type == "allowed_tools") return allowed_tools(object);
+    if (type == "function") {
+      return {.mode = "required", .names = {named_tool(object, "tool_choice")}, .param = "tool_choice.function.name"};
+    }
+    throw bad_field("tool_choice.type", "tool_choice.type must be 'function' or 'allowed_tools'");
+  }
+  const std::string mode = value->is_string() ? std::string(value->get_string()) : "";
+  if (mode != "auto" && mode != "none" && mode != "required") {
+    throw bad_field("tool_choice", "tool_choice must be 'none', 'auto', 'required' or an object that names tools");
+  }
+  return {.mode = mode, .names = {}};
+}
+
+// What the choice leaves of the tools. `strict` of each is in the order of the tools.
+void apply_choice(const ToolChoice& choice, std::vector<bool> strict, ToolsOfRequest& request) {
+  for (const std::string& name : choice.names) {
+    if (std::ranges::find(request.names, name) != request.names.end()) continue;
+    throw bad_field(choice.param, fmt::format("{} names '{}', which is none of the tools", choice.param, name));
+  }
+  const auto chosen = [&](const std::string& name) {
+    return choice.names.empty() || std::ranges::find(choice.names, name) != choice.names.end();
+  };
+  request.strict = true;
+  for (size_t i = request.names.size(); i-- > 0;) {
+    if (chosen(request.names[i])) {
+      request.strict = request.strict && strict[i];
+    } else if (!choice.offers_all) {
+      request.names.erase(request.names.begin() + static_cast<std::ptrdiff_t>(i));
+      request.tools.erase(request.tools.begin() + static_cast<std::ptrdiff_t>(i));
+      request.signatures.erase(request.signatures.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  if (choice.mode != "required") return;
+  std::ranges::copy_if(request.names, std::back_inserter(request.forced), chosen);
 }
 
 bool flag(const JsonObject& object, std::string_view key, const std::string& path, bool fallback) {
@@ -156,12 +245,16 @@ std::optional<Json> read_arguments(const Json& text, const std::string& path, Ro
 
 }  // namespace
 
-ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
+ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form) {
   ToolsOfRequest request;
   request.one_call = !flag(body, "parallel_tool_calls", "parallel_tool_calls", true);
-  const std::string choice = openai_choice(body);
+  const ToolChoice choice = openai_choice(body);
   const JsonArray* tools = tools_of(body);
+  if (!tools && (choice.mode == "required" || !choice.names.empty())) {
+    throw bad_field("tool_choice", "tool_choice asks for a call, and there are no tools");
+  }
   if (!tools) return request;
+  std::vector<bool> strict;
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
     const JsonObject& tool = object_at((*tools)[i], path);
@@ -172,15 +265,18 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form) {
     if (is_absent(value)) throw bad_field(path + ".function", path + ".function is required");
     const JsonObject& function = object_at(*value, path + ".function");
     std::string name = name_at(function, path + ".function");
+    strict.push_back(flag(function, "strict", path + ".function.strict", false));
     request.tools.push_back(function_for_template(name, function, "parameters", path + ".function"));
+    request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path + ".function");
   }
-  if (choice == "none") return {.tools = {}, .names = {}, .one_call = request.one_call};
+  if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
+  apply_choice(choice, std::move(strict), request);
   check_form(form);
   return request;
 }
 
-ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
+ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& form) {
   ToolsOfRequest request;
   std::string choice = "auto";
   if (const Json* value = find(body, "tool_choice"); !is_absent(value)) {
@@ -202,9 +298,10 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form) {
     }
     std::string name = name_at(tool, path);
     request.tools.push_back(function_for_template(name, tool, "input_schema", path));
+    request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path);
   }
-  if (choice == "none") return {.tools = {}, .names = {}, .one_call = request.one_call};
+  if (choice == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
   check_form(form);
   return request;
 }

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "files/json.h"
-#include "serve/answer/answer_parser.h"
+#include "serve/answer/parameter_reader.h"
+#include "serve/answer/taught_form.h"
 
 namespace ingot {
 
@@ -17,14 +18,17 @@ struct ToolsOfRequest {
   // offered, and no call is searched for.
   JsonArray tools;
   std::vector<std::string> names;
-  bool one_call = false;  // parallel calls are not wanted
+  std::vector<ToolSignature> signatures;  // of the same tools
+  bool one_call = false;                  // parallel calls are not wanted
+  std::vector<std::string> forced = {};   // one of these must be called; empty: none must
+  bool strict = false;                    // all of those are
 };
 
 // "tools", "tool_choice" and "parallel_tool_calls" of a body of /v1/chat/completions. Throws ApiError 400 that names
-// the field: a tool that is no function, a choice that forces a call, or tools for a model of another form.
-ToolsOfRequest read_openai_tools(const JsonObject& body, ToolForm form);
+// the field: a tool that is no function, a choice that names none of them, or tools for a model of another form.
+ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form);
 // "tools" and "tool_choice" of a body of /v1/messages.
-ToolsOfRequest read_anthropic_tools(const JsonObject& body, ToolForm form);
+ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& form);
 
 // Calls in earlier messages as templates take them: arguments that are text become the object that the text spells. The
 // limits of a body hold for what all of them spell: beyond is ApiError 400.

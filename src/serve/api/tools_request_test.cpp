@@ -9,14 +9,17 @@
 namespace ingot {
 namespace {
 
-using Reader = ToolsOfRequest (*)(const JsonObject& body, ToolForm form);
+const TaughtForm kHermes{.calls = find_call_form("hermes"), .has_tools = true};
+const TaughtForm kUnknown{.calls = nullptr, .has_tools = true};
 
-ToolsOfRequest read(Reader reader, std::string_view body, ToolForm form = ToolForm::kHermes) {
+using Reader = ToolsOfRequest (*)(const JsonObject& body, const TaughtForm& form);
+
+ToolsOfRequest read(Reader reader, std::string_view body, const TaughtForm& form = kHermes) {
   return reader(parse_json(body, "body").as_object(), form);
 }
 
 // The field that is refused; "" where none is.
-std::string refused(Reader reader, std::string_view body, ToolForm form = ToolForm::kHermes) {
+std::string refused(Reader reader, std::string_view body, const TaughtForm& form = kHermes) {
   try {
     read(reader, body, form);
     return "";
@@ -48,9 +51,9 @@ TEST(ToolsRequest, OpenAiToolsGoToTheTemplate) {
 
 TEST(ToolsRequest, NoToolsNeedNoForm) {
   for (const char* body : {"{}", R"({"tools": null})", R"({"tools": []})", R"({"tools": [], "tool_choice": "auto"})"}) {
-    EXPECT_TRUE(read(read_openai_tools, body, ToolForm::kNone).tools.empty());
+    EXPECT_TRUE(read(read_openai_tools, body, TaughtForm{}).tools.empty());
     if (std::string_view(body).find("choice") == std::string_view::npos) {
-      EXPECT_TRUE(read(read_anthropic_tools, body, ToolForm::kOther).tools.empty());
+      EXPECT_TRUE(read(read_anthropic_tools, body, kUnknown).tools.empty());
     }
   }
   EXPECT_TRUE(read(read_openai_tools, R"({"parallel_tool_calls": false})").one_call);
@@ -59,7 +62,7 @@ TEST(ToolsRequest, NoToolsNeedNoForm) {
 TEST(ToolsRequest, NoneOffersNothing) {
   const ToolsOfRequest r =
       read(read_openai_tools, R"({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"})",
-           ToolForm::kNone);
+           TaughtForm{});
   EXPECT_TRUE(r.tools.empty());
   EXPECT_TRUE(r.names.empty());
 }
@@ -78,14 +81,20 @@ TEST(ToolsRequest, RefusesByTheFieldsName) {
   EXPECT_EQ(openai(R"({"tools": [{"type": "function", "function": {"name": "f"}},
                                  {"type": "function", "function": {"name": "f"}}]})"),
             "tools[1].function.name");
-  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})",
-                             R"({"type": "allowed_tools", "mode": "auto"})"}) {
+  for (const char* choice : {R"("required")", R"("any")", "3", R"({"type": "function", "function": {"name": "f"}})"}) {
     EXPECT_EQ(openai(std::string(R"({"tool_choice": )") + choice + "}"), "tool_choice");
   }
+  const std::string one = R"({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
+  EXPECT_EQ(openai(one + R"({"type": "function", "function": {"name": "g"}}})"), "tool_choice.function.name");
+  EXPECT_EQ(openai(one + R"({"type": "function"}})"), "tool_choice.function");
+  EXPECT_EQ(openai(one + R"({"type": "custom"}})"), "tool_choice.type");
+  EXPECT_EQ(openai(one + R"({"type": "allowed_tools"}})"), "tool_choice.allowed_tools");
+  EXPECT_EQ(openai(one + R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}})"),
+            "tool_choice.allowed_tools.tools");
   EXPECT_EQ(openai(R"({"parallel_tool_calls": 1})"), "parallel_tool_calls");
   EXPECT_EQ(refused(read_openai_tools, kOne), "");
-  EXPECT_EQ(refused(read_openai_tools, kOne, ToolForm::kNone), "tools");
-  EXPECT_EQ(refused(read_openai_tools, kOne, ToolForm::kOther), "tools");
+  EXPECT_EQ(refused(read_openai_tools, kOne, TaughtForm{}), "tools");
+  EXPECT_EQ(refused(read_openai_tools, kOne, kUnknown), "tools");
   std::string many = R"({"tools": [)";
   for (size_t i = 0; i <= kMaxTools; ++i) {
     many +=

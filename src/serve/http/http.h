@@ -109,7 +109,7 @@ struct HttpRefusal {
 struct HttpAdmission {
   std::optional<HttpResponse> answer = {};  // ends the matter: wrong route, no key, foreign Host
   size_t body_bytes = SIZE_MAX;             // the largest body, within the limit of all; 0: none is read, 413
-  std::string payer = {};                   // whose share of the room for bodies it takes; empty: of those unnamed
+  std::string payer = {};                   // whose share of connections and bodies it takes; empty: of those unnamed
   bool probe = false;                       // is answered though all places are taken
 };
 

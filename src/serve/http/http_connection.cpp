@@ -20,8 +20,9 @@ constexpr size_t kReadBodyBytes = 64 << 10;
 constexpr size_t kLingerBytes = 16 << 20;
 constexpr size_t kReadOver = 64 << 10;  // of the body of a request that is refused by its head
 constexpr double kProbeSeconds = 0.05;
-constexpr double kBeyondSeconds = 2;  // to a whole head, where all places are taken
-constexpr double kSlowSeconds = 5;    // before a body or a reader may have to give way to a new connection
+constexpr double kBeyondSeconds = 2;    // to a whole head, where all places are taken
+constexpr double kFreshSeconds = 0.25;  // of a reader: nothing is known of it yet
+constexpr double kSlowSeconds = 5;      // before a body or a reader may have to give way to a new connection
 
 }  // namespace
 
@@ -38,19 +39,22 @@ HttpConnection::HttpConnection(HttpCore& core, boost::asio::io_context& io, std:
 
 HttpConnection::~HttpConnection() { kill(); }
 
+// Guarded as all else: its timer would keep a connection that could not begin until its time is over.
 void HttpConnection::start() {
-  const bool ordinary = place_ == HttpPlaces::Place::kOrdinary;
-  core_.places->enter(place_, address_);
-  counted_ = true;
-  if (ordinary) ++core_.counters.open;
-  rest();
-  const double seconds = ordinary ? core_.limits.header_seconds : kBeyondSeconds;
-  enter(Stage::kHandshake, seconds);
-  stream_->start([self = shared_from_this(), seconds](HttpCode code) {
-    self->guarded([&] {
-      if (code || self->core_.draining) return self->kill();
-      self->enter(Stage::kHead, std::min(seconds, self->core_.limits.idle_seconds));
-      self->advance();
+  guarded([&] {
+    const bool ordinary = place_ == HttpPlaces::Place::kOrdinary;
+    core_.places->enter(place_, address_);
+    counted_ = true;
+    if (ordinary) ++core_.counters.open;
+    rest();
+    const double seconds = ordinary ? core_.limits.header_seconds : kBeyondSeconds;
+    enter(Stage::kHandshake, seconds);
+    stream_->start([self = shared_from_this(), seconds](HttpCode code) {
+      self->guarded([&] {
+        if (code || self->core_.draining) return self->kill();
+        self->enter(Stage::kHead, std::min(seconds, self->core_.limits.idle_seconds));
+        self->advance();
+      });
     });
   });
 }
@@ -111,6 +115,14 @@ double HttpConnection::seconds_slow(Clock::time_point now) const {
   const bool body = stage_ == Stage::kBody, reader = stage_ == Stage::kAnswer && writing_;
   const double seconds = body ? body_pace_.age(now) : reader ? answer_pace_.age(now) : 0;
   return seconds > kSlowSeconds ? seconds : 0;
+}
+
+// Of a reader only once it is seen to be slow: a write that the kernel takes whole is reported a moment later, and a
+// step of the engine begins hundreds of those at once.
+double HttpConnection::wait_age(Clock::time_point now) const {
+  if (stage_ == Stage::kBody) return body_pace_.age(now);
+  const double seconds = stage_ == Stage::kAnswer && writing_ ? answer_pace_.age(now) : 0;
+  return seconds > kFreshSeconds ? seconds : 0;
 }
 
 // A read is always in flight, also while an answer is: so it is seen when the client goes.
@@ -199,6 +211,7 @@ void HttpConnection::begin_request() {
   } catch (...) {
     admission.answer = refusal(500, "internal error");
   }
+  payer_ = std::move(admission.payer);  // also of whoever is refused at once: it may be slow to read that
   if (place_ == HttpPlaces::Place::kBeyond) {
     keep_alive_ = false;
     if (!admission.probe) return refuse_beyond();
@@ -224,7 +237,6 @@ void HttpConnection::begin_body(HttpAdmission admission) {
   } else {
     stop_resting();
   }
-  payer_ = std::move(admission.payer);
   const auto now = Clock::now();
   body_pace_.begin(now, HttpPace::kBodyCredit);
   body_seen_ = 0;
@@ -242,9 +254,11 @@ void HttpConnection::read_body() {
   if (progress == HttpReader::Progress::kRefused) return refuse(reader_.problem().status, reader_.problem().why);
   body_pace_.moved(reader_.body_size() - body_seen_, Clock::now());
   body_seen_ = reader_.body_size();
-  count_body(reader_.body_held());
-  core_.keep_room();
-  if (stage_ != Stage::kBody || progress != HttpReader::Progress::kReady) return;
+  const size_t held = reader_.body_held();
+  core_.keep_room(held > counted_body_ ? held - counted_body_ : 0);
+  if (stage_ != Stage::kBody) return;
+  count_body(held);
+  if (progress != HttpReader::Progress::kReady) return;
   if (!early_) return hand_over();
   answer(*std::exchange(early_, std::nullopt));
 }
@@ -259,8 +273,8 @@ void HttpConnection::drop_body() {
   guarded([&] { refuse(503, "too many bodies are being read, and this one came the slowest"); });
 }
 
-void HttpCore::keep_room() {
-  while (body_bytes > limits.bodies_bytes) {
+void HttpCore::keep_room(size_t more) {
+  while (body_bytes + more > limits.bodies_bytes) {
     const auto now = HttpConnection::Clock::now();
     std::unordered_map<std::string_view, size_t> of_payer;
     for (const HttpConnection* connection : connections) of_payer[connection->payer()] += connection->body_bytes();

@@ -43,9 +43,9 @@ struct HttpCore {
   // As the callback, and what is sent where that fails.
   HttpResponse refusal(const HttpRefusal& refused) const;
   std::string next_id();
-  // While the room for bodies is too full: of whoever has most of it, the slowest body is refused. So nobody who keeps
-  // within an equal share loses one to others.
-  void keep_room();
+  // While so many further bytes do not fit into the room for bodies: of whoever has most of it, the slowest body is
+  // refused. So nobody who keeps within an equal share loses one to others.
+  void keep_room(size_t more);
   // While too much waits to be sent: the slowest reader is cut.
   void keep_outbox();
 };
@@ -72,11 +72,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // How long its body has been coming, or its reader taking what waits for it; 0: not for long, or nothing is.
   double seconds_slow(Clock::time_point now) const;
 
-  // Seconds since its body began to come; 0: none is.
-  double body_age(Clock::time_point now) const { return stage_ == Stage::kBody ? body_pace_.age(now) : 0; }
+  // Seconds since its body began to come, or since its reader was to take what waits for it and did not; 0: neither.
+  double wait_age(Clock::time_point now) const;
 
-  // The body that is being read: whose, how much of it, and how slow it is (HttpPace::seconds_for).
+  // Whose the request is that came last; empty: of those unnamed.
   const std::string& payer() const { return payer_; }
+  // The body that is being read: how much of it, and how slow it is (HttpPace::seconds_for).
   size_t body_bytes() const { return counted_body_; }
   double body_seconds(Clock::time_point now) const { return body_pace_.seconds_for(counted_body_, now); }
   // Refuses it with 503.

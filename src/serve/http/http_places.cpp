@@ -38,6 +38,7 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
   const Idle& idle = idle_[index(place)];
   const auto longest = std::find_if(idle.begin(), idle.end(), fits);
   HttpConnection* found = longest == idle.end() ? nullptr : *longest;
+  if (found == nullptr && place == Place::kOrdinary && address == nullptr) found = crowding(core);
   if (found == nullptr) {
     const auto now = HttpPace::Clock::now();
     double most = 0;
@@ -49,29 +50,28 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
       found = connection;
     }
   }
-  if (found == nullptr && place == Place::kOrdinary && address == nullptr) found = crowding(core);
   if (found == nullptr) return false;
   ++core.counters.gave_way;
   found->give_way();
   return true;
 }
 
-// A payer's bodies that are all young: who comes back as soon as one is cut would keep every place. The room for bodies
-// does not help where each is a few bytes.
+// A payer's bodies and readers that are all young: who comes back as soon as one is cut would keep every place. The
+// room for bodies and that for answers do not help where each is a few bytes.
 HttpConnection* HttpPlaces::crowding(const HttpCore& core) const {
-  struct Bodies {
+  struct Waits {
     int count = 0;
     HttpConnection* oldest = nullptr;
   };
   const auto now = HttpPace::Clock::now();
-  std::unordered_map<std::string_view, Bodies> of_payer;
-  Bodies most;
+  std::unordered_map<std::string_view, Waits> of_payer;
+  Waits most;
   for (HttpConnection* connection : core.connections) {
-    const double age = connection->place() == Place::kOrdinary ? connection->body_age(now) : 0;
+    const double age = connection->place() == Place::kOrdinary ? connection->wait_age(now) : 0;
     if (age <= 0) continue;
-    Bodies& bodies = of_payer[connection->payer()];
-    if (bodies.oldest == nullptr || age > bodies.oldest->body_age(now)) bodies.oldest = connection;
-    if (++bodies.count >= most.count) most = bodies;
+    Waits& waits = of_payer[connection->payer()];
+    if (waits.oldest == nullptr || age > waits.oldest->wait_age(now)) waits.oldest = connection;
+    if (++waits.count >= most.count) most = waits;
   }
   return 4 * most.count > limits_[index(Place::kOrdinary)] ? most.oldest : nullptr;
 }

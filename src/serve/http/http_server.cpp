@@ -205,7 +205,12 @@ void HttpServer::Impl::accept_some() {
 void HttpServer::Impl::take_in(int fd, const sockaddr_storage& from) {
   HttpSocket socket(io);
   HttpCode code;
-  socket.assign({listener.family(), listener.family() == AF_UNIX ? 0 : IPPROTO_TCP}, fd, code);
+  try {
+    socket.assign({listener.family(), listener.family() == AF_UNIX ? 0 : IPPROTO_TCP}, fd, code);
+  } catch (...) {
+    ::close(fd);  // it is not the socket's yet
+    throw;
+  }
   if (code) {
     ::close(fd);
     return;

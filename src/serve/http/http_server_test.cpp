@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "serve/http/http.h"
+#include "serve/http/http_connection.h"
 #include "serve/http/http_test_support.h"
 
 namespace ingot {
@@ -283,6 +284,33 @@ TEST(HttpServer, StopBeforeRunAndNoRunAtAll) {
   stopped.stop();
   stopped.run();
   stopped.post([] { FAIL() << "after the end"; });
+}
+
+// No memory for the first message: the connection ends there and then, and not with its deadline.
+TEST(HttpServer, AConnectionThatCannotBeginEndsAtOnce) {
+  struct Failing : HttpStream {
+    explicit Failing(bool& closed) : closed_(closed) {}
+    void start(std::function<void(HttpCode)>) override { throw std::bad_alloc(); }
+    void read(size_t, std::function<void(HttpCode, std::string_view)>) override {}
+    void write(const HttpBuffers&, std::function<void(HttpCode, size_t)>) override {}
+    void wait_for_reset(std::function<void()>) override {}
+    void shutdown_send(std::shared_ptr<void>) override {}
+    void say(std::string_view) override {}
+    void close() override { closed_ = true; }
+    bool half_closes() const override { return true; }
+    bool& closed_;
+  };
+  HttpCore core;
+  core.places.emplace(4, 4, 0);
+  boost::asio::io_context io;
+  bool closed = false;
+  EXPECT_NO_THROW(
+      std::make_shared<HttpConnection>(core, io, std::make_unique<Failing>(closed), HttpPlaces::Place::kOrdinary, "")
+          ->start());
+  EXPECT_TRUE(closed);
+  EXPECT_TRUE(core.connections.empty());
+  EXPECT_EQ(core.counters.open, 0);
+  io.run();  // nothing waits for a deadline
 }
 
 }  // namespace

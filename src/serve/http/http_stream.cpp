@@ -28,7 +28,12 @@ class PlainStream : public HttpStream {
   void read(size_t most, std::function<void(HttpCode, std::string_view)> done) override {
     socket_.async_wait(HttpSocket::wait_read, [this, most, done = std::move(done)](HttpCode code) mutable {
       if (code == asio::error::operation_aborted) return;
-      static thread_local std::vector<char> room(kReadBytes);
+      static thread_local std::vector<char> room;
+      try {
+        room.resize(kReadBytes);
+      } catch (...) {
+        code = asio::error::no_memory;  // thrown from here, it would be known to nobody but the connection's timer
+      }
       size_t count = 0;
       if (!code) count = socket_.read_some(asio::buffer(room.data(), std::min(most, room.size())), code);
       if (code == asio::error::would_block || code == asio::error::interrupted) return read(most, std::move(done));

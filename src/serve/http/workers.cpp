@@ -12,6 +12,8 @@ namespace ingot {
 namespace {
 
 constexpr int kLargeNice = 5;  // beside a thread of the engine on the same core: a quarter of it
+constexpr size_t kMostNested =
+    4;  // large jobs that wait for others to end on their thread, each with a stack of its own
 
 int64_t steady_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -33,16 +35,25 @@ void JobQueue::push(Job job) {
   ++size_;
 }
 
-JobQueue::Job JobQueue::pop() {
-  const auto at = waiting_.find(turns_.front());
+JobQueue::Job JobQueue::pop() { return take(turns_.begin()); }
+
+std::optional<JobQueue::Job> JobQueue::pop_other(const std::vector<std::string>& payers) {
+  const auto other = std::ranges::find_if(
+      turns_, [&](const std::string& payer) { return std::ranges::find(payers, payer) == payers.end(); });
+  if (other == turns_.end()) return std::nullopt;
+  return take(other);
+}
+
+JobQueue::Job JobQueue::take(std::list<std::string>::iterator turn) {
+  const auto at = waiting_.find(*turn);
   Job job = std::move(at->second.front());
   at->second.pop_front();
   --size_;
   if (at->second.empty()) {
     waiting_.erase(at);
-    turns_.pop_front();
+    turns_.erase(turn);
   } else {
-    turns_.splice(turns_.end(), turns_, turns_.begin());
+    turns_.splice(turns_.end(), turns_, turn);
   }
   return job;
 }
@@ -60,9 +71,19 @@ Workers::Workers(int threads, size_t max_jobs, size_t max_bytes) : max_jobs_(max
 void Workers::begin_thread(Takes takes) {
   std::atomic<int64_t>& since = since_.emplace_back(0);
   threads_.emplace_back([this, takes, &since] {
-    if (takes == Takes::kLarge) ::setpriority(PRIO_PROCESS, 0, kLargeNice);  // of this thread alone, on Linux
+    if (takes == Takes::kLarge) become_large();
     work(takes, since);
   });
+}
+
+// Relative to what the process has: an absolute value would be a higher priority, and refused, under `nice -n 10`.
+void Workers::become_large() {
+  {
+    const std::lock_guard lock(mutex_);
+    large_thread_ = std::this_thread::get_id();
+  }
+  const int own = ::getpriority(PRIO_PROCESS, 0);  // of this thread alone, on Linux
+  priority_refused_ = ::setpriority(PRIO_PROCESS, 0, own + kLargeNice) != 0;
 }
 
 Workers::~Workers() { stop(); }
@@ -153,8 +174,7 @@ void Workers::run_urgent(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-void Workers::run_job(std::unique_lock<std::mutex>& lock, JobQueue& queue) {
-  JobQueue::Job job = queue.pop();
+void Workers::run_job(std::unique_lock<std::mutex>& lock, JobQueue::Job job) {
   Share& share = shares_.at(job.cost.payer);  // stays where it is while a job of it runs
   --share.jobs;
   ++share.running;
@@ -165,6 +185,20 @@ void Workers::run_job(std::unique_lock<std::mutex>& lock, JobQueue& queue) {
   share.bytes -= job.cost.bytes;
   --share.running;
   if (share.jobs == 0 && share.running == 0) shares_.erase(job.cost.payer);
+}
+
+bool Workers::give_way() {
+  std::unique_lock lock(mutex_);
+  if (std::this_thread::get_id() != large_thread_ || stop_ || at_work_.size() >= kMostNested) return false;
+  std::optional<JobQueue::Job> job = large_.pop_other(at_work_);
+  if (!job) return false;
+  std::atomic<int64_t>& since = since_.back();  // the last thread that was begun
+  const int64_t before = steady_nanoseconds(), outer = since.exchange(before);
+  at_work_.push_back(job->cost.payer);
+  run_job(lock, std::move(*job));
+  at_work_.pop_back();
+  since = outer + (steady_nanoseconds() - before);  // what the other took is not this one's
+  return true;
 }
 
 void Workers::work(Takes takes, std::atomic<int64_t>& since) {
@@ -179,7 +213,10 @@ void Workers::work(Takes takes, std::atomic<int64_t>& since) {
     if (small && !urgent_.empty()) {
       run_urgent(lock);
     } else {
-      run_job(lock, queue);
+      JobQueue::Job job = queue.pop();
+      if (!small) at_work_.assign(1, job.cost.payer);
+      run_job(lock, std::move(job));
+      if (!small) at_work_.clear();
     }
     since = 0;
   }

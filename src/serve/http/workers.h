@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -33,10 +34,14 @@ class JobQueue {
   void push(Job job);
   // REQUIRES: !empty().
   Job pop();
+  // The next one of a payer that is none of these; none: there is no such job.
+  std::optional<Job> pop_other(const std::vector<std::string>& payers);
   bool empty() const { return turns_.empty(); }
   size_t size() const { return size_; }
 
  private:
+  Job take(std::list<std::string>::iterator turn);
+
   std::unordered_map<std::string, std::deque<Job>> waiting_;
   std::list<std::string> turns_;  // payers that have jobs
   size_t size_ = 0;
@@ -46,7 +51,8 @@ class JobQueue {
 //
 // A payer may have as many jobs and bytes here as it leaves free: so one alone gets half of the room, and whoever comes
 // next finds some. Jobs with large bodies have one thread of their own, which gives way to others on its core: so small
-// ones never wait for a long text to be cut into tokens, and the engine's steps take little longer meanwhile.
+// ones never wait for a long text to be cut into tokens, and the engine's steps take little longer meanwhile. A long
+// one lets those of other payers go first between its pieces: give_way().
 class Workers {
  public:
   static constexpr size_t kLargeBytes = 128 << 10;  // 10 to 100 ms of tokenizing on one core
@@ -61,6 +67,11 @@ class Workers {
   // Runs `job` soon. False: too many wait already, or too many of this payer, and the job was not taken. What a job
   // throws is swallowed and counted: a job that has somebody to tell catches for itself.
   [[nodiscard]] bool post(std::function<void()> job, JobCost cost = {});
+  // For a job between two pieces of a long work: where jobs of other payers wait for this thread, one of them runs now.
+  // True: one did. Does nothing on a thread that is not that of large bodies.
+  bool give_way();
+  // The thread of large bodies could not be given a lower priority than the others: the system refused.
+  bool priority_refused() const { return priority_refused_; }
   // Ends the threads: new jobs are dropped, those of strands that wait are run by the caller. What jobs use may go
   // afterwards. One thread calls it; a second call does nothing.
   void stop();
@@ -82,10 +93,11 @@ class Workers {
   // With mutex_ held.
   bool fits(const JobCost& cost) const;
   void run_urgent(std::unique_lock<std::mutex>& lock);
-  void run_job(std::unique_lock<std::mutex>& lock, JobQueue& queue);
+  void run_job(std::unique_lock<std::mutex>& lock, JobQueue::Job job);
 
   enum class Takes : unsigned char { kSmall, kLarge };
   void begin_thread(Takes takes);
+  void become_large();
   void work(Takes takes, std::atomic<int64_t>& since);
   void run(std::function<void()>& job);
 
@@ -96,9 +108,12 @@ class Workers {
   JobQueue small_, large_;
   std::unordered_map<std::string, Share> shares_;  // of payers that have jobs
   size_t bytes_ = 0;                               // of all shares
-  bool stop_ = false;                              // the threads end
-  bool closed_ = false;                            // nothing is taken any more
+  std::vector<std::string> at_work_;               // payers of the large jobs that run, the first one outermost
+  std::thread::id large_thread_;
+  bool stop_ = false;    // the threads end
+  bool closed_ = false;  // nothing is taken any more
   std::atomic<int64_t> failed_{0};
+  std::atomic<bool> priority_refused_{false};
   std::deque<std::atomic<int64_t>> since_;  // of each thread: when its job began, in nanoseconds; 0: it has none
   std::vector<std::thread> threads_;
 };

@@ -1,6 +1,7 @@
 #include "serve/http/workers.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ingot {
 namespace {
@@ -210,6 +212,54 @@ TEST(Workers, TellsHowLongItsLongestJobRuns) {
     EXPECT_GE(workers.busy_seconds(), 0.03);
   }
   while (workers.busy_seconds() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// A long text of one payer lets another's go first between two pieces; its own wait for their turn.
+TEST(Workers, ALongJobLetsThoseOfOthersGoFirst) {
+  Workers workers;
+  std::vector<std::string> order;
+  std::promise<void> all;
+  const auto large = [](const char* payer) { return JobCost{.payer = payer, .bytes = Workers::kLargeBytes + 1}; };
+  ASSERT_TRUE(workers.post(
+      [&] {
+        order.push_back("a begins");
+        EXPECT_FALSE(workers.give_way());
+        ASSERT_TRUE(workers.post([&] { order.push_back("a again"); }, large("a")));
+        EXPECT_FALSE(workers.give_way()) << "its own go in their order";
+        ASSERT_TRUE(workers.post(
+            [&] {
+              order.push_back("b");
+              EXPECT_FALSE(workers.give_way()) << "whoever waits for b is not begun again";
+            },
+            large("b")));
+        EXPECT_TRUE(workers.give_way());
+        order.push_back("a ends");
+        ASSERT_TRUE(workers.post([&] { all.set_value(); }, large("c")));
+      },
+      large("a")));
+  all.get_future().wait();
+  workers.stop();
+  EXPECT_EQ(order[0], "a begins");
+  EXPECT_EQ(order[1], "b");
+  EXPECT_EQ(order[2], "a ends");
+  EXPECT_FALSE(workers.give_way()) << "nothing on another thread";
+}
+
+// Whatever the process itself has: under `nice -n 7` an absolute value of 5 would be a higher one.
+TEST(Workers, LargeBodiesHaveALowerPriorityThanTheProcess) {
+  std::thread([] {
+    const int now = ::getpriority(PRIO_PROCESS, 0), own = std::max(now, std::min(now + 7, 14));
+    ::setpriority(PRIO_PROCESS, 0, own);  // of this thread; those that it begins inherit it
+    ASSERT_EQ(::getpriority(PRIO_PROCESS, 0), own);
+    Workers workers;
+    std::promise<int> large, small;
+    ASSERT_TRUE(
+        workers.post([&] { large.set_value(::getpriority(PRIO_PROCESS, 0)); }, {.bytes = Workers::kLargeBytes + 1}));
+    ASSERT_TRUE(workers.post([&] { small.set_value(::getpriority(PRIO_PROCESS, 0)); }));
+    EXPECT_EQ(large.get_future().get(), std::min(own + 5, 19));
+    EXPECT_EQ(small.get_future().get(), own);
+    EXPECT_FALSE(workers.priority_refused());
+  }).join();
 }
 
 }  // namespace

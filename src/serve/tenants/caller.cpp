@@ -46,7 +46,7 @@ Caller::Caller(std::shared_ptr<const ApiKey> key, CallFacts facts)
   if (facts_.timeout_seconds > 0) set_timeout(facts_.timeout_seconds);
 }
 
-Caller::~Caller() { settle(CallEnd::kError, 0); }
+Caller::~Caller() { settle(CallEnd::kError, 0); }  // or as it was abandoned
 
 std::optional<ApiError> Caller::enter() {
   if (facts_.usage_log && facts_.usage_log->required() && !facts_.usage_log->ready()) return no_usage_log();
@@ -81,10 +81,19 @@ void Caller::apply(Request& request) {
   if (request.max_tokens < 0 || request.max_tokens > room) request.max_tokens = room;
 }
 
+void Caller::take_text(int64_t tokens) {
+  text_ += tokens;
+  key_->tenant->charge(tokens);
+}
+
 void Caller::take_prompt(int64_t tokens) {
   prompt_ += tokens;
   key_->tenant->use().prompt_tokens.fetch_add(tokens, std::memory_order_relaxed);
-  key_->tenant->charge(tokens);
+  int64_t text = text_, paid = 0;
+  do {
+    paid = std::min(text, tokens);
+  } while (!text_.compare_exchange_weak(text, text - paid));
+  if (tokens > paid) key_->tenant->charge(tokens - paid);  // of prompts that came as ids
 }
 
 void Caller::take_cached(int64_t tokens) {
@@ -139,39 +148,61 @@ bool Caller::timed_out() const {
   return end_ == CallEnd::kTimeout;
 }
 
-bool Caller::settle(CallEnd end, int status) {
+void Caller::settle(CallEnd end, int status) noexcept { settle({.end = end, .status = status}, {}); }
+
+void Caller::abandon(CallEnd end, int status) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(settled_, true)) return written_;
-  if (std::exchange(entered_, false)) key_->tenant->leave();
-  end = end_.value_or(end);
-  UsageCounters& use = key_->tenant->use();
-  if (end == CallEnd::kTimeout) use.timeouts.fetch_add(1, std::memory_order_relaxed);
-  if (end == CallEnd::kCancelled) use.cancelled.fetch_add(1, std::memory_order_relaxed);
-  if (prompt_ == 0 && tokenized_ == 0) return true;  // a refusal costs nothing, and must not fill a file
-  use.requests.fetch_add(1, std::memory_order_relaxed);
-  if (!facts_.usage_log || !facts_.usage_log->on()) return true;
+  if (!abandoned_) abandoned_ = Ending{.end = end, .status = status};
+}
+
+// The line is handed on outside the lock, and written by another thread: nobody who ends a request waits for a disk.
+void Caller::settle(Ending ending, UsageLog::Done done) noexcept {
+  std::string text;
+  bool written = true;
   try {
-    written_ = facts_.usage_log->write(line(end, status));
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(settled_, true)) {
+      if (std::exchange(entered_, false)) key_->tenant->leave();
+      if (abandoned_) ending = *abandoned_;
+      ending.end = end_.value_or(ending.end);
+      UsageCounters& use = key_->tenant->use();
+      if (ending.end == CallEnd::kTimeout) use.timeouts.fetch_add(1, std::memory_order_relaxed);
+      if (ending.end == CallEnd::kCancelled) use.cancelled.fetch_add(1, std::memory_order_relaxed);
+      const int64_t refused = text_.exchange(0);  // cut, and then not the engine's
+      tokenized_ += refused;
+      use.tokenizer_tokens.fetch_add(refused, std::memory_order_relaxed);
+      if (prompt_ > 0 || tokenized_ > 0) {  // what cost nothing must not fill a file
+        use.requests.fetch_add(1, std::memory_order_relaxed);
+        if (facts_.usage_log && facts_.usage_log->on()) text = line(ending);
+      }
+    }
   } catch (...) {
-    written_ = false;  // no memory for the line
+    written = false;  // no memory for the line
   }
-  return written_;
+  if (!text.empty()) return facts_.usage_log->write(std::move(text), std::move(done));
+  try {
+    if (done) done(written);
+  } catch (...) {
+    // As in UsageLog::write().
+  }
 }
 
-void Caller::complete() {
-  if (settle(CallEnd::kComplete, 200) || !facts_.usage_log->required()) return;
-  throw no_usage_log();
+void Caller::complete(std::function<void(const std::optional<ApiError>& refused)> then) {
+  const bool required = facts_.usage_log && facts_.usage_log->required();
+  settle({.end = CallEnd::kComplete, .status = 200}, [then = std::move(then), required](bool written) {
+    then(written || !required ? std::nullopt : std::optional(no_usage_log()));
+  });
 }
 
-std::string Caller::line(CallEnd end, int status) const {
+std::string Caller::line(Ending ending) const {
   const double seconds = std::chrono::duration<double>(Clock::now() - facts_.received).count();
   JsonObject json{{"time", log_time()},
                   {"id", facts_.id},
                   {"tenant", tenant()},
                   {"route", facts_.route},
                   {"model", facts_.model},
-                  {"status", status},
-                  {"end", end_name(end)},
+                  {"status", ending.status},
+                  {"end", end_name(ending.end)},
                   {"prompt_tokens", prompt_.load()},
                   {"cached_tokens", cached_.load()},
                   {"completion_tokens", made_.load()},

@@ -64,10 +64,13 @@ class Caller {
   void apply(Request& request);
 
   // What it costs, as it becomes known: each counts against the tenant's tokens of the minute at once.
-  void take_prompt(int64_t tokens);     // the engine has accepted it
+  void take_text(int64_t tokens);       // a prompt's text was cut into so many; tokenizer's alone if it is refused then
+  void take_prompt(int64_t tokens);     // the engine has accepted it: those of take_text() are paid
   void take_cached(int64_t tokens);     // of the prompt, found in the cache
   void take_token();                    // of the answer
   void take_tokenized(int64_t tokens);  // computed by the tokenizer alone
+  // The 429 of a tenant that has used its tokens since the request came.
+  std::optional<ApiError> spent() const { return key_->tenant->spent(); }
 
   // The client's own limit, from its request on; the smaller one counts.
   void set_timeout(double seconds);
@@ -86,23 +89,34 @@ class Caller {
   void will_end(CallEnd end);
   bool ended_early() const;  // will_end() was called
   bool timed_out() const;    // with kTimeout
-  // Gives the place back and writes its line of usage; the first call counts. False: the line could not be written.
-  bool settle(CallEnd end, int status);
-  // The answer is about to be sent. Throws ApiError 503 where its usage must be written down and cannot be.
-  void complete();
+  // Its work has ended in this way: gives the place back and has its line of usage written; the first call counts.
+  void settle(CallEnd end, int status) noexcept;
+  // Nobody waits for it any more, and whoever works on it may not know yet: the same as settle(), once all of these
+  // have let go of it. So what is left behind keeps its place, and is paid.
+  void abandon(CallEnd end, int status);
+  // The answer is about to be sent: settles, and calls `then` once the line is written; with a 503 where it must be and
+  // cannot. By the usage log's thread, or at once where nothing is to be waited for.
+  void complete(std::function<void(const std::optional<ApiError>& refused)> then);
 
  private:
-  std::string line(CallEnd end, int status) const;
+  struct Ending {
+    CallEnd end = CallEnd::kError;
+    int status = 0;
+  };
+  void settle(Ending ending, UsageLog::Done done) noexcept;
+  std::string line(Ending ending) const;
 
   const std::shared_ptr<const ApiKey> key_;
   const std::shared_ptr<const TenantRights> rights_;
   const CallFacts facts_;
   std::atomic<int64_t> deadline_{0};  // of the clock, in nanoseconds; 0: none
   std::atomic<int64_t> prompt_{0}, cached_{0}, made_{0}, tokenized_{0};
+  std::atomic<int64_t> text_{0};  // cut for a prompt that is not the engine's yet
   std::atomic<bool> begun_{false};
   mutable std::mutex mutex_;  // guards all below
-  bool entered_ = false, settled_ = false, written_ = true;
+  bool entered_ = false, settled_ = false;
   std::optional<CallEnd> end_;
+  std::optional<Ending> abandoned_;
 };
 
 // That of the request; of nobody where it has none.

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "files/json.h"
 
@@ -97,11 +98,56 @@ TEST(Caller, PaysAsItGoesAndGivesItsPlaceBackOnce) {
   EXPECT_EQ(f.used().completion_tokens, 5);
   EXPECT_EQ(f.used().cached_tokens, 2);
   EXPECT_EQ(f.tenant->use().active, 1);
-  EXPECT_TRUE(caller.settle(CallEnd::kCancelled, 200));
-  EXPECT_TRUE(caller.settle(CallEnd::kComplete, 200));
+  caller.settle(CallEnd::kCancelled, 200);
+  caller.settle(CallEnd::kComplete, 200);
   EXPECT_EQ(f.tenant->use().active, 0);
   EXPECT_EQ(f.used().requests, 1);
   EXPECT_EQ(f.used().cancelled, 1);
+}
+
+// A client that goes does not end what is done for it: until that has ended it counts, and is paid.
+TEST(Caller, WhatIsLeftBehindKeepsItsPlaceWhileItIsWorkedOn) {
+  Fixture f({.concurrency = 1});
+  const auto path = std::filesystem::temp_directory_path() / ("ingot-caller-" + std::to_string(getpid()));
+  std::filesystem::remove(path);
+  {
+    UsageLog log({.path = path.string()});
+    auto caller = std::make_shared<Caller>(f.key, CallFacts{.usage_log = &log});
+    ASSERT_FALSE(caller->enter());
+    caller->abandon(CallEnd::kCancelled, 0);
+    EXPECT_TRUE(Caller(f.key, {}).enter());
+    caller->take_prompt(7);  // by a handler that does not know yet
+    caller.reset();
+    EXPECT_EQ(f.tenant->use().active, 0);
+    EXPECT_EQ(f.used().cancelled, 1);
+  }
+  std::ifstream file(path);
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  std::filesystem::remove(path);
+  EXPECT_EQ(parse_json(line, "line").as_object().at("end"), "cancelled");
+  EXPECT_EQ(parse_json(line, "line").as_object().at("prompt_tokens"), 7);
+}
+
+TEST(Caller, PaysForATextThatBecomesNoPrompt) {
+  Fixture f({.tokens_per_minute = 100});
+  {
+    Caller caller(f.key, {});
+    caller.take_text(30);
+    EXPECT_EQ(f.tenant->limit_headers()[1].second, "70");  // at once
+    caller.take_prompt(10);                                // one of a list
+    EXPECT_EQ(f.tenant->limit_headers()[1].second, "70");  // and not twice
+    caller.settle(CallEnd::kError, 503);
+    EXPECT_EQ(f.used().prompt_tokens, 10);
+    EXPECT_EQ(f.used().tokenizer_tokens, 20);
+    EXPECT_FALSE(caller.spent());
+    caller.take_text(70);
+    ASSERT_TRUE(caller.spent());
+    EXPECT_EQ(caller.spent()->status, 429);
+  }
+  Caller ids(f.key, {});
+  ids.take_prompt(5);
+  EXPECT_EQ(f.used().prompt_tokens, 15);
 }
 
 TEST(Caller, WritesOneLineOfWhatWasWorkedOnAndNoneOfARefusal) {
@@ -146,11 +192,11 @@ TEST(Caller, WhereUsageMustBeWrittenNothingIsAnsweredWithoutIt) {
     Caller caller(f.key, {.usage_log = &log});
     EXPECT_FALSE(caller.enter());
     caller.take_prompt(3);
-    if (required) {
-      EXPECT_THROW(caller.complete(), ApiError);
-    } else {
-      EXPECT_NO_THROW(caller.complete());
-    }
+    std::promise<std::optional<ApiError>> told;
+    caller.complete([&](const std::optional<ApiError>& refused) { told.set_value(refused); });
+    const std::optional<ApiError> refused = told.get_future().get();
+    EXPECT_EQ(refused.has_value(), required);
+    EXPECT_TRUE(!refused || refused->status == 503);
     EXPECT_EQ(log.lost(), 1);
     Caller next(f.key, {.usage_log = &log});
     EXPECT_EQ(next.enter().has_value(), required);

@@ -33,11 +33,24 @@ std::optional<ApiError> Tenant::refusal_now(double now) const {
     refused = key_limit("this key has as many requests under way as it may", 1);
   } else if (const double wait = requests_.seconds_until(1, now); wait > 0) {
     refused = key_limit("this key has made its requests of this minute", wait);
-  } else if (const double rest = tokens_.seconds_until(1, now); rest > 0) {
-    refused = key_limit("this key has used its tokens of this minute", rest);
+  } else {
+    return spent_now(now);
   }
   if (refused) use_->limited.fetch_add(1, std::memory_order_relaxed);
   return refused;
+}
+
+std::optional<ApiError> Tenant::spent_now(double now) const {
+  const double rest = tokens_.seconds_until(1, now);
+  if (rest <= 0) return std::nullopt;
+  use_->limited.fetch_add(1, std::memory_order_relaxed);
+  return key_limit("this key has used its tokens of this minute", rest);
+}
+
+std::optional<ApiError> Tenant::spent() const {
+  const double now = now_();
+  const std::lock_guard lock(mutex_);
+  return spent_now(now);
 }
 
 std::optional<ApiError> Tenant::refusal() const {

@@ -29,6 +29,8 @@ class Tenant {
 
   // The 429 of a request that would come now; takes nothing. Counted as `limited`.
   std::optional<ApiError> refusal() const;
+  // The same for its tokens of the minute alone: of a request that has a place.
+  std::optional<ApiError> spent() const;
   // Takes a place for one request; a refusal takes none. leave() gives it back.
   std::optional<ApiError> enter();
   void leave();
@@ -41,6 +43,7 @@ class Tenant {
 
  private:
   std::optional<ApiError> refusal_now(double now) const;
+  std::optional<ApiError> spent_now(double now) const;
 
   const std::string name_;
   const std::shared_ptr<UsageCounters> use_;

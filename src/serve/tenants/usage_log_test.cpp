@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -31,6 +33,18 @@ class UsageLogFile : public testing::Test {
     for (std::string line; std::getline(file, line);) all.push_back(line);
     return all;
   }
+  // Writes the line and waits for it.
+  static bool put(UsageLog& log, std::string line) {
+    std::promise<bool> written;
+    log.write(std::move(line), [&](bool is) { written.set_value(is); });
+    return written.get_future().get();
+  }
+  // As the second one is told who asks after the first has been tried.
+  static bool ready(UsageLog& log) {
+    (void)log.ready();
+    log.flush();
+    return log.ready();
+  }
   std::string directory;
 };
 
@@ -39,10 +53,10 @@ TEST_F(UsageLogFile, IsAppendedToAndEndsHalfALineThatItFinds) {
   {
     UsageLog log({.path = path()});
     EXPECT_TRUE(log.on());
-    EXPECT_TRUE(log.write("{\"new\":1}"));
+    EXPECT_TRUE(put(log, "{\"new\":1}"));
   }
   UsageLog again({.path = path()});
-  EXPECT_TRUE(again.write("{\"new\":2}"));
+  EXPECT_TRUE(put(again, "{\"new\":2}"));
   EXPECT_EQ(lines(), (std::vector<std::string>{"{\"old\":1}", "{\"cut", "{\"new\":1}", "{\"new\":2}"}));
 }
 
@@ -51,7 +65,7 @@ TEST_F(UsageLogFile, LinesOfManyThreadsAreWhole) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 500; ++i) EXPECT_TRUE(log.write("{\"t\":" + std::to_string(t * 1000 + i) + "}"));
+      for (int i = 0; i < 500; ++i) EXPECT_TRUE(put(log, "{\"t\":" + std::to_string(t * 1000 + i) + "}"));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -63,17 +77,17 @@ TEST_F(UsageLogFile, LinesOfManyThreadsAreWhole) {
 TEST_F(UsageLogFile, AFullOneCountsWhatItLosesAndSaysSoOnceThereIsRoom) {
   UsageLog log({.path = path(), .max_bytes = 100});
   const std::string line = "{\"x\":\"" + std::string(30, 'x') + "\"}";
-  EXPECT_TRUE(log.write(line));
-  EXPECT_TRUE(log.write(line));
-  EXPECT_TRUE(log.ready());
-  EXPECT_FALSE(log.write(line));
-  EXPECT_FALSE(log.write(line));
+  EXPECT_TRUE(put(log, line));
+  EXPECT_TRUE(put(log, line));
+  EXPECT_TRUE(ready(log));
+  EXPECT_FALSE(put(log, line));
+  EXPECT_FALSE(put(log, line));
   EXPECT_EQ(log.lost(), 2);
-  EXPECT_FALSE(log.ready());
+  EXPECT_FALSE(ready(log));
   EXPECT_EQ(lines().size(), 2u);
   std::filesystem::resize_file(path(), 0);  // whoever looks after it has taken a copy
-  EXPECT_TRUE(log.ready());
-  EXPECT_TRUE(log.write("{}"));
+  EXPECT_TRUE(ready(log));
+  EXPECT_TRUE(put(log, "{}"));
   const std::vector<std::string> all = lines();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(parse_json(all[0], "line").as_object().at("lost"), 2);
@@ -84,18 +98,51 @@ TEST_F(UsageLogFile, AFullOneCountsWhatItLosesAndSaysSoOnceThereIsRoom) {
 // A file that may grow no more is to a process what a full disk is.
 TEST_F(UsageLogFile, HalfALineIsTakenBack) {
   UsageLog log({.path = path()});
-  EXPECT_TRUE(log.write(std::string(60, 'a')));
+  EXPECT_TRUE(put(log, std::string(60, 'a')));
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit small{.rlim_cur = 100, .rlim_max = before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  EXPECT_FALSE(log.write(std::string(60, 'b')));
+  EXPECT_FALSE(put(log, std::string(60, 'b')));
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(lines(), std::vector<std::string>{std::string(60, 'a')});
-  EXPECT_TRUE(log.write(std::string(60, 'c')));
+  EXPECT_TRUE(put(log, std::string(60, 'c')));
   EXPECT_EQ(lines().size(), 3u);  // with that of the lost
+}
+
+// Whoever ends a request, the io thread among them, hands the line over and goes on, however long the disk takes.
+TEST_F(UsageLogFile, NobodyWaitsForASlowDisk) {
+  std::promise<void> begun, gate;
+  std::shared_future<void> open = gate.get_future().share();
+  UsageLog log({.path = path(), .required = true});
+  log.write("{\"slow\":1}", [&begun, open](bool) {
+    begun.set_value();
+    open.wait();
+  });
+  begun.get_future().wait();
+  std::atomic<int> told = 0;
+  for (size_t i = 0; i < UsageLog::kMaxWaiting; ++i) log.write("{}", [&](bool written) { told += written; });
+  EXPECT_EQ(told, 0);
+  // As many as may wait do; the rest is lost at once, counted and told.
+  int refused = 0;
+  for (int i = 0; i < 10; ++i) log.write("{}", [&](bool written) { refused += !written; });
+  EXPECT_EQ(refused, 10);
+  EXPECT_EQ(log.lost(), 10);
+  EXPECT_EQ(log.ready(), false);
+  gate.set_value();
+  log.flush();
+  EXPECT_EQ(told, static_cast<int>(UsageLog::kMaxWaiting));
+  EXPECT_TRUE(ready(log));
+}
+
+TEST_F(UsageLogFile, WhatWaitsIsWrittenAtTheEnd) {
+  {
+    UsageLog log({.path = path()});
+    for (int i = 0; i < 100; ++i) log.write("{}");
+  }
+  EXPECT_EQ(lines().size(), 100u);
 }
 
 TEST_F(UsageLogFile, IsAPlainFileOfOneServer) {

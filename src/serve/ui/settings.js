@@ -46,7 +46,31 @@ export class Settings {
       this.number("max_tokens", "Longest answer", "tokens", 1, 1000000),
       this.text("seed", "Seed", "random", "The same seed and parameters give the same answer", "numeric"),
       this.text("stop", "Stop at", "none", "Texts that end the answer, separated by commas", "text"),
+      this.schema(),
       reset);
+  }
+
+  // JSON mode, and the schema that answers are held to.
+  schema() {
+    const json = el("input", { type: "checkbox", id: "set-json" });
+    const box = el("textarea", { id: "set-schema", rows: "4", spellcheck: "false", placeholder: '{"type": "object", …}', "aria-describedby": "set-schema-hint" });
+    const note = el("p", { class: "note", id: "set-schema-hint" });
+    const show = () => {
+      box.hidden = !this.values.json;
+      let wrong = "";
+      try {
+        if (this.values.schema.trim()) JSON.parse(this.values.schema);
+      } catch (error) {
+        wrong = `Not JSON: ${error.message}`;
+      }
+      note.textContent = !this.values.json ? "Answers are text" : wrong || "Answers fit this schema; empty: any JSON object";
+    };
+    json.checked = this.values.json;
+    box.value = this.values.schema;
+    json.addEventListener("change", () => { this.values.json = json.checked; this.save(); show(); });
+    box.addEventListener("input", () => { this.values.schema = box.value; this.save(); show(); });
+    show();
+    return el("div", { class: "field" }, el("div", { class: "field-head" }, el("label", { for: "set-json" }, "JSON answers"), json), box, note);
   }
 
   reset() {
@@ -121,6 +145,13 @@ export class Settings {
     if (/^\d{1,15}$/.test(seed.trim())) fields.seed = Number(seed);
     const stops = stop.split(",").map((text) => text.trim()).filter(Boolean);
     if (stops.length) fields.stop = stops;
-    return fields;
+    return { ...fields, ...this.formatFields() };
+  }
+
+  // The server refuses a schema that is wrong, and says where.
+  formatFields() {
+    const schema = this.values.schema.trim();
+    if (!this.values.json) return {};
+    return schema ? { guided_json: schema } : { response_format: { type: "json_object" } };
   }
 }

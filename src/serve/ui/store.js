@@ -16,6 +16,8 @@ export const kDefaults = {
   presence_penalty: 0,
   seed: "",
   stop: "",
+  json: false,  // answers are JSON, of the schema where there is one
+  schema: "",
 };
 
 export function loadSettings() {

@@ -30,6 +30,8 @@ struct Symbols {
   std::vector<Merge> merges;
   std::vector<uint64_t> heap;
 
+  std::function<void()> pause;  // called now and then while a long word is merged; may throw
+
   size_t size() const { return tokens.size(); }
   void clear() {
     tokens.clear();
@@ -111,7 +113,9 @@ void merge_long(Symbols& s, Lookup&& lookup, First&& first) {
     s.heap.push_back(key(i));
     std::push_heap(s.heap.begin(), s.heap.end(), std::greater<>());
   };
-  while (!s.heap.empty()) {
+  constexpr uint32_t kPauseMerges = 1 << 16;  // 5 to 20 ms
+  for (uint32_t steps = 1; !s.heap.empty(); ++steps) {
+    if (steps % kPauseMerges == 0 && s.pause) s.pause();
     const uint64_t top = s.heap.front();
     std::pop_heap(s.heap.begin(), s.heap.end(), std::greater<>());
     s.heap.pop_back();

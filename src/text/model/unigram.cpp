@@ -131,7 +131,9 @@ void Unigram::encode(std::string_view piece, ModelScratch& scratch, std::vector<
   const size_t before = out.size();
   std::vector<PathNode>& nodes = scratch.path;
   nodes.assign(1, PathNode{0.0, 0, 0});
-  size_t base = 0;  // the place of nodes[0], which every path passes
+  size_t base = 0;                         // the place of nodes[0], which every path passes
+  constexpr size_t kPauseBytes = 1 << 16;  // about 10 ms
+  size_t paused = 0;
   Unknown unknown;
   for (size_t at = 0; at < piece.size(); at += char_length(piece[at])) {
     if (at > base && at - base + 1 == nodes.size()) {
@@ -141,6 +143,10 @@ void Unigram::encode(std::string_view piece, ModelScratch& scratch, std::vector<
       base = at;
     }
     extend(piece, at, base, scratch);
+    if (at - paused >= kPauseBytes && scratch.symbols.pause) {
+      paused = at;
+      scratch.symbols.pause();
+    }
   }
   trace(piece, base, piece.size(), scratch, unknown, out);
   flush(piece, scratch.control, unknown, out);

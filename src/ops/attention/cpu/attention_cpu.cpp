@@ -2,6 +2,7 @@
 // total, in order of position, whether one thread took all splits of a unit or several did: the last of them to
 // arrive merges, and no bit depends on it.
 #include <atomic>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "ops/attention/cpu/attention_ahead.h"
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/attention/cpu/attention_plan.h"
+#include "ops/attention/cpu/attention_turn.h"
 
 namespace ingot::cpu {
 namespace {
@@ -39,12 +41,12 @@ struct Scratch {
   float *part, *total;
 
   static int64_t floats(const Attention& op) {
-    return kBlock * (int64_t{op.kv.k_dim} + op.kv.v_dim) + kQueries * int64_t{Attention::kSplit} + pairs_floats(op) +
+    return kBlock * (int64_t{op.kv.q_dim()} + op.kv.v_dim) + kQueries * int64_t{Attention::kSplit} + pairs_floats(op) +
            2 * kQueries + 2 * part_floats(op, kQueries);
   }
   Scratch(float* at, const Attention& op) {
     const auto take = [&](int64_t n) { return std::exchange(at, at + n); };
-    k = take(int64_t{kBlock} * op.kv.k_dim);
+    k = take(int64_t{kBlock} * op.kv.q_dim());
     v = take(int64_t{kBlock} * op.kv.v_dim);
     scores = take(int64_t{kQueries} * Attention::kSplit);
     pairs = take(pairs_floats(op));
@@ -79,7 +81,7 @@ struct Work {
     for (int r = 0; r < unit.rows; ++r) {
       seen[r] = seen_by(op, batch, unit.first_row + r);
       for (int h = 0; h < unit.heads; ++h)
-        q[r * unit.heads + h] = op.q.f32(unit.first_row + r) + int64_t{unit.first_head + h} * op.kv.k_dim;
+        q[r * unit.heads + h] = op.q.f32(unit.first_row + r) + int64_t{unit.first_head + h} * op.kv.q_dim();
     }
     if (op.kv.pairs) kernel.bf16->pack_rows(q, unit.queries(), op.kv.k_dim, scratch.q_pairs());
   }
@@ -109,7 +111,7 @@ struct SeenBlock {
   SeenRanges ranges() const { return {begin, end}; }
 };
 
-// The keys and values of a block that some row sees: in place, or opened.
+// The keys and values of a block that some row sees: in place, or opened. Over a latent cache keys are made of it.
 struct OpenBlock {
   DType dtype;
   const std::byte* groups[kBlock / kKeyGroup];
@@ -118,6 +120,10 @@ struct OpenBlock {
 
   OpenBlock(const Work& w, int first, int begin, int end) {
     const KvLayer& kv = w.op.kv;
+    if (kv.latent) {
+      open_latent(w, first, begin, end);
+      return;
+    }
     const int32_t* pages = w.batch.pages(kv.group, w.unit.seq);
     const bool in_place = kv.dtype == DType::kF32 || w.unit.queries() <= w.kernel.direct_queries;
     const int64_t k_group = kv.k_bytes() * kKeyGroup, v_row = kv.v_bytes();
@@ -144,6 +150,44 @@ struct OpenBlock {
       i = stop;
     }
   }
+
+ private:
+  // As floats: the latent as values, and turned around as the first dimensions of the keys, a group after the other. A
+  // group lies in one page.
+  void open_latent(const Work& w, int first, int begin, int end) {
+    const KvLayer& kv = w.op.kv;
+    const int32_t* pages = w.batch.pages(kv.group, w.unit.seq);
+    dtype = DType::kF32;
+    step = kv.v_dim * static_cast<int64_t>(sizeof(float));
+    for (int i = begin / kKeyGroup * kKeyGroup; i < end; i += kKeyGroup) {
+      const int position = first + i, place = position % kv.page_rows;
+      const int32_t page = pages[position / kv.page_rows];
+      const int from = std::max(i, begin), stop = std::min(end, i + kKeyGroup);
+      float* rows = w.scratch.v + int64_t{i} * kv.v_dim;
+      const std::byte* v = kv.v_page(page, w.unit.kv_head) + (place + from - i) * kv.v_bytes();
+      float* seen = rows + int64_t{from - i} * kv.v_dim;
+      if (kv.dtype == DType::kF32) {
+        std::memcpy(seen, v, static_cast<size_t>((stop - from) * step));
+      } else {
+        w.kernel.open_values(kv.dtype, v, stop - from, kv.v_dim, seen);
+      }
+      // What nobody sees may be anything; its scores are not looked at.
+      std::fill(rows, seen, 0.0f);
+      std::fill(rows + int64_t{stop - i} * kv.v_dim, rows + int64_t{kKeyGroup} * kv.v_dim, 0.0f);
+      float* key = w.scratch.k + int64_t{i} * kv.q_dim();
+      turn_group(rows, kv.v_dim, key);
+      float* rotary = key + int64_t{kv.v_dim} * kKeyGroup;
+      const std::byte* k = kv.k_page(page, w.unit.kv_head) + place * kv.k_bytes();
+      if (kv.k_dtype() == DType::kF32) {
+        std::memcpy(rotary, k, static_cast<size_t>(kKeyGroup * kv.k_bytes()));
+      } else {
+        w.kernel.open_keys(kv.k_dtype(), k, kv.k_dim, rotary);
+      }
+      groups[i / kKeyGroup] = reinterpret_cast<const std::byte*>(key);
+      for (int j = from; j < stop; ++j)
+        values[j] = reinterpret_cast<const std::byte*>(rows + int64_t{j - i} * kv.v_dim);
+    }
+  }
 };
 
 // Merges the block of keys from position `first` on into `state`.
@@ -155,7 +199,7 @@ void run_block(const Work& w, int first, const State& state) {
   const Scratch& s = w.scratch;
   const int64_t nq = w.unit.queries();
   const int from = seen.from(), to = seen.to();
-  w.kernel.scores(block.dtype, w.q, nq, block.groups + from / kKeyGroup, (to - from) / kKeyGroup, kv.k_dim,
+  w.kernel.scores(block.dtype, w.q, nq, block.groups + from / kKeyGroup, (to - from) / kKeyGroup, kv.q_dim(),
                   s.scores + from, kBlock);
   w.kernel.weigh(s.scores, kBlock, nq, seen.ranges(), from, to, w.op.scale, w.op.softcap,
                  {state.max, state.sum, s.keep, s.add});
@@ -292,7 +336,7 @@ int64_t parts_room(const Attention& op, const StepLimits& limits) {
 
 void prepare(Attention& op, Prepare& p) {
   CHECK(op.kv.kv_heads > 0 && op.heads % op.kv.kv_heads == 0, "{} heads over {}", op.heads, op.kv.kv_heads);
-  CHECK(op.q.cols == int64_t{op.heads} * op.kv.k_dim && op.out.cols == int64_t{op.heads} * op.kv.v_dim,
+  CHECK(op.q.cols == int64_t{op.heads} * op.kv.q_dim() && op.out.cols == int64_t{op.heads} * op.kv.v_dim,
         "q has {} columns, out {}", op.q.cols, op.out.cols);
   isa();  // a wrong INGOT_ISA is told at load
   op.parts_room = p.threads > 1 ? parts_room(op, p.limits) : 0;

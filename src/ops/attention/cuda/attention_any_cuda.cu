@@ -39,6 +39,14 @@ __device__ float score_row(const KvRow& key, const float* q) {
   return sum;
 }
 
+// Of a latent cache: the value, then the rotary part, which has 16 bits at least.
+template <DType dtype>
+__device__ float score_slot(const AttentionArgs& a, int slot, int kv_head, const float* q) {
+  if (!a.latent) return score_row<dtype>(a.kv.key(slot, kv_head), q);
+  constexpr DType kRotary = kv_is_coded(dtype) ? DType::kF16 : dtype;
+  return score_row<dtype>(a.kv.value(slot, kv_head), q) + score_row<kRotary>(a.kv.key(slot, kv_head), q + a.kv.v_dim);
+}
+
 // One warp's keys of a row.
 struct WarpResult {
   float top = -INFINITY, sum = 0;
@@ -54,7 +62,7 @@ __device__ void attend_32(const AttentionArgs& a, WarpResult& r, const int32_t* 
   const int slot = seen ? table[p / a.kv.page_rows] * a.kv.page_rows + p % a.kv.page_rows : 0;
   float score = -INFINITY;
   if (seen) {
-    const float dot = score_row<dtype>(a.kv.key(slot, kv_head), q);
+    const float dot = score_slot<dtype>(a, slot, kv_head, q);
     score = a.softcap > 0 ? capped(a, dot) : dot * a.scale_log2;
   }
   const float top = fmaxf(r.top, warp_max(score));
@@ -91,8 +99,8 @@ __global__ void __launch_bounds__(32 * kWarps, 4) attend_any_kernel(AttentionArg
   if (t >= a.counts[0]) return;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   float* q = shared_memory<float>();
-  for (int i = static_cast<int>(threadIdx.x); i < a.kv.k_dim; i += 32 * kWarps)
-    q[i] = a.q.get(t, static_cast<int64_t>(head) * a.kv.k_dim + i);
+  for (int i = static_cast<int>(threadIdx.x); i < a.q_dim; i += 32 * kWarps)
+    q[i] = a.q.get(t, static_cast<int64_t>(head) * a.q_dim + i);
   __syncthreads();
   const int32_t* table = a.page_table + static_cast<int64_t>(a.seq[t]) * a.pages_per_seq;
   const int last = a.position[t], lowest = a.window > 0 ? max(0, last - a.window + 1) : 0;
@@ -122,7 +130,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4) attend_any_kernel(AttentionArg
 void attend_any(const Ctx& ctx, const AttentionArgs& a, int64_t rows) {
   const Launch shape = {
       dim3(static_cast<unsigned>(rows * a.kv_heads * a.group), static_cast<unsigned>(ceil_div(a.kv.v_dim, kColumns))),
-      dim3(32 * kWarps), 16 * ceil_div(a.kv.k_dim, 4)};  // whole 16 bytes: the compiler reads up to four at a time
+      dim3(32 * kWarps), 16 * ceil_div(a.q_dim, 4)};  // whole 16 bytes: the compiler reads up to four at a time
   switch (a.kv.dtype) {
     case DType::kF32:
       return launch(ctx, attend_any_kernel<DType::kF32>, shape, a);

@@ -19,11 +19,16 @@ bool aligned(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && t.stride * dtype_bytes(t.dtype) % 16 == 0;
 }
 
+bool fast_sizes(const KvLayer& kv) {
+  return kv.latent ? latent_dim(kv.v_dim, kv.k_dim) : kv.k_dim == kv.v_dim && fast_dim(kv.k_dim);
+}
+
 bool fast(const Attention& op) {
   const KvLayer& kv = op.kv;
-  return kv.dtype != DType::kF32 && kv.k_dim == kv.v_dim && fast_dim(kv.k_dim) && kv.page_rows % kKeyGroup == 0 &&
-         kv.page_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(kv.k) % 16 == 0 &&
-         reinterpret_cast<uintptr_t>(kv.v) % 16 == 0 && aligned(op.q) && aligned(op.out);
+  if (kv.latent && (op.softcap > 0 || op.window > 0)) return false;
+  return kv.dtype != DType::kF32 && fast_sizes(kv) && kv.page_rows % kKeyGroup == 0 && kv.page_bytes % 16 == 0 &&
+         reinterpret_cast<uintptr_t>(kv.k) % 16 == 0 && reinterpret_cast<uintptr_t>(kv.v) % 16 == 0 && aligned(op.q) &&
+         aligned(op.out);
 }
 
 AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
@@ -36,6 +41,8 @@ AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
   a.kv_heads = op.kv.kv_heads;
   a.group = op.heads / op.kv.kv_heads;
   a.window = op.window;
+  a.q_dim = op.kv.q_dim();
+  a.latent = op.kv.latent;
   a.scale = op.scale;
   a.scale_log2 = op.scale * kLog2E;
   a.softcap = op.softcap;
@@ -82,9 +89,9 @@ int64_t most_keys(const Attention& op, const Ctx& ctx) {
 void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int packed) {
   const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles,
                 resident = ctx.rows(op.q) <= kStreamRows ? ctx.multiprocessors
-                                                         : resident_blocks(ctx.multiprocessors, op.kv.k_dim);
+                                                         : resident_blocks(ctx.multiprocessors, op.kv.v_dim);
   const auto fits = [&](int64_t parts) {
-    return units <= kTickets && parts * part_floats(packed, op.kv.k_dim) * 4 <= ctx.scratch_bytes;
+    return units <= kTickets && parts * part_floats(packed, op.kv.v_dim) * 4 <= ctx.scratch_bytes;
   };
   unsigned blocks = 1, seqs = static_cast<unsigned>(a.seqs);
   if (a.split_keys != 0) {
@@ -101,7 +108,7 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int pa
     // Of 16-bit caches one block on a multiprocessor reads as fast, and the order of sums stays what it was.
     a.splits = a.few_splits;
     if (op.kv.dtype == DType::kFp8 || op.kv.dtype == DType::kQ8_0)
-      a.splits = std::max(a.few_splits, splits(resident_blocks(ctx.multiprocessors, op.kv.k_dim)));
+      a.splits = std::max(a.few_splits, splits(resident_blocks(ctx.multiprocessors, op.kv.v_dim)));
     blocks = static_cast<unsigned>(a.splits);
   } else {
     // A seq has a share more than its keys fill at most.
@@ -122,6 +129,40 @@ void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t 
   choose_splits(op, ctx, a, packed);
   const bool bulk = ctx.arch >= 90 && roomy(ctx.arch);
   fast_kernels(op.kv.dtype).split(ctx, a, wide, bulk);
+}
+
+// Packed rows of a block, of seqs with up to `most_packed`.
+void launch_latent(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t most_packed, bool wide) {
+  const int packed = wide ? kWideLatentRows : kNarrowRows;
+  a.tiles = static_cast<int>(ceil_div(most_packed, packed));
+  a.parts = reinterpret_cast<float*>(ctx.scratch);
+  a.grid = dim3(1, static_cast<unsigned>(a.tiles), static_cast<unsigned>(a.seqs));
+  if (!ctx.batch_invariant) choose_splits(op, ctx, a, packed);
+  switch (op.kv.dtype) {
+    case DType::kBF16:
+      return attend_latent_bf16(ctx, a, wide);
+    case DType::kF16:
+      return attend_latent_f16(ctx, a, wide);
+    case DType::kFp8:
+      return attend_latent_fp8(ctx, a, wide);
+    default:
+      return attend_latent_q8_0(ctx, a, wide);
+  }
+}
+
+// In batch-invariant mode the same tiles and one split for every row.
+void run_latent(const Attention& op, const Ctx& ctx, AttentionArgs a) {
+  const int64_t packed = int64_t{ctx.q_rows} * a.group;
+  const bool wide = packed > kNarrowRows && roomy(ctx.arch) && !ctx.batch_invariant;
+  if (!wide) return launch_latent(op, ctx, a, packed, false);
+  // A prompt's rows among rows of decode: each by the tiles for its kind.
+  if (ctx.seqs > 1 && a.group <= kNarrowRows && ctx.q_rows > 1) {
+    a.most_packed = kNarrowRows;
+    launch_latent(op, ctx, a, kNarrowRows, false);
+    a.least_packed = kNarrowRows + 1;
+    a.most_packed = 1 << 30;
+  }
+  launch_latent(op, ctx, a, packed, true);
 }
 
 void launch_rows(const Attention& op, const Ctx& ctx, const AttentionArgs& a) {
@@ -152,8 +193,15 @@ void run_invariant(const Attention& op, const Ctx& ctx, AttentionArgs a) {
 }  // namespace
 
 void prepare(Attention& op, Prepare& p) {
-  const int dim = op.kv.k_dim;
-  if (!fast_dim(dim)) return;
+  const int dim = op.kv.v_dim;
+  if (!fast_sizes(op.kv)) return;
+  if (op.kv.latent) {
+    if (p.batch_invariant) return;
+    const int rows = op.heads <= kNarrowRows ? kNarrowRows : kWideLatentRows;
+    const int64_t tiles = ceil_div(op.heads, rows), resident = resident_blocks(p.multiprocessors, dim);
+    p.need_scratch(4 * (p.limits.seqs * tiles + resident) * part_floats(rows, dim));
+    return;
+  }
   if (p.batch_invariant) {
     const int64_t context = int64_t{p.limits.pages_per_seq()} * p.limits.page_rows;
     const int64_t of_split = int64_t{p.limits.seqs} * op.kv.kv_heads * part_floats(kNarrowRows, dim) * 4;
@@ -175,6 +223,7 @@ void run(const Attention& op, Ctx& ctx) {
   if (rows == 0 || ctx.seqs == 0) return;
   AttentionArgs a = args_of(op, ctx);
   if (!fast(op)) return attend_any(ctx, a, rows);
+  if (op.kv.latent) return run_latent(op, ctx, a);
   if (ctx.batch_invariant) return run_invariant(op, ctx, a);
   const int64_t packed = int64_t{ctx.q_rows} * a.group;
   // The largest heads' tiles of prompts do not fit into every device.

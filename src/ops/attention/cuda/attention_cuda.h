@@ -2,6 +2,7 @@
 //   split  a few packed rows of a seq, their keys shared by the warps of a block and by several blocks (decode, drafts)
 //   rows   many rows of a seq in tiles (prompts)
 //   group  the same by warpgroups (compute capability 9.0)
+//   latent a latent cache, few rows and many
 //   any    any head size and type of the cache, f32 arithmetic
 #pragma once
 
@@ -20,6 +21,8 @@ struct AttentionArgs {
   int kv_heads = 0;
   int group = 0;  // heads of a KV head; packed row i of a seq is its row i / group, head i % group of the KV head's
   int window = 0;
+  int q_dim = 0;  // columns of a head of q
+  bool latent = false;
   float scale = 1, scale_log2 = 1;  // of a score; and times log2(e)
   float softcap = 0;
 
@@ -61,6 +64,12 @@ constexpr int kLongSplit = 4 * kSplitStep;
 // Floats of one split's results for `rows` packed rows.
 constexpr int64_t part_floats(int rows, int dim) { return static_cast<int64_t>(rows) * (dim + 2); }
 
+// Whether the latent kernels have a size of the latent and of its rotary part, and their packed rows of a block.
+constexpr bool latent_dim(int rank, int rope) {
+  return (rank == 512 && rope == 64) || (rank == 256 && (rope == 64 || rope == 32));
+}
+constexpr int kWideLatentRows = 64;
+
 // Whether the group kernel has a head size.
 constexpr bool group_dim(int dim) { return dim == 64 || dim == 128; }
 // Packed rows of a block of the rows kernel, and of an item of the group kernel's.
@@ -82,6 +91,11 @@ void attend_group_bf16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles)
 void attend_group_f16(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_group_fp8(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
 void attend_group_q8_0(const Ctx& ctx, const AttentionArgs& args, int64_t tiles);
+// `wide`: 64 packed rows of a block, where it has the shared memory for them (roomy()); else 16.
+void attend_latent_bf16(const Ctx& ctx, const AttentionArgs& args, bool wide);
+void attend_latent_f16(const Ctx& ctx, const AttentionArgs& args, bool wide);
+void attend_latent_fp8(const Ctx& ctx, const AttentionArgs& args, bool wide);
+void attend_latent_q8_0(const Ctx& ctx, const AttentionArgs& args, bool wide);
 void attend_any(const Ctx& ctx, const AttentionArgs& args, int64_t rows);
 
 }  // namespace ingot::cuda

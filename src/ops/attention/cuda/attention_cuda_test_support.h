@@ -20,6 +20,9 @@ struct Case {
   int64_t more_stride = 8;  // of q and out; an odd one has no fast kernel
   float values = 1;         // what the values (not the keys) are multiplied by
   bool smooth = false;      // values about normal, which no narrow type of the cache holds exactly
+  bool latent = false;      // a key is its value, then k_dim more
+
+  int q_dim() const { return latent ? v_dim + k_dim : k_dim; }
 };
 
 struct Seq {
@@ -46,13 +49,13 @@ class Step {
         seqs_(seqs),
         batch_(make_batch(counts(false), c.page_rows, 2, page_seed)),
         all_(make_batch(counts(true), c.page_rows, 2, page_seed)),
-        q_(batch_.n_rows, c.heads * c.k_dim, kTokenRows, c.heads * c.k_dim + c.more_stride),
+        q_(batch_.n_rows, c.heads * c.q_dim(), kTokenRows, c.heads * c.q_dim() + c.more_stride),
         out_(batch_.n_rows, c.heads * c.v_dim, kTokenRows, c.heads * c.v_dim + c.more_stride),
         k_(all_.n_rows, c.kv_heads * c.k_dim),
         v_(all_.n_rows, c.kv_heads * c.v_dim),
         random_(5),
         sinks_(random_, Format::kF32, 1, c.heads, 3.0f) {
-    fill(q_, batch_, 0, c.k_dim);
+    fill(q_, batch_, 0, c.q_dim());
     fill(k_, all_, 1, c.k_dim);
     fill(v_, all_, 2, c.v_dim);
     kv_.group = 1;
@@ -61,6 +64,7 @@ class Step {
     kv_.v_dim = c.v_dim;
     kv_.page_rows = c.page_rows;
     kv_.dtype = c.dtype;
+    kv_.latent = c.latent;
   }
 
   std::vector<float> run_ref() {
@@ -131,8 +135,9 @@ class Step {
     const double output = c_.out_dtype == DType::kF32 ? 0 : c_.out_dtype == DType::kBF16 ? 0x1p-8 : 0x1p-11;
     double largest = 0;
     for (const float v : v_.values()) largest = std::max(largest, std::fabs(static_cast<double>(v)));
-    const double score = longest(q_) * longest(k_) * static_cast<double>(scale());
-    const double sums = (2 * (c_.k_dim + 12.0) * score + 64 + batch_.pages_per_seq * c_.page_rows / 16.0) * kEps;
+    const double key = longest(k_, c_.k_dim), value = c_.latent ? longest(v_, c_.v_dim) : 0;
+    const double score = longest(q_, c_.q_dim()) * std::hypot(key, value) * static_cast<double>(scale());
+    const double sums = (2 * (c_.q_dim() + 12.0) * score + 64 + batch_.pages_per_seq * c_.page_rows / 16.0) * kEps;
     const double absolute = largest * (weight + 2 * sums);
     return [=](int64_t, int64_t, double want) { return absolute + output * std::fabs(want); };
   }
@@ -155,11 +160,11 @@ class Step {
             .arch = bucket.arch};
   }
   // The norm of the longest head.
-  double longest(Buffer& x) const {
+  static double longest(Buffer& x, int dim) {
     const std::vector<float> values = x.values();
     double most = 0, sum = 0;
     for (size_t i = 0; i < values.size(); ++i) {
-      if (i % static_cast<size_t>(c_.k_dim) == 0) sum = 0;
+      if (i % static_cast<size_t>(dim) == 0) sum = 0;
       sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
       most = std::max(most, sum);
     }
@@ -177,7 +182,7 @@ class Step {
       }
     }
   }
-  float scale() const { return (c_.smooth ? 1.0f : 0.25f) / static_cast<float>(c_.k_dim); }
+  float scale() const { return (c_.smooth ? 1.0f : 0.25f) / static_cast<float>(c_.q_dim()); }
   Attention op(const KvLayer& kv, const Tensor& q, const Tensor& out) {
     Attention op{.q = q,
                  .out = out,

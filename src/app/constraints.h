@@ -1,0 +1,59 @@
+// The constraints of one model's answers: grammars compiled when they are asked for, and kept. Any thread; making one
+// takes milliseconds, and up to 0.1 s for the first of all, which reads the vocabulary.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "app/grammar_cache.h"
+#include "app/grammar_constraint.h"
+
+namespace ingot {
+
+struct ConstraintOptions {
+  grammar::Limits limits = {.cache_bytes = size_t{8} << 20};  // of one grammar
+  size_t kept_bytes = size_t{64} << 20;                       // of all grammars that are kept
+};
+
+// What is told of them; each may be empty.
+struct ConstraintReports {
+  std::function<void(double seconds)> compiled = {};  // by the thread that asked
+  std::function<void(double seconds)> masked = {};    // by the engine's thread
+  std::function<void()> found = {};                   // it was kept
+};
+
+class Constraints {
+ public:
+  // `tokenizer` outlives it and what it makes. `end_tokens`: each may end an answer. `vocab`: logits of the model.
+  Constraints(const Tokenizer& tokenizer, std::vector<Token> end_tokens, int vocab,
+              const ConstraintOptions& options = {});
+  // REQUIRES: nothing was made yet.
+  void report(ConstraintReports reports);
+
+  // `lead` and `tail`: texts, with names of control tokens, that stand before and behind (ConstraintFrame). Throws
+  // grammar::GrammarError: the source is refused, or beyond a limit.
+  std::shared_ptr<const TokenConstraint> make(const std::string& tenant, const grammar::Source& source, Preface preface,
+                                              std::string_view lead = {}, std::string_view tail = {});
+
+  const ConstraintOptions& options() const { return options_; }
+  const GrammarCache& cache() const { return cache_; }
+
+ private:
+  void read_vocabulary();
+
+  const Tokenizer& tokenizer_;
+  const std::vector<Token> end_tokens_;
+  const int vocab_;
+  const ConstraintOptions options_;
+  ConstraintReports reports_;
+  GrammarCache cache_;
+  std::once_flag once_;
+  std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // from the first one on
+  std::shared_ptr<const ConstraintFacts> facts_;           // likewise
+};
+
+}  // namespace ingot

@@ -1,0 +1,60 @@
+// DeepSeek: R1 and V3 fence the arguments, V3.1 does not, V3.2 and V4 have marks for each argument.
+#pragma once
+
+#include "grammar/call_form.h"
+
+namespace ingot::forms {
+
+inline constexpr CallForm deepseek[] = {
+    {.name = "deepseek-v3",
+     .needs = {"<｜tool▁calls▁begin｜>", "```json"},
+     .body = CallForm::Body::kJson,
+     .open = "<｜tool▁calls▁begin｜>",
+     .close = "<｜tool▁calls▁end｜>",
+     .call_open = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .call_close = "\n```<｜tool▁call▁end｜>",
+     .separator = "\n",
+     .name_close = "\n```json\n"},
+    {.name = "deepseek-v3.1",
+     .needs = {"<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"},
+     .excludes = {"```json"},
+     .body = CallForm::Body::kJson,
+     .open = "<｜tool▁calls▁begin｜>",
+     .close = "<｜tool▁calls▁end｜>",
+     .call_open = "<｜tool▁call▁begin｜>",
+     .call_close = "<｜tool▁call▁end｜>",
+     .name_close = "<｜tool▁sep｜>"},
+    {.name = "deepseek-v3.2",
+     .needs = {"｜DSML｜", "function_calls>"},
+     .body = CallForm::Body::kParameters,
+     .open = "\n\n<｜DSML｜function_calls>\n",
+     .close = "\n</｜DSML｜function_calls>",
+     .call_open = "<｜DSML｜invoke name=\"",
+     .call_close = "\n</｜DSML｜invoke>",
+     .separator = "\n",
+     .name_close = "\">",
+     .key_open = "\n<｜DSML｜parameter name=\"",
+     .key_close = "\" string=\"",
+     .value_close = "</｜DSML｜parameter>",
+     .attribute_close = "\">",
+     .text_attribute = "true",
+     .json_attribute = "false"},
+    {.name = "deepseek-v4",
+     .needs = {"｜DSML｜", "tool_calls>"},
+     .excludes = {"function_calls>"},
+     .body = CallForm::Body::kParameters,
+     .open = "\n\n<｜DSML｜tool_calls>\n",
+     .close = "\n</｜DSML｜tool_calls>",
+     .call_open = "<｜DSML｜invoke name=\"",
+     .call_close = "\n</｜DSML｜invoke>",
+     .separator = "\n",
+     .name_close = "\">",
+     .key_open = "\n<｜DSML｜parameter name=\"",
+     .key_close = "\" string=\"",
+     .value_close = "</｜DSML｜parameter>",
+     .attribute_close = "\">",
+     .text_attribute = "true",
+     .json_attribute = "false"},
+};
+
+}  // namespace ingot::forms

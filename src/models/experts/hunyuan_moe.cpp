@@ -1,0 +1,42 @@
+// Hunyuan with experts: RMS norms on each q and k head after rope, and an MLP that every row meets.
+#include "models/blocks.h"
+#include "models/experts.h"
+#include "models/model.h"
+#include "weights/config.h"
+
+namespace ingot {
+namespace {
+
+void configure(Hparams& hp, const Config& config) {
+  hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);
+  hp.experts.router.renormalize = true;
+  read_experts(hp, config);
+  hp.experts.shared_ffn = hp.ffn;
+}
+
+Tensor layer(Build& b, Tensor x, const Hparams& hp, int i) {
+  const Names w = b.names("model.layers", i), attn = w["self_attn"];
+  Tensor h = norm(b, x, w["input_layernorm"], hp);
+  Qkv a = qkv(b, h, attn, hp);
+  b.rope(a.q, a.k, hp.rope);
+  a.q = b.rms_norm(a.q, attn["query_layernorm"], hp.eps, 0, hp.head_dim);
+  a.k = b.rms_norm(a.k, attn["key_layernorm"], hp.eps, 0, hp.head_dim);
+  x = b.add(x, attend(b, a, attn, hp, i, {.rope = false}));
+  h = norm(b, x, w["post_attention_layernorm"], hp);
+  return b.add(x, moe(b, h, w["mlp"], hp, {.router = "gate.wg", .shared = "shared_mlp"}));
+}
+
+void build(Build& b, const Hparams& hp) { decoder(b, hp, layer); }
+
+}  // namespace
+
+extern const Architecture arch_hunyuan_moe = {
+    .name = "hunyuan_moe",
+    .hf_types = {"hunyuan_v1_moe"},
+    .gguf_types = {},
+    .names = {},
+    .configure = configure,
+    .build = build,
+};
+
+}  // namespace ingot

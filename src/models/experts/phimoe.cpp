@@ -1,0 +1,45 @@
+// Phi-3.5-MoE: layer norms, biases on attention and head, and a router that weighs each of its two experts among those
+// near it (sparsemixer).
+#include "models/blocks.h"
+#include "models/experts.h"
+#include "models/model.h"
+#include "weights/config.h"
+
+namespace ingot {
+namespace {
+
+void configure(Hparams& hp, const Config& config) {
+  hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);
+  hp.head_bias = config.boolean("lm_head_bias", "").value_or(false);
+  hp.sliding.assign(hp.sliding.size(), hp.window > 0);
+  hp.experts.router = {.score = RouterScore::kSparsemixer,
+                       .jitter = static_cast<float>(config.number("router_jitter_noise", "").value_or(0.01))};
+  read_experts(hp, config);
+}
+
+Tensor layer(Build& b, Tensor x, const Hparams& hp, int i) {
+  const Names w = b.names("model.layers", i);
+  Tensor h = b.layer_norm(x, w["input_layernorm"], hp.eps);
+  x = b.add(x, attend(b, qkv(b, h, w["self_attn"], hp), w["self_attn"], hp, i));
+  h = b.layer_norm(x, w["post_attention_layernorm"], hp.eps);
+  return b.add(x, moe(b, h, w["block_sparse_moe"], hp, {}));
+}
+
+void build(Build& b, const Hparams& hp) {
+  decoder(b, hp, layer, [](Build& builder, const Tensor& rows, const Hparams& h) {
+    return builder.layer_norm(rows, Names("model.norm"), h.eps);
+  });
+}
+
+}  // namespace
+
+extern const Architecture arch_phimoe = {
+    .name = "phimoe",
+    .hf_types = {"phimoe"},
+    .gguf_types = {},
+    .names = {.ignorable = {"*rotary_emb.inv_freq"}},
+    .configure = configure,
+    .build = build,
+};
+
+}  // namespace ingot

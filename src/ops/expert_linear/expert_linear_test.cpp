@@ -1,0 +1,106 @@
+#include "ops/expert_linear/expert_linear.h"
+
+#include "ops/expert_linear/expert_linear_test_support.h"
+#include "ops/linear/linear.h"
+
+namespace ingot {
+namespace {
+
+using namespace test;
+
+// Within the error of int8 rows of x where weights are in panels of integers, of bf16 where they are that.
+double error_of(Format format) { return format == Format::kF32 ? 1e-4 : 0.04; }
+
+void check_case(const ExpertCase& c) {
+  SCOPED_TRACE(std::string(format_name(c.format)) + ", " + std::to_string(c.rows) + " rows");
+  ExpertOperands o(c);
+  const Batch batch = rows_batch(c.rows);
+  run_ref(o.op, batch);
+  Buffer& result = c.sum ? o.out : o.places;
+  const std::vector<float> want = result.values();
+  double norm = 0;
+  for (const float v : want) norm += static_cast<double>(v) * v;
+  const double most = error_of(c.format) * 8 * std::sqrt(norm / static_cast<double>(want.size()) + 1e-12);
+  std::vector<float> first;
+  for (const int threads : {1, 2, 3}) {
+    o.places.poison();
+    o.out.poison();
+    run_cpu(o.op, batch, threads);
+    o.places.expect_intact();
+    o.out.expect_intact();
+    expect_near(result.values(), want, result.cols(), relative(0, most), "cpu against ref");
+    if (threads == 1) first = result.values();
+    expect_same_bits(result.values(), first, "against 1 thread");
+  }
+}
+
+TEST(ExpertLinear, MatchesReference) {
+  for (const Format format : {Format::kF32, Format::kBF16, Format::kQ4_0, Format::kQ4_K, Format::kMXFP4}) {
+    for (const int rows : {1, 3, 40}) {
+      const int64_t cols = format == Format::kQ4_K ? 256 : 64;
+      check_case({.format = format, .rows = rows, .cols = cols});
+      check_case({.format = format, .rows = rows, .cols = cols, .glu = true, .bias = true});
+      check_case({.format = format, .rows = rows, .used = 3, .out = 24, .cols = cols, .by_place = true, .sum = true});
+    }
+  }
+  check_case({.rows = 9, .glu = true, .scale = true});
+  check_case({.rows = 9, .glu = true, .bias = true, .kind = ActivationKind::kClampedSwiglu});
+  check_case({.rows = 5, .count = 3, .used = 3, .bias = true, .by_place = true, .sum = true});
+  check_case({.rows = 200, .count = 16, .used = 4, .glu = true});
+}
+
+// A row's bits do not depend on the rows beside it, nor on what they choose.
+TEST(ExpertLinear, RowsAloneAreTheSame) {
+  for (const Format format : {Format::kF32, Format::kQ4_0, Format::kQ8_0, Format::kQ6_K, Format::kF16, Format::kBF16}) {
+    SCOPED_TRACE(format_name(format));
+    const ExpertCase c{
+        .format = format, .rows = 70, .count = 5, .used = 2, .out = 40, .cols = 512, .by_place = true, .sum = true};
+    for_each_kernels([&] {
+      ExpertOperands o(c);
+      run_cpu(o.op, rows_batch(c.rows), 2);
+      for (const int r : {0, 33, 69}) {
+        ExpertOperands one(c);
+        ExpertLinear op = one.op;
+        const std::vector<float> want = row_of(o.out, r);
+        op.x.data = reinterpret_cast<std::byte*>(&one.x.at(r, 0));
+        op.experts.data = reinterpret_cast<std::byte*>(&one.experts.i32(r, 0));
+        op.weights.data = reinterpret_cast<std::byte*>(&one.weights.at(r, 0));
+        run_cpu(op, rows_batch(1));
+        expect_same_bits(row_of(one.out, 0), want, "row " + std::to_string(r));
+      }
+    });
+  }
+}
+
+// Each place is bit for bit what a linear with the expert's weights gives for the row.
+TEST(ExpertLinear, IsTheLinearOfEachExpert) {
+  for (const Format format : {Format::kF32, Format::kQ4_0, Format::kBF16}) {
+    const ExpertCase c{.format = format, .rows = 6, .out = 32, .cols = 96, .glu = true, .bias = true};
+    ExpertOperands o(c);
+    run_cpu(o.op, rows_batch(c.rows), 2);
+    for (int r = 0; r < c.rows; ++r) {
+      for (int64_t j = 0; j < c.used; ++j) {
+        const int32_t e = o.experts.i32(r, j);
+        Buffer out(1, c.out), up(1, c.out);
+        Linear linear;
+        linear.x = o.op.x;
+        linear.x.data = reinterpret_cast<std::byte*>(&o.x.at(r, 0));
+        linear.n_parts = 2;
+        linear.glu = o.op.glu;
+        for (size_t p = 0; p < 2; ++p) {
+          linear.parts[p].weight = o.op.parts[p].weights[static_cast<size_t>(e)];
+          linear.parts[p].bias = o.op.parts[p].bias;
+          linear.parts[p].bias.data += e * c.out * 4;
+          linear.parts[p].bias.cols = c.out;
+          linear.parts[p].out = p == 0 ? out.tensor() : up.tensor();
+        }
+        run_cpu(linear, rows_batch(1));
+        for (int64_t n = 0; n < c.out; ++n)
+          ASSERT_EQ(o.places.at(r, j * c.out + n), out.at(0, n)) << "row " << r << ", expert " << e;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot

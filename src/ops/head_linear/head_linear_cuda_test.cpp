@@ -1,0 +1,44 @@
+#include "ops/cuda/cuda_test_support.h"
+
+namespace ingot {
+namespace {
+
+using namespace test;
+
+// Against the reference, few rows and many, in a larger bucket.
+TEST(CudaHeadLinear, MatchesReference) {
+  INGOT_NEEDS_DEVICE();
+  struct Sizes {
+    int heads, inputs, outputs, tail, rows;
+  };
+  for (const Format format : {Format::kF32, Format::kBF16, Format::kF8_E4M3, Format::kQ8_0, Format::kQ4_K})
+    for (const Sizes& s : {Sizes{3, 256, 40, 8, 2}, Sizes{2, 256, 70, 3, 21}, Sizes{2, 256, 64, 0, 70}}) {
+      SCOPED_TRACE(testing::Message() << format_name(format) << ", " << s.rows << " rows");
+      Random random(3);
+      const TestWeight weight(random, format, int64_t{s.heads} * s.outputs, s.inputs);
+      Buffer x(s.rows, int64_t{s.heads} * (s.inputs + s.tail)), out(s.rows, int64_t{s.heads} * (s.outputs + s.tail));
+      x.fill([&] { return random.normal(); });
+      const HeadLinear op{
+          .x = x.tensor(), .weight = weight.weight(), .out = out.tensor(), .heads = s.heads, .tail = s.tail};
+      const Batch batch = rows_batch(s.rows);
+      run_ref(op, batch);
+      const std::vector<float> want = out.values();
+      double largest = 0;
+      for (int64_t n = 0; n < weight.weight().rows; ++n)
+        for (const float w : weight.row(n)) largest = std::max(largest, std::fabs(static_cast<double>(w)));
+      for (const bool invariant : {false, true}) {
+        // Many rows meet weights that are not f32 in bf16, both sides rounded.
+        const bool exact = format == Format::kF32 || s.rows <= 8 || invariant;
+        const double bound = 8 * largest * (exact ? 16 * kEps : 0x1p-8) * std::sqrt(s.inputs) + 4 * kEps;
+        out.poison();
+        DeviceRig rig(batch, {.more_rows = 3, .batch_invariant = invariant});
+        rig.run(op);
+        out.expect_intact();
+        expect_near(
+            out.values(), want, out.cols(), [=](int64_t, int64_t, double) { return bound; }, "device");
+      }
+    }
+}
+
+}  // namespace
+}  // namespace ingot

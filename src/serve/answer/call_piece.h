@@ -1,0 +1,49 @@
+// A fixed text of a form of calls, met byte by byte; and what the readers of calls share.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "serve/answer/json_stream.h"
+
+namespace ingot {
+
+inline std::string_view without_space(std::string_view text) {
+  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// White space in front of the text and where it has some itself is any or none.
+class PieceMatch {
+ public:
+  PieceMatch() = default;
+  explicit PieceMatch(std::string_view text) : text_(without_space(text)), alive_(!text_.empty()) {}
+
+  // kDone: this byte is the text's last. kBad, now and from then on: the text does not stand here.
+  JsonStep feed(char c) {
+    if (!alive_) return JsonStep::kBad;
+    if (is_json_space(c) && (at_ == 0 || is_json_space(text_[at_]))) return JsonStep::kMore;
+    while (is_json_space(text_[at_])) ++at_;
+    if (c != text_[at_]) {
+      alive_ = false;
+      return JsonStep::kBad;
+    }
+    ++at_;
+    return at_ == text_.size() ? JsonStep::kDone : JsonStep::kMore;
+  }
+  bool alive() const { return alive_; }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+  bool alive_ = false;
+};
+
+// Appends the text as it stands between the quotes of a JSON string.
+void append_json_text(std::string_view text, std::string& out);
+
+// The value as JSON: itself where it is JSON, else the string that it is.
+std::string json_of_value(std::string_view text);
+
+}  // namespace ingot

@@ -1,0 +1,36 @@
+// What a request wants its answer's text to be held to.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/constraints.h"
+#include "serve/api/fields.h"
+
+namespace ingot {
+
+struct Generation;
+
+struct ConstraintRequest {
+  std::string param;  // the field that asks: "response_format.json_schema.schema"
+  grammar::Source source;
+  bool call = false;                 // a call of a tool, as forced_call() makes it
+  std::string lead = {}, tail = {};  // marks around it
+};
+
+// None where the answer is free. Throws ApiError 400 where two fields ask, or one of them not wholly.
+// REQUIRES: `fields` passed a table that has kConstraintFields.
+std::optional<ConstraintRequest> read_constraint(const Fields& fields);
+
+// Whatever the request's end tokens are, each of the model's may come, and ends the answer. Throws ApiError 400 where
+// something is wanted already.
+void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Generation& generation);
+
+// Makes generation.constraint of generation.wanted. Takes milliseconds; throws ApiError 400 that tells the place in the
+// schema or grammar. REQUIRES: something is wanted.
+void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation);
+
+// For /v1/limits.
+JsonObject constraint_limits(const ConstraintOptions& options);
+
+}  // namespace ingot

@@ -1,0 +1,36 @@
+#include "serve/api/token_work.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ingot {
+
+TokenWork::TokenWork(std::shared_ptr<Caller> caller, std::shared_ptr<Responder> responder, Workers* workers)
+    : caller_(std::move(caller)), responder_(std::move(responder)), workers_(workers) {}
+
+void TokenWork::pause(size_t tokens) {
+  if (tokens > counted_) caller_->take_text(static_cast<int64_t>(tokens - counted_));
+  counted_ = std::max(counted_, tokens);
+  const auto check = [this] {
+    if (responder_->closed()) throw server_busy("nobody waits for this request any more");  // and nobody reads this
+  };
+  check();
+  if (workers_ && workers_->give_way()) check();
+}
+
+std::vector<Token> TokenWork::run(size_t bytes, const std::function<std::vector<Token>(const EncodePause&)>& encode) {
+  constexpr size_t kBytesPerToken = 4;
+  counted_ = 0;
+  try {
+    std::vector<Token> tokens = encode([this](size_t so_far) { pause(so_far); });
+    if (tokens.size() > counted_) caller_->take_text(static_cast<int64_t>(tokens.size() - counted_));
+    return tokens;
+  } catch (const Error&) {
+    const size_t guess = bytes / kBytesPerToken + 1;
+    if (guess > counted_) caller_->take_text(static_cast<int64_t>(guess - counted_));
+    throw;
+  }
+}
+
+}  // namespace ingot

@@ -1,0 +1,39 @@
+// The cutting of one request's texts into tokens, which may take seconds: it costs the caller also where the request is
+// refused then, ends where nobody waits for it any more, and lets others have the thread between two pieces.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "serve/http/http.h"
+#include "serve/http/workers.h"
+#include "serve/tenants/caller.h"
+#include "text/tokenizer.h"
+
+namespace ingot {
+
+// One thread at a time: the one that reads the request.
+class TokenWork {
+ public:
+  // `workers`: those whose thread it runs on; none: it is nobody else's.
+  TokenWork(std::shared_ptr<Caller> caller, std::shared_ptr<Responder> responder, Workers* workers = nullptr);
+  TokenWork(const TokenWork&) = delete;
+  TokenWork& operator=(const TokenWork&) = delete;
+
+  // encode(pause) gives the tokens of a text of so many bytes: it passes `pause` to the tokenizer. What they cost is
+  // the caller's (Caller::take_text); where the tokenizer gives up on a text, a token for every four bytes. Throws
+  // ApiError where the client has gone or the request's time is over.
+  std::vector<Token> run(size_t bytes, const std::function<std::vector<Token>(const EncodePause&)>& encode);
+
+ private:
+  void pause(size_t tokens);
+
+  const std::shared_ptr<Caller> caller_;
+  const std::shared_ptr<Responder> responder_;
+  Workers* const workers_;
+  size_t counted_ = 0;  // of the text at hand
+};
+
+}  // namespace ingot
