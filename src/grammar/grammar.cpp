@@ -239,6 +239,7 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
     }
     grammar->rules_.push_back(std::move(made));
   }
+  regexes_->forget_derivatives();
   grammar->regexes_ = std::move(regexes_);
   return grammar;
 }

@@ -47,6 +47,7 @@ Regexes::Regexes(size_t max_nodes) : max_nodes_(max_nodes), table_(1024, 0) {
   nodes_.push_back({.kind = Kind::kNone});
   nodes_.push_back({.kind = Kind::kEpsilon, .nullable = true});
   first_.resize(2);
+  complement(kNothing);  // kEverything
 }
 
 uint64_t Regexes::hash_of(const Node& node, std::span<const Expr> children) {
@@ -93,12 +94,12 @@ ByteSet Regexes::first_of(const Node& node, std::span<const Expr> parts) const {
       return out;
     }
     case Kind::kAll: {
-      ByteSet out = ByteSet::all();
+      ByteSet out = ~ByteSet{};
       for (const Expr part : parts) out = out & first_[part];
       return out;
     }
     default:
-      return ByteSet::all();
+      return ~ByteSet{};
   }
 }
 
@@ -156,8 +157,7 @@ size_t Regexes::memory() const {
 
 Expr Regexes::bytes(const ByteSet& set) {
   if (set == ByteSet{}) return kNothing;
-  const std::string key(reinterpret_cast<const char*>(set.words.data()), sizeof(set.words));
-  const auto [it, is_new] = set_ids_.try_emplace(key, static_cast<uint32_t>(sets_.size()));
+  const auto [it, is_new] = set_ids_.try_emplace(set, static_cast<uint32_t>(sets_.size()));
   if (is_new) sets_.push_back(set);
   return intern({.kind = Kind::kBytes, .a = it->second});
 }
@@ -290,18 +290,19 @@ Expr Regexes::any_of(std::span<const Expr> given) {
   flatten(Kind::kAny, given, parts);
   ByteSet set;
   bool nullable = false, extended = false, other_nullable = false;
-  const Expr everything = complement(kNothing);
-  std::erase_if(parts, [&](Expr part) {
-    if (nodes_[part].kind != Kind::kBytes) return part == kNothing;
-    set = set | sets_[nodes_[part].a];
-    return true;
-  });
-  if (const Expr one = bytes(set); one != kNothing) {
+  std::erase(parts, kNothing);
+  if (std::ranges::count(parts, Kind::kBytes, [&](Expr part) { return nodes_[part].kind; }) > 1) {
+    std::erase_if(parts, [&](Expr part) {
+      if (nodes_[part].kind != Kind::kBytes) return false;
+      set = set | sets_[nodes_[part].a];
+      return true;
+    });
+    const Expr one = bytes(set);
     parts.insert(std::ranges::lower_bound(parts, one), one);
   }
   merge_repeats(parts);
   for (const Expr part : parts) {
-    if (part == everything) return everything;
+    if (part == kEverything) return kEverything;
     nullable |= nodes_[part].nullable;
     extended |= nodes_[part].extended;
     other_nullable |= nodes_[part].nullable && part != kEmpty;
@@ -315,11 +316,11 @@ Expr Regexes::any_of(std::span<const Expr> given) {
 Expr Regexes::all_of(std::span<const Expr> given) {
   std::vector<Expr> parts;
   flatten(Kind::kAll, given, parts);
-  const Expr everything = complement(kNothing);
-  std::erase(parts, everything);
-  if (parts.empty()) return everything;
-  ByteSet set = ByteSet::all();
-  bool nullable = true, has_set = false, has_empty = false;
+  std::erase(parts, kEverything);
+  if (parts.empty()) return kEverything;
+  ByteSet set = ~ByteSet{};
+  int sets = 0;
+  bool nullable = true, has_empty = false;
   for (const Expr part : parts) {
     const Node& node = nodes_[part];
     nullable &= node.nullable;
@@ -327,12 +328,12 @@ Expr Regexes::all_of(std::span<const Expr> given) {
     if (part == kNothing) return kNothing;
     if (node.kind == Kind::kNot && std::ranges::binary_search(parts, node.a)) return kNothing;
     if (node.kind == Kind::kBytes) {
-      has_set = true;
+      sets++;
       set = set & sets_[node.a];
     }
   }
   if (has_empty) return nullable ? kEmpty : kNothing;
-  if (has_set) {
+  if (sets > 1) {
     std::erase_if(parts, [&](Expr part) { return nodes_[part].kind == Kind::kBytes; });
     const Expr one = bytes(set);
     if (one == kNothing) return kNothing;

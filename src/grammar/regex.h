@@ -46,8 +46,9 @@ std::vector<CharRange> normalized(std::vector<CharRange> ranges);
 std::vector<CharRange> other_chars(std::vector<CharRange> ranges);
 
 using Expr = uint32_t;
-inline constexpr Expr kNothing = 0;  // matches no string
-inline constexpr Expr kEmpty = 1;    // matches the empty string alone
+inline constexpr Expr kNothing = 0;     // matches no string
+inline constexpr Expr kEmpty = 1;       // matches the empty string alone
+inline constexpr Expr kEverything = 2;  // matches all byte strings
 inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 
 class Regexes {
@@ -119,6 +120,7 @@ class Regexes {
   size_t size() const { return nodes_.size(); }
   size_t memory() const;  // bytes, about
   void set_max_nodes(size_t max_nodes) { max_nodes_ = max_nodes; }
+  void forget_derivatives() { derived_.clear(); }  // of which copies would carry more than they need
 
  private:
   Expr decimal_remainder(uint32_t modulus, uint32_t places, uint32_t remainder, uint32_t phase);
@@ -142,9 +144,16 @@ class Regexes {
   std::vector<ByteSet> first_;  // of each node
   std::vector<Expr> children_;
   std::vector<ByteSet> sets_;
-  std::unordered_map<std::string, uint32_t> set_ids_;  // by the bytes of its words
-  std::vector<Expr> table_;                            // open addressing, at most half full; 0: free
-  std::unordered_map<uint64_t, Expr> derived_;         // (expression, byte) of those that are costly to derive
+  struct HashSet {
+    size_t operator()(const ByteSet& set) const {
+      uint64_t hash = 0;
+      for (const uint64_t word : set.words) hash = ((hash ^ word) * 0x9E3779B97F4A7C15u) ^ (hash >> 29);
+      return hash;
+    }
+  };
+  std::unordered_map<ByteSet, uint32_t, HashSet> set_ids_;
+  std::vector<Expr> table_;                     // open addressing, at most half full; 0: free
+  std::unordered_map<uint64_t, Expr> derived_;  // (expression, byte) of those that are costly to derive
   std::unordered_map<Expr, bool> empty_;
 };
 

@@ -64,7 +64,7 @@ bool Regexes::derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing
     case Kind::kAny:
     case Kind::kAll: {
       std::vector<Expr> parts;
-      const Expr none = node.kind == Kind::kAny ? kNothing : complement(kNothing);
+      const Expr none = node.kind == Kind::kAny ? kNothing : kEverything;
       for (const Expr child : children(a)) {
         const Expr derived = part(child);
         if (derived != none) parts.push_back(derived);
