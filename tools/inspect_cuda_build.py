@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks of a build with CUDA: `inspect_cuda_build.py BUILD LOG`, LOG being what ninja printed while it compiled.
 
-No kernel may spill registers to memory (ptxas says so with -Xptxas -v). The program must start
+No kernel may spill registers to memory (ptxas says so with -Xptxas -v), but those in MAY_SPILL. The program must start
 where there is no CUDA at all, so it may need no library of CUDA's, and its size stays within a bound.
 Exits with 1 and says what is wrong.
 """
@@ -11,6 +11,15 @@ import subprocess
 import sys
 
 MOST_BYTES = 80 << 20
+# A part of the kernel's name: what it spills.
+MAY_SPILL = {
+    "attend_latentINS0_11LatentShapeILNS_5DTypeE1ELi512ELi64ELi4": "36 bytes at 64 rows of 512 + 64 values",
+    "attend_latentINS0_11LatentShapeILNS_5DTypeE2ELi512ELi64ELi4": "36 bytes at 64 rows of 512 + 64 values",
+    "heads_manyINS_4Q5_K": "8 bytes of a block that is decoded whole",
+    "heads_manyINS_4INT8": "12 bytes of a block that is decoded whole",
+    "linear_wideINS0_11StreamCodesINS0_5FivesE": "32 bytes in one of its forms",
+}
+
 ENTRY = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 LIBRARY = re.compile(r"\(NEEDED\).*\[(lib(?:cuda|cudart|cublas|cublasLt|cudnn|nv)[^\]]*)\]")
@@ -25,7 +34,7 @@ def spills(log):
             seen.add(entry)
         elif (match := SPILLS.search(line)) and entry:
             stores, loads = int(match[2]), int(match[3])
-            if stores or loads:
+            if (stores or loads) and not any(name in entry[0] for name in MAY_SPILL):
                 found.append((*entry, stores, loads))
             entry = None
     return found, len(seen)

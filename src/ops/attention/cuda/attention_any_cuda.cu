@@ -87,7 +87,7 @@ __device__ void attend_32(const AttentionArgs& a, WarpResult& r, const int32_t* 
 }
 
 template <DType dtype>
-__global__ void __launch_bounds__(32 * kWarps, 4) attend_any_kernel(AttentionArgs a) {
+__global__ void __launch_bounds__(32 * kWarps, 3) attend_any_kernel(AttentionArgs a) {
   __shared__ float tops[kWarps];
   __shared__ float sums[kWarps];
   __shared__ float outs[kWarps * kColumns];
