@@ -73,6 +73,7 @@ void EngineCore::collect_item(Flight& flight, const Plan::Item& item, size_t fir
     const int refused = item.samples - 1 - standing;
     rows -= refused;
     seq.kv_len -= refused;
+    seq.paid = std::min(seq.paid, seq.kv_len);  // guesses that were wrong are paid, and what takes their place too
     pages_.truncate(seq.pages, seq.kv_len);
     if (options_.has_state) {
       next_states().push_back({.kind = StateOp::Kind::kAccept, .to = seq.state_slot, .rows = item.rows - refused});

@@ -17,6 +17,7 @@ size_t Grammar::memory() const {
 
 GrammarBuilder::GrammarBuilder(const Limits& limits)
     : limits_(limits), regexes_(std::make_shared<Regexes>(limits.nodes)) {
+  regexes_->limit_searches(limits_.steps / 40);  // 50,000 take a second
   nothing_ = rule("nothing");
   empty_ = rule("empty");
   add(empty_, {});

@@ -23,6 +23,7 @@ Lexer::Lexer(const Grammar& grammar, const Limits& limits)
   class_count_ = regexes_.byte_classes(lexemes_, classes_);
   letters_.resize(static_cast<size_t>(class_count_));
   for (int byte = 255; byte >= 0; byte--) letters_[classes_[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+  regexes_.limit_searches(kMaxSearched);
   plain_char_ = regexes_.chars(Vocabulary::plain_chars());
   accept_lists_.emplace_back();
   accept_chunks_[0] = new AcceptChunk();
@@ -69,6 +70,11 @@ LexState Lexer::state_of(std::span<const Part> parts, bool is_start) {
   }
   const uint32_t id = count_.load(std::memory_order_relaxed);
   if (id >= max_states_) throw LimitError("[grammar] more than {} states of the lexer", max_states_);
+  std::vector<LexemeId> ending;
+  for (const Part& part : parts) {
+    if (regexes_.nullable(part.rest) && !is_start) ending.push_back(part.lexeme);
+  }
+  const uint32_t accepts = accepts_number(std::move(ending));  // may throw: before anything is kept
   auto& slot = chunks_[id / kChunk];
   if (slot.load() == nullptr) {
     auto chunk = std::make_unique<Chunk>();
@@ -88,13 +94,9 @@ LexState Lexer::state_of(std::span<const Part> parts, bool is_start) {
   for (int c = 0; c < class_count_; c++) {
     if (!first.has(letters_[static_cast<size_t>(c)])) made.next[c].store(kDead, std::memory_order_relaxed);
   }
-  std::vector<LexemeId> ending;
   made.must_end = !is_start;
-  for (const Part& part : parts) {
-    if (regexes_.nullable(part.rest) && !is_start) ending.push_back(part.lexeme);
-    made.must_end &= part.rest == kEmpty;
-  }
-  made.accepts = accepts_number(std::move(ending));
+  for (const Part& part : parts) made.must_end &= part.rest == kEmpty;
+  made.accepts = accepts;
   by_parts_.emplace(hash, id);
   memory_ += 64 + parts.size() * sizeof(Part);
   count_.store(id + 1, std::memory_order_relaxed);
@@ -114,9 +116,20 @@ LexState Lexer::start(std::span<const LexemeId> lexemes) {
   return state;
 }
 
+// Whoever matches by the grammar waits meanwhile, and so do others: the time of one mask and of all is bounded.
+void Lexer::charge(size_t work) {
+  const size_t now = work_.load(std::memory_order_relaxed) + work;
+  work_.store(now, std::memory_order_relaxed);
+  if (now > mask_end_.load(std::memory_order_relaxed) || now > kMaxWork) {
+    throw LimitError("[grammar] too many lexemes are under way at once");
+  }
+}
+
 LexState Lexer::make_next(LexState state, uint8_t byte) {
   const std::lock_guard lock(mutex_);
   const Info& from = info(state);
+  charge(from.part_count);
+  const size_t searched = regexes_.searched();
   std::vector<Part> left;
   for (uint32_t i = 0; i < from.part_count; i++) {
     const Part part = parts_[from.first_part + i];
@@ -125,6 +138,7 @@ LexState Lexer::make_next(LexState state, uint8_t byte) {
       continue;
     left.push_back({part.lexeme, rest});
   }
+  charge((regexes_.searched() - searched) * kSearchWork);
   const LexState to = left.empty() ? kDead : state_of(left, false);
   from.next[classes_[byte]].store(to, std::memory_order_release);
   return to;
@@ -151,8 +165,10 @@ std::string Lexer::shared_key(LexState state, size_t depth) {
   if (of.part_count > kMaxParts) return key;
   for (uint32_t i = 0; i < of.part_count; i++) {
     key.push_back('|');
-    const auto clamp = static_cast<uint32_t>(depth) + 1;
-    if (!regexes_.describe(parts_[of.first_part + i].rest, clamp, kMaxKeyNodes / of.part_count, key)) return {};
+    const Expr rest = parts_[of.first_part + i].rest;
+    // Where a rest may be found empty, a count beyond the walk decides too.
+    const auto clamp = regexes_.may_hide_nothing(rest) ? kUnbounded : static_cast<uint32_t>(depth) + 1;
+    if (!regexes_.describe(rest, clamp, kMaxKeyNodes / of.part_count, key)) return {};
   }
   return key;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "base/check.h"
 #include "grammar/shared.h"
@@ -77,6 +78,12 @@ void Matcher::State::step(std::vector<Active>& from, uint8_t byte) {
     const LexState to = lexer().next(rows.start(row), byte);
     if (to != kDead) next.push_back({row, to});
   }
+  if (next.size() > 1) {  // what is equal by now goes on as one
+    const auto key = [](const Active& at) { return std::pair(at.row, at.state); };
+    std::ranges::sort(next, {}, key);
+    const auto equal = std::ranges::unique(next, {}, key);
+    next.erase(equal.begin(), equal.end());
+  }
   std::swap(from, next);
 }
 
@@ -90,6 +97,8 @@ void Matcher::State::settle(std::vector<Active>& at) {
 void Matcher::State::push() {
   history.push_back({static_cast<uint32_t>(past.size()), ended});
   past.insert(past.end(), now.begin(), now.end());
+  const size_t most = compiled->limits().matcher_bytes;
+  if (past.size() * sizeof(Active) > most) throw LimitError("[grammar] a matcher takes more than {} bytes", most);
 }
 
 bool Matcher::State::follow(std::string_view bytes) {
@@ -158,6 +167,7 @@ bool Matcher::mask(std::span<uint32_t> words) {
   std::ranges::fill(words, 0);
   if (failed()) return false;
   try {
+    state_->lexer().begin_mask();
     if (!state_->ended) state_->fill(words);
     if (state_->may_end()) {
       for (const int32_t token : vocabulary.end_tokens()) {
@@ -178,6 +188,7 @@ bool Matcher::advance(int32_t token) {
   if (failed()) return false;
   const Vocabulary& vocabulary = state_->compiled->vocabulary();
   try {
+    state_->lexer().begin_mask();
     if (!vocabulary.is_end(token)) return state_->follow(vocabulary.token_bytes(token));
     if (!state_->may_end()) return false;
   } catch (const GrammarError& error) {

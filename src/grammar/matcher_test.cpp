@@ -285,6 +285,32 @@ TEST(Matcher, ALimitFailsAndAllowsNothing) {
   walk(json({.row_items = 5}));
 }
 
+// Thousands of lexemes under way at once: every byte makes a state of as many parts. The mask fails, soon.
+TEST(Matcher, LexemesThatAreManyAtOnceReachALimit) {
+  std::string grammar = "root ::= r0";
+  for (int i = 1; i < 3000; i++) grammar += " | r" + std::to_string(i);
+  for (int i = 0; i < 3000; i++) {
+    const std::string name = "r" + std::to_string(i);
+    const std::string kept = std::string(1, static_cast<char>('a' + i % 26)) + static_cast<char>('A' + i / 26 % 26);
+    grammar += "\n" + name + " ::= [^" + kept + "!]* \"!" + std::to_string(i) + "\" " + name + " | \"z\"";
+  }
+  std::vector<Vocabulary::Token> tokens = small_tokens();
+  std::mt19937 random(3);
+  for (int i = 0; i < 4000; i++) {
+    std::string text;
+    for (int k = 0; k < 6; k++) text += static_cast<char>((random() % 2 == 0 ? 'a' : 'A') + random() % 26);
+    tokens.push_back({text, false});
+  }
+  const auto end = static_cast<int32_t>(small_tokens().size()) - 1;
+  const auto vocabulary = std::make_shared<const Vocabulary>(tokens, std::span(&end, 1));
+  const auto compiled = compile({.language = Language::kGbnf, .text = grammar, .choices = {}}, vocabulary);
+  Matcher matcher(compiled);
+  std::vector<uint32_t> words(compiled->vocabulary().words());
+  EXPECT_FALSE(matcher.mask(words));
+  EXPECT_NE(matcher.failure().find("under way at once"), std::string::npos) << matcher.failure();
+  EXPECT_TRUE(std::ranges::all_of(words, [](uint32_t word) { return word == 0; }));
+}
+
 TEST(Matcher, ManyThreadsShareOneGrammar) {
   const auto compiled = records();
   std::vector<std::thread> threads;

@@ -91,6 +91,12 @@ class Regexes {
   // than `max_steps` expressions were met without an answer.
   // `letters`, where they are known, have one byte of each class of byte_classes() at least.
   bool is_empty(Expr a, size_t max_steps = 20'000, std::span<const uint8_t> letters = {});
+  // Expressions that all searches of is_empty() have met so far; beyond `limit` (none at first) they throw LimitError.
+  size_t searched() const { return searched_; }
+  void limit_searches(size_t limit) {
+    searched_ = 0;
+    max_searched_ = limit;
+  }
   // The bytes that a match can begin with, or more.
   const ByteSet& first(Expr a) const { return first_[a]; }
   bool includes(Expr a, Expr b, size_t max_steps = 20'000) { return is_empty(without(b, a), max_steps); }
@@ -155,6 +161,7 @@ class Regexes {
   std::vector<Expr> table_;                     // open addressing, at most half full; 0: free
   std::unordered_map<uint64_t, Expr> derived_;  // (expression, byte) of those that are costly to derive
   std::unordered_map<Expr, bool> empty_;
+  size_t searched_ = 0, max_searched_ = SIZE_MAX;
 };
 
 }  // namespace ingot::grammar

@@ -205,6 +205,9 @@ bool Regexes::search_is_empty(Expr a, size_t max_steps, std::span<const uint8_t>
   std::vector<Expr> met = {a};
   std::unordered_map<Expr, Expr> from = {{a, a}};  // the expression that each was first derived from
   for (size_t i = 0; i < met.size(); i++) {
+    if (++searched_ > max_searched_) {
+      throw LimitError("[grammar] intersections were searched for a text for more than {} steps", max_searched_);
+    }
     for (const uint8_t byte : byte_of) {
       const Expr next = derivative(met[i], byte);
       bool empty = false;

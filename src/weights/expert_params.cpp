@@ -48,8 +48,9 @@ void read_score(RouterSpec& router, const Config& config) {
   }
   const std::string name = config.string("scoring_func", "").value_or("");
   if (name == "softmax") router.score = RouterScore::kSoftmax;
-  if (name == "sigmoid") router.score = RouterScore::kSigmoid;
-  if (!name.empty() && name != "softmax" && name != "sigmoid")
+  // dots.llm1 has the name of its way to choose in this place.
+  if (name == "sigmoid" || name == "noaux_tc") router.score = RouterScore::kSigmoid;
+  if (!name.empty() && name != "softmax" && name != "sigmoid" && name != "noaux_tc")
     throw Error("[config] the router's function '{}' is not supported", name);
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "grammar/grammar.h"
@@ -73,7 +73,7 @@ class Ebnf {
   std::vector<Node> nodes_;
   std::vector<bool> regular_;  // of nodes_, once find_regular() was called
   std::vector<Rule> rules_;
-  std::unordered_map<std::string, int32_t> rule_by_name_;
+  std::map<std::string, int32_t> rule_by_name_;  // sorted: names are a client's, and may be made to collide
   std::vector<int32_t> waiting_;
 };
 

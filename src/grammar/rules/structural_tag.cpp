@@ -95,6 +95,8 @@ class TagReader {
   }
 
   Symbol schema(const Json& json, const std::string& place) {
+    // Each is looked through with all that were made before it.
+    if (++schemas_ > kMaxSchemas) throw LimitError("[grammar] more than {} schemas in one source", kMaxSchemas);
     try {
       const Symbol symbol = json_schema_symbol(builder_, json, false);
       if (!builder_.is_productive(symbol)) throw GrammarError("#", "[schema] the schema allows no value at all");
@@ -236,6 +238,8 @@ class TagReader {
   }
 
   const Vocabulary& vocabulary_;
+  static constexpr int kMaxSchemas = 256;
+  int schemas_ = 0;
   GrammarBuilder& builder_;
   Regexes& pool_;
   const Expr any_text_;

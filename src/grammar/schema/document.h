@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,7 +58,7 @@ class SchemaDocument {
   std::vector<Subschema> subschemas_;
   std::unordered_map<const Json*, int32_t> index_;
   std::vector<Resource> resources_;
-  std::unordered_map<std::string, int32_t> resource_of_;  // by URI
+  std::map<std::string, int32_t> resource_of_;  // by URI; sorted: a client may make them collide
 };
 
 // `reference` against `base` by RFC 3986 section 5.2, both without fragments.

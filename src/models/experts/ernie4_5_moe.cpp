@@ -41,7 +41,7 @@ extern const Architecture arch_ernie4_5_moe = {
     .name = "ernie4_5_moe",
     .hf_types = {"ernie4_5_moe"},
     .gguf_types = {},
-    .names = {},
+    .names = {.ignorable = {"model.mtp_*"}},  // heads that guess further tokens
     .configure = configure,
     .build = build,
 };

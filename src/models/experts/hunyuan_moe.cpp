@@ -1,4 +1,6 @@
 // Hunyuan with experts: RMS norms on each q and k head after rope, and an MLP that every row meets.
+#include <cmath>
+
 #include "models/blocks.h"
 #include "models/experts.h"
 #include "models/model.h"
@@ -12,6 +14,14 @@ void configure(Hparams& hp, const Config& config) {
   hp.experts.router.renormalize = true;
   read_experts(hp, config);
   hp.experts.shared_ffn = hp.ffn;
+  // "dynamic" with an alpha is a base of its own, whatever the context.
+  const JsonObject* scaling = find_object(config.json(), "rope_scaling");
+  const double alpha = scaling ? get_float(*scaling, "alpha", 0.0) : 0.0;
+  if (hp.rope.kind == RopeKind::kDynamic && alpha > 0) {
+    hp.rope.kind = RopeKind::kDefault;
+    hp.rope.theta *= std::pow(alpha, static_cast<double>(hp.head_dim) / (hp.head_dim - 2));
+    hp.rope_local = hp.rope;
+  }
 }
 
 Tensor layer(Build& b, Tensor x, const Hparams& hp, int i) {

@@ -1,5 +1,6 @@
 // Phi-3.5-MoE: layer norms, biases on attention and head, and a router that weighs each of its two experts among those
 // near it (sparsemixer).
+#include "base/error.h"
 #include "models/blocks.h"
 #include "models/experts.h"
 #include "models/model.h"
@@ -15,6 +16,12 @@ void configure(Hparams& hp, const Config& config) {
   hp.experts.router = {.score = RouterScore::kSparsemixer,
                        .jitter = static_cast<float>(config.number("router_jitter_noise", "").value_or(0.01))};
   read_experts(hp, config);
+  // Its own magnitude of cos and sin, in place of the one that longrope has by its factor.
+  const JsonObject* scaling = find_object(config.json(), "rope_scaling");
+  const double near = scaling ? get_float(*scaling, "short_mscale", 0.0) : 0.0;
+  const double far = scaling ? get_float(*scaling, "long_mscale", near) : near;
+  if (near != far) throw Error("[config] short_mscale {} and long_mscale {} differ, which is not supported", near, far);
+  if (near > 0) hp.rope.attention_factor = hp.rope_local.attention_factor = near;
 }
 
 Tensor layer(Build& b, Tensor x, const Hparams& hp, int i) {

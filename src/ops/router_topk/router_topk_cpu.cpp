@@ -136,7 +136,7 @@ void run(const RouterTopk& op, Ctx& ctx) {
       auto* experts = op.experts.row<int32_t>(t);
       float* weights = op.weights.f32(t);
       bool bad = false;
-      for (int64_t e = 0; e < n; ++e) bad |= std::isnan(logits[e]);
+      for (int64_t e = 0; e < n; ++e) bad |= !std::isfinite(logits[e]);
       if (bad) {
         std::iota(experts, experts + k, 0);
         std::fill_n(weights, k, std::numeric_limits<float>::quiet_NaN());

@@ -13,7 +13,9 @@ struct Best {
   float value = -INFINITY;
   int index = 0x7fffffff;
 
+  // No number is the least of all: some expert is always found.
   __device__ void see(float v, int i) {
+    if (isnan(v)) v = -INFINITY;
     if (v > value || (v == value && i < index)) value = v, index = i;
   }
 };
@@ -124,7 +126,7 @@ __global__ void router(View x, const float* bias, RouterOut to, RouterSpec spec)
   float bad = 0;
   for (int e = lane; e < n; e += kLanes) {
     logits[e] = x.get(t, e);
-    if (isnan(logits[e])) bad = 1;
+    if (!isfinite(logits[e])) bad = 1;
   }
   bad = warp_max(bad);
   __syncthreads();

@@ -98,7 +98,7 @@ Choice choose(const RouterTopk& op, const Floats& logits) {
 void run(const RouterTopk& op, Ctx& ctx) {
   for (int64_t t = 0; t < ctx.rows(op.logits); ++t) {
     const Floats logits(op.logits.f32(t), op.logits.f32(t) + op.logits.cols);
-    const bool bad = std::ranges::any_of(logits, [](float v) { return std::isnan(v); });
+    const bool bad = std::ranges::any_of(logits, [](float v) { return !std::isfinite(v); });
     if (bad) {
       std::iota(op.experts.row<int32_t>(t), op.experts.row<int32_t>(t) + op.experts.cols, 0);
       std::fill_n(op.weights.f32(t), op.weights.cols, NAN);

@@ -82,9 +82,11 @@ TEST(RouterTopk, EqualScoresGoToTheLowerIndex) {
 
 TEST(RouterTopk, NotANumberMakesAllWeightsNone) {
   for (const RouterScore score : {RouterScore::kSoftmax, RouterScore::kSigmoid, RouterScore::kSparsemixer}) {
-    const Chosen chosen = route({1, NAN, 3, 2}, 2, {.score = score});
-    EXPECT_EQ(chosen.experts, (std::vector<int32_t>{0, 1}));
-    for (const float w : chosen.weights) EXPECT_TRUE(std::isnan(w));
+    for (const float odd : {NAN, INFINITY, -INFINITY}) {
+      const Chosen chosen = route({1, odd, 3, 2}, 2, {.score = score});
+      EXPECT_EQ(chosen.experts, (std::vector<int32_t>{0, 1}));
+      for (const float w : chosen.weights) EXPECT_TRUE(std::isnan(w));
+    }
   }
 }
 
