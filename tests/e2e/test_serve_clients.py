@@ -201,13 +201,13 @@ class Tools(OpenAiCase):
                               ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
                                   {"type": "function", "function": {"name": "warm"}}]}}, {"warm"})):
             with self.subTest(choice):
-                answer = self.chat_with(tools=tools, tool_choice=choice).choices[0]
+                answer = self.chat_with(tools=tools, tool_choice=choice, temperature=0).choices[0]
                 self.assertEqual(answer.finish_reason, "tool_calls")
                 self.assertFalse(answer.message.content)
                 call, = answer.message.tool_calls
                 self.assertIn(call.function.name, names)
                 self.assertIn(json.loads(call.function.arguments), ({"unit": "C"}, {"unit": "F"}))
-                chunks = self.stream_of(tools=tools, tool_choice=choice)
+                chunks = self.stream_of(tools=tools, tool_choice=choice, temperature=0)
                 pieces = [d for c in chunks if c.choices for d in c.choices[0].delta.tool_calls or []]
                 self.assertEqual("".join(p.function.arguments or "" for p in pieces), call.function.arguments)
         with self.assertRaises(self.openai.BadRequestError) as caught:
@@ -277,7 +277,7 @@ class Errors(OpenAiCase):
         self.assertEqual(self.refused(bad, messages=[]).param, "messages")
         long = self.refused(bad, messages=[{"role": "user", "content": "x" * 5000}])
         self.assertEqual(long.code, "context_length_exceeded")
-        schema = {"type": "json_object"}
+        schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}}
         self.assertTrue(self.refused(bad, response_format=schema).param.startswith("response_format"))
 
     def test_unknown_models_and_keys(self):

@@ -53,7 +53,7 @@ export class Settings {
   // JSON mode, and the schema that answers are held to.
   schema() {
     const json = el("input", { type: "checkbox", id: "set-json" });
-    const box = el("textarea", { id: "set-schema", rows: "4", spellcheck: "false", placeholder: '{"type": "object", …}', "aria-describedby": "set-schema-hint" });
+    const box = el("textarea", { id: "set-schema", rows: "4", spellcheck: "false", placeholder: '{"type": "object", …}', "aria-label": "JSON schema", "aria-describedby": "set-schema-hint" });
     const note = el("p", { class: "note", id: "set-schema-hint" });
     const show = () => {
       box.hidden = !this.values.json;
