@@ -53,6 +53,14 @@ void add_response_format(const Fields& fields, Found& found) {
   const Fields format(*object, fields.path("response_format."));
   const std::string type = *format.string("type");
   const JsonObject* named = format.object("json_schema");
+  // What would not be looked at is refused: nobody shall believe that it holds.
+  const auto refuse = [&](const char* member) {
+    if (!format.value(member)) return;
+    throw bad_field(format.path(member), fmt::format("{} does not go with the type {}{}", format.path(member), type,
+                                                     named && type == "json_schema" ? " and json_schema" : ""));
+  };
+  if (type != "json_schema") refuse("json_schema");
+  if (named || (type != "json_schema" && type != "json_object")) refuse("schema");
   const size_t before = found.size();
   if (type == "json_schema" && named) {
     const Fields schema(*named, format.path("json_schema."));

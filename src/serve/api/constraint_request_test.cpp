@@ -81,6 +81,12 @@ TEST(ConstraintRequest, EachSpelling) {
 }
 
 TEST(ConstraintRequest, WhatIsRefusedByItsField) {
+  EXPECT_EQ(refused(R"("response_format":{"type":"json_object","json_schema":{"name":"n","schema":true}})"),
+            "response_format.json_schema");
+  EXPECT_EQ(refused(R"("response_format":{"type":"text","schema":true})"), "response_format.schema");
+  EXPECT_EQ(
+      refused(R"("response_format":{"type":"json_schema","schema":true,"json_schema":{"name":"n","schema":true}})"),
+      "response_format.schema");
   EXPECT_EQ(refused(R"("response_format":{"type":"json_object"},"guided_regex":"a")"), "guided_regex");
   EXPECT_EQ(refused(R"("structured_outputs":{"regex":"a","json":{}})"), "structured_outputs.regex");
   EXPECT_EQ(refused(R"("structured_outputs":{})"), "structured_outputs");
