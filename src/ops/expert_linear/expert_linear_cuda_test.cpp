@@ -25,6 +25,7 @@ void check_case(const ExpertCase& c, int more_rows) {
 }
 
 TEST(ExpertLinearCuda, MatchesReference) {
+  INGOT_NEEDS_DEVICE();
   for (const Format format : {Format::kF32, Format::kBF16, Format::kQ4_K, Format::kMXFP4}) {
     const int64_t cols = format == Format::kQ4_K ? 256 : 64;
     check_case({.format = format, .rows = 3, .cols = cols, .glu = true, .bias = true}, 5);
@@ -71,6 +72,7 @@ void check_router(const RouterSpec& spec, int rows, int64_t count, int64_t used,
 }
 
 TEST(RouterTopkCuda, MatchesReference) {
+  INGOT_NEEDS_DEVICE();
   for (const bool bias : {false, true}) {
     check_router({.renormalize = true}, 5, 8, 3, bias);
     check_router({.score = RouterScore::kSigmoid, .renormalize = true, .scale = 2.5f}, 9, 128, 8, bias);
