@@ -14,6 +14,11 @@ inline std::string_view without_space(std::string_view text) {
   return text;
 }
 
+// Of a tool's name, and of most ids.
+inline bool is_name_byte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
 // White space in front of the text and where it has some itself is any or none.
 class PieceMatch {
  public:

@@ -8,10 +8,6 @@ namespace {
 // Longer is no name and no id: text that only begins like a call is not held back for ever.
 constexpr size_t kMaxNameBytes = 256;
 
-bool is_word_byte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-}
-
 }  // namespace
 
 CallReader::CallReader(const CallForm& form, const std::vector<ToolSignature>& tools,
@@ -75,7 +71,7 @@ CallReader::Again CallReader::open(char c) {
     if (at_ == At::kOpen) {
       start_call();
     } else {
-      at_ = form_.body == CallForm::Body::kObject ? At::kObject : form_.id_close.empty() ? At::kName : At::kId;
+      at_ = behind_call_open();
     }
   }
   return Again::kTaken;
@@ -89,9 +85,12 @@ void CallReader::start_call() {
   value_begun_ = false;
   in_call_ = false;
   piece_ = PieceMatch(form_.call_open);
-  at_ = At::kCallOpen;
-  if (!form_.call_open.empty()) return;
-  at_ = form_.body == CallForm::Body::kObject ? At::kObject : form_.id_close.empty() ? At::kName : At::kId;
+  at_ = form_.call_open.empty() ? behind_call_open() : At::kCallOpen;
+}
+
+CallReader::At CallReader::behind_call_open() const {
+  if (form_.body == CallForm::Body::kObject) return At::kObject;
+  return form_.id_close.empty() ? At::kName : At::kId;
 }
 
 CallReader::Again CallReader::object(char c) {
@@ -126,8 +125,6 @@ CallReader::Again CallReader::id(char c) {
   return Again::kTaken;
 }
 
-bool CallReader::is_name_byte(char c) const { return is_word_byte(c); }
-
 CallReader::Again CallReader::name(char c) {
   if (text_.empty() && is_json_space(c)) return Again::kTaken;
   if (is_name_byte(c)) {
@@ -139,13 +136,13 @@ CallReader::Again CallReader::name(char c) {
   text_.clear();
   piece_ = PieceMatch(form_.name_close);
   other_ = PieceMatch(form_.id_open);
-  at_ = piece_.alive() || !form_.name_close.empty() ? At::kNameClose : At::kBody;
-  // A form may end the name by white space alone.
-  if (at_ == At::kNameClose && !piece_.alive()) {
-    at_ = At::kBody;
-    return is_json_space(c) ? Again::kTaken : fail();
+  if (piece_.alive()) {
+    at_ = At::kNameClose;
+    return Again::kAgain;
   }
-  return Again::kAgain;
+  at_ = At::kBody;
+  if (form_.name_close.empty()) return Again::kAgain;
+  return is_json_space(c) ? Again::kTaken : fail();  // a form may end the name by white space alone
 }
 
 CallReader::Again CallReader::name_close(char c) {
@@ -309,7 +306,7 @@ CallReader::Again CallReader::between(char c) {
   if (closes == JsonStep::kDone) return Again::kDone;
   if (opens == JsonStep::kDone) {
     start_call();
-    at_ = form_.body == CallForm::Body::kObject ? At::kObject : form_.id_close.empty() ? At::kName : At::kId;
+    at_ = behind_call_open();
     return Again::kTaken;
   }
   return opens == JsonStep::kBad && closes == JsonStep::kBad ? Again::kOver : Again::kTaken;

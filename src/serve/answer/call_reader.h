@@ -78,7 +78,7 @@ class CallReader {
   Again end(Again taken);
   Again after_call(Again taken);
   bool goes_on() const { return !form_.open.empty() || form_.call_open.empty(); }
-  bool is_name_byte(char c) const;
+  At behind_call_open() const;
 
   const CallForm& form_;
   const std::vector<ToolSignature>& tools_;

@@ -9,10 +9,7 @@ namespace {
 
 constexpr size_t kMaxWord = 256;
 
-bool is_word_byte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-         c == '.' || c == '+' || (static_cast<unsigned char>(c) & 0x80) != 0;
-}
+bool is_word_byte(char c) { return is_name_byte(c) || c == '+' || (static_cast<unsigned char>(c) & 0x80) != 0; }
 
 std::string json_of_word(const std::string& word) {
   if (word == "True") return "true";
