@@ -57,7 +57,7 @@ class IncludeTest(TreeTest):
             ("src/quant/format.h", '"tensor/dtype.h"'),
             ("src/weights/names.cpp", '"files/gguf/gguf.h"'),
             ("src/ops/linear/linear_cpu.cpp", '"matmul/cpu/matmul.h"'),
-            ("src/matmul/cuda/wide_cuda.cu", '"cuda/wgmma.cuh"'),
+            ("src/matmul/cuda/wide/wide_cuda.cu", '"cuda/wgmma.cuh"'),
             ("src/engine/engine.cpp", '"ops/batch.h"'),
             ("src/engine/engine_test.cpp", '"files/gguf/gguf_writer.h"'),
             ("src/cli/run.cpp", '"engine/engine.h"'),

@@ -20,8 +20,8 @@
 
 #include "base/check.h"
 #include "matmul/cuda/cuda_blas.h"
-#include "matmul/cuda/tall.cuh"
-#include "matmul/cuda/wide.cuh"
+#include "matmul/cuda/tall/tall.cuh"
+#include "matmul/cuda/wide/wide.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "matmul/cuda/published.cuh"
-#include "matmul/cuda/stream.cuh"
-#include "matmul/cuda/stream_formats.cuh"
+#include "matmul/cuda/stream/stream.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include "cuda/kernel.cuh"
 #include "cuda/kv_rows.cuh"
 #include "matmul/cuda/matmul.h"
-#include "matmul/cuda/stream_packing.h"
+#include "matmul/cuda/stream/stream_packing.h"
 
 namespace ingot::cuda {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/kernel.cuh"
-#include "matmul/cuda/stream_scales.cuh"
+#include "matmul/cuda/stream/stream_scales.cuh"
 #include "quant/k_scales.h"
 #include "quant/weight.h"
 

@@ -1,6 +1,6 @@
 // q, k and v of a linear on the device: norms of heads, rope and the write to the cache, in the launch of the product
 // or after it, against the reference.
-#include "matmul/cuda/wide_plan.h"
+#include "matmul/cuda/wide/wide_plan.h"
 #include "ops/cuda/kv_test_support.h"
 #include "ops/cuda/large_test_support.h"
 #include "ops/linear/linear_cuda_test_support.h"

@@ -1,7 +1,7 @@
 // Nine to 32 rows on the device against the reference: slabs that lie in one block, slab after slab in a block, columns
 // cut into slices whose blocks wait for each other; everything that is fused in; each twice in a row, because what is
 // handed over and scratch are left for the next.
-#include "matmul/cuda/wide_plan.h"
+#include "matmul/cuda/wide/wide_plan.h"
 #include "ops/linear/linear_cuda_test_support.h"
 
 namespace ingot {

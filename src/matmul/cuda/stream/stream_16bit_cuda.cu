@@ -1,5 +1,5 @@
 // The streaming kernels of weights of 16 bits.
-#include "matmul/cuda/stream_kernel.cuh"
+#include "matmul/cuda/stream/stream_kernel.cuh"
 
 namespace ingot::cuda {
 

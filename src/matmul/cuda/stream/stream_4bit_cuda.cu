@@ -1,5 +1,5 @@
 // The streaming kernels of weights of 4 bits in groups of their own.
-#include "matmul/cuda/stream_kernel.cuh"
+#include "matmul/cuda/stream/stream_kernel.cuh"
 
 namespace ingot::cuda {
 

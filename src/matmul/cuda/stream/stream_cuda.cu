@@ -1,6 +1,6 @@
 // One to eight rows, by the streaming kernel of the weights' format (stream_kernel.cuh, stream_*bit_cuda.cu …).
-#include "matmul/cuda/stream_formats.cuh"
-#include "matmul/cuda/stream_x.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/stream/stream_x.cuh"
 
 namespace ingot::cuda {
 

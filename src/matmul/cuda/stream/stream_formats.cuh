@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/check.h"
-#include "matmul/cuda/stream_codes.cuh"
-#include "matmul/cuda/stream_scales.cuh"
+#include "matmul/cuda/stream/stream_codes.cuh"
+#include "matmul/cuda/stream/stream_scales.cuh"
 #include "quant/weight.h"
 
 namespace ingot::cuda {

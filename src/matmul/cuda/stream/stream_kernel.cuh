@@ -12,8 +12,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "matmul/cuda/stream_formats.cuh"
-#include "matmul/cuda/stream_x.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/stream/stream_x.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "matmul/cuda/stream_packing.h"
+#include "matmul/cuda/stream/stream_packing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The streaming kernels of weights of 4 bits that index a table, and of 5 bits.
-#include "matmul/cuda/stream_kernel.cuh"
+#include "matmul/cuda/stream/stream_kernel.cuh"
 
 namespace ingot::cuda {
 

@@ -1,7 +1,7 @@
 // How the streaming kernel comes by x: from shared memory, where each block makes it, or from the L2 cache.
 #pragma once
 
-#include "matmul/cuda/stream.cuh"
+#include "matmul/cuda/stream/stream.cuh"
 
 namespace ingot::cuda {
 

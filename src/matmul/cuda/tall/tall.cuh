@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "matmul/cuda/stream.cuh"
+#include "matmul/cuda/stream/stream.cuh"
 
 namespace ingot::cuda {
 

@@ -1,7 +1,7 @@
 // Nine to 256 rows of packed weights: x into the order of their columns, the product by the kernel of the weights'
 // format (tall_kernel.cuh), and the sums of splits to where they belong.
 #include "base/check.h"
-#include "matmul/cuda/tall_kernel.cuh"
+#include "matmul/cuda/tall/tall_kernel.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // The kernels of nine to 256 rows of K-quants.
-#include "matmul/cuda/tall_kernel.cuh"
+#include "matmul/cuda/tall/tall_kernel.cuh"
 
 namespace ingot::cuda {
 

@@ -11,9 +11,9 @@
 
 #include "base/check.h"
 #include "cuda/wgmma.cuh"
-#include "matmul/cuda/tall.cuh"
-#include "matmul/cuda/tall_weights.cuh"
-#include "matmul/cuda/wide_end.cuh"
+#include "matmul/cuda/tall/tall.cuh"
+#include "matmul/cuda/tall/tall_weights.cuh"
+#include "matmul/cuda/wide/wide_end.cuh"
 
 namespace ingot::cuda {
 namespace {

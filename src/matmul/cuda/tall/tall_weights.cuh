@@ -2,7 +2,7 @@
 // scale for each group cannot follow the sums, because the sums of all groups are in flight in the same registers.
 #pragma once
 
-#include "matmul/cuda/stream_formats.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
 
 namespace ingot::cuda {
 

@@ -1,8 +1,8 @@
 // The kernel of nine to 32 rows: who has it, and how it is called.
 #pragma once
 
-#include "matmul/cuda/stream.cuh"
-#include "matmul/cuda/wide_plan.h"
+#include "matmul/cuda/stream/stream.cuh"
+#include "matmul/cuda/wide/wide_plan.h"
 
 namespace ingot::cuda {
 

@@ -1,5 +1,5 @@
 // The kernels of nine to 32 rows of weights of 4 bits.
-#include "matmul/cuda/wide_kernel.cuh"
+#include "matmul/cuda/wide/wide_kernel.cuh"
 
 namespace ingot::cuda {
 

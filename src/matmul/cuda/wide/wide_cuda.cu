@@ -1,7 +1,7 @@
 // Nine to 32 rows, by the kernel of the weights' format (wide_kernel.cuh, wide_*bit_cuda.cu …).
 #include "base/check.h"
-#include "matmul/cuda/stream_formats.cuh"
-#include "matmul/cuda/wide_end.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/wide/wide_end.cuh"
 
 namespace ingot::cuda {
 

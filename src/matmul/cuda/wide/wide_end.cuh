@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "matmul/cuda/wide.cuh"
+#include "matmul/cuda/wide/wide.cuh"
 
 namespace ingot::cuda {
 

@@ -5,8 +5,8 @@
 #include <type_traits>
 
 #include "cuda/wgmma.cuh"  // barrier_arrive_after_copies, barrier_some
-#include "matmul/cuda/stream_formats.cuh"
-#include "matmul/cuda/wide_end.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/wide/wide_end.cuh"
 
 namespace ingot::cuda {
 namespace {

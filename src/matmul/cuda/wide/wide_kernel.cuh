@@ -14,8 +14,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "matmul/cuda/tall_weights.cuh"
-#include "matmul/cuda/wide_feed.cuh"
+#include "matmul/cuda/tall/tall_weights.cuh"
+#include "matmul/cuda/wide/wide_feed.cuh"
 
 namespace ingot::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "matmul/cuda/stream_packing.h"
+#include "matmul/cuda/stream/stream_packing.h"
 
 namespace ingot::cuda {
 

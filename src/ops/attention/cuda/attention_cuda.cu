@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "matmul/cuda/stream_packing.h"
+#include "matmul/cuda/stream/stream_packing.h"
 #include "ops/attention/cuda/attention_cuda.h"
 
 namespace ingot::cuda {
