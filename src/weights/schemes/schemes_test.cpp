@@ -164,7 +164,10 @@ TEST(Schemes, DamagedModulesAreRefusedByName) {
     EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' has no '" << part << "'";
   };
   EXPECT_EQ(with([](StoredParts&) {}), "");
-  has(with([](StoredParts& s) { s.add("m.qweight", "I32", {31, 8}, std::vector<int32_t>(31 * 8)); }), "groups");
+  has(with([](StoredParts& s) {
+        s.add("m.qweight", "I32", {31, 8}, std::vector<int32_t>(31 * 8));
+      }),
+      "256 columns, not 248");
   has(with([](StoredParts& s) { s.add("m.qweight", "F32", {32, 8}, std::vector<float>(32 * 8)); }), "m.qweight");
   has(with([](StoredParts& s) { s.add("m.qzeros", "I32", {2, 3}, std::vector<int32_t>(6)); }), "neither 4 nor 8");
   has(with([](StoredParts& s) { s.add("m.qzeros", "I32", {2}, std::vector<int32_t>(2)); }), "dimensions");
