@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "golden/support.h"
+#include "golden/schemes_support.h"
 #include "graph/traits.h"
 
 namespace ingot {
@@ -11,8 +11,8 @@ namespace {
 
 class Schemes : public testing::TestWithParam<std::string> {
  protected:
-  std::string path() const { return test_data("quant/" + GetParam()); }
-  Json expected() const { return read_json_file(path() + "/expected.json"); }
+  std::string path() const { return scheme_path(GetParam()); }
+  Json expected() const { return scheme_expected(GetParam()); }
 };
 
 std::map<std::string, Weight> matrices(const Model& model) {
@@ -70,28 +70,9 @@ TEST_P(Schemes, SumsOfDecodedValuesEqualReference) {
 }
 
 // Whole numbers meet rows of x that are rounded to 8 bits, 16-bit floats rows of 16.
-TEST_P(Schemes, LogitsEqualReference) {
-  const Json all = expected();
-  const JsonObject& want = as_object(all, "expected");
-  const std::vector<float> last = float_list(*find_array(want, "logits_last"));
-  const std::vector<int32_t> tokens = int_list(want, "token_ids");
-  const std::vector<int32_t> argmax = int_list(want, "argmax");
-  const std::vector<float> logsumexp = float_list(*find_array(want, "logsumexp"));
-  for (const Kernels kernels : {Kernels::kRef, Kernels::kFast}) {
-    RunSetup setup{.threads = 2, .kernels = kernels};
-    if (kernels == Kernels::kRef) setup.fuse_off = {"all"};
-    TestEngine test(path(), setup);
-    const auto rows = all_logits(*test.engine, tokens);
-    ASSERT_EQ(rows.size(), tokens.size());
-    EXPECT_LE(nmse(rows.back(), last), kernels == Kernels::kRef ? 1e-6 : 1e-3);
-    if (kernels != Kernels::kRef) continue;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      EXPECT_EQ(std::ranges::max_element(rows[i]) - rows[i].begin(), argmax[i]) << "position " << i;
-      double sum = 0;
-      for (const float logit : rows[i]) sum += std::exp(static_cast<double>(logit));
-      EXPECT_NEAR(std::log(sum), logsumexp[i], 1e-3) << "position " << i;
-    }
-  }
+TEST_P(Schemes, LogitsEqualReference) { expect_scheme_logits(GetParam(), {.threads = 2}, 1e-3, false); }
+TEST_P(Schemes, LogitsOfReferenceKernels) {
+  expect_scheme_logits(GetParam(), {.threads = 2, .kernels = Kernels::kRef, .fuse_off = {"all"}}, 1e-6, true);
 }
 
 TEST_P(Schemes, FusedAndCutStepsGiveTheSameBits) {
@@ -104,23 +85,8 @@ TEST_P(Schemes, FusedAndCutStepsGiveTheSameBits) {
   }
 }
 
-std::vector<std::string> scheme_names() {
-  std::vector<std::string> names = test_data_names("quant");
-  std::erase_if(names, [](const std::string& name) {
-    if (!std::filesystem::exists(test_data("quant/" + name + "/expected.json"))) return true;
-    const Json all = read_json_file(test_data("quant/" + name + "/expected.json"));
-    return find(as_object(all, "expected"), "dequantized") == nullptr;
-  });
-  return names;
-}
-
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Schemes);
-INSTANTIATE_TEST_SUITE_P(All, Schemes, testing::ValuesIn(scheme_names()),
-                         [](const testing::TestParamInfo<std::string>& folder) {
-                           std::string name = folder.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, Schemes, testing::ValuesIn(scheme_names()), scheme_test_name);
 
 }  // namespace
 }  // namespace ingot
