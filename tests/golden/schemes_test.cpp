@@ -29,7 +29,7 @@ TEST_P(Schemes, DecodedValuesEqualReference) {
   const Json all = expected();
   const JsonObject* want = find_object(as_object(all, "expected"), "dequantized");
   ASSERT_NE(want, nullptr);
-  const Model model = Model::load(path());
+  const Model model = Model::load(path(), {});
   const Weight weight = matrices(model).at(get_string(*want, "matrix"));
   const std::vector<int32_t> rows = int_list(*want, "rows");
   std::vector<float> got(static_cast<size_t>(weight.cols));
@@ -50,7 +50,7 @@ TEST_P(Schemes, SumsOfDecodedValuesEqualReference) {
   const Json all = expected();
   const JsonObject* sums = find_object(as_object(all, "expected"), "checksums");
   ASSERT_NE(sums, nullptr);
-  const Model model = Model::load(path());
+  const Model model = Model::load(path(), {});
   const std::map<std::string, Weight> weights = matrices(model);
   for (const auto& [name, want] : *sums) {
     const Weight& weight = weights.at(std::string(name.data(), name.size()));

@@ -27,8 +27,9 @@ namespace ingot::cuda {
 namespace {
 
 bool all_bf16(const DeviceProduct& product) {
-  return std::all_of(product.parts, product.parts + product.n_parts,
-                     [](const ProductPart& p) { return p.weight->format == Format::kBF16; });
+  return std::all_of(product.parts, product.parts + product.n_parts, [](const ProductPart& p) {
+    return p.weight->format == Format::kBF16 && p.weight->scale == nullptr;
+  });
 }
 
 // Whether rows are rounded to bf16, and weights where no kernel reads them exactly: all but those of f32.
