@@ -34,6 +34,9 @@ Models with experts (in `src/models/experts`): each row meets a few of many MLPs
 once for all rows that meet it, by the kernels that every linear has. On a GPU experts run on plain kernels for now:
 right in every format, but slower than the rest of the model.
 
+Attention over chunks (Llama 4, where the context is longer than a chunk) and over values of another size than keys
+(MiMo-V2-Flash) runs on a plain kernel on a GPU: right, but slower.
+
 Models with latent attention (in `src/models/latent`): the cache holds a latent and its rotary part for each token, in every
 type of `--kv` (the rotary part in 16 bits or more), and attention runs in absorbed form at every number of rows, on both
 devices.

@@ -31,7 +31,9 @@ TEST(StoredTensors, BlocksOfMxfp4AreCountedAsTheirValues) {
   const ModelFiles packed = ModelFiles::open(INGOT_SOURCE_DIR "/tests/data/arch/gpt-oss-mxfp4");
   int64_t blocks = 0, values = 0;
   for (const StoredTensor& tensor : stored_tensors(packed)) {
-    if (tensor.name.ends_with("_scales")) EXPECT_EQ(tensor.parameters, 0);
+    if (tensor.name.ends_with("_scales")) {
+      EXPECT_EQ(tensor.parameters, 0);
+    }
     if (!tensor.name.ends_with("_blocks")) continue;
     EXPECT_EQ(tensor.format, "mxfp4");
     blocks += tensor.bytes;
