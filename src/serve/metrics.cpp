@@ -67,6 +67,14 @@ void device_text(Out& out, const Metrics::Now& now) {
   one(out, "ingot_device_memory_total_bytes", "gauge", "Memory of the device that computes.", d.total_bytes);
 }
 
+void experts_text(Out& out, const ExpertUse& use) {
+  one(out, "ingot_expert_layers_total", "counter", "Layers of experts that ran.", use.layers);
+  one(out, "ingot_experts_touched_total", "counter", "Experts that some row met, of each of these layers.",
+      use.touched);
+  one(out, "ingot_expert_busiest_rows_total", "counter", "Rows of the expert that most met, of each of these layers.",
+      use.busiest);
+}
+
 void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   one(out, "ingot_requests_running", "gauge", "Seqs that take part in steps.", s.running);
   one(out, "ingot_requests_waiting", "gauge", "Requests that wait for their first step.", s.waiting);
@@ -85,6 +93,7 @@ void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   one(out, "ingot_prefix_hit_tokens_total", "counter", "Tokens of prompts found in the prefix cache.", s.reused_tokens);
   one(out, "ingot_preemptions_total", "counter", "Seqs set back for want of pages.", s.preempted);
   one(out, "ingot_evictions_total", "counter", "Cached pages given up.", s.evicted);
+  if (s.experts.layers > 0) experts_text(out, s.experts);
   one(out, "ingot_engine_stalled", "gauge", "1: requests run and no step has ended for too long.", int{now.stalled});
   one(out, "ingot_engine_stalled_seconds", "gauge", "Seconds since the last step while requests run.",
       now.stalled_seconds);

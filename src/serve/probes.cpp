@@ -199,6 +199,9 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
                                    {"device_total_bytes", gpu ? Json(now.device.total_bytes) : Json(nullptr)},
                                    {"device_free_bytes", gpu ? Json(now.device.free_bytes) : Json(nullptr)},
                                    {"rss_bytes", facts.resident_bytes},
+                                   {"expert_layers", s.experts.layers},
+                                   {"experts_touched", s.experts.touched},
+                                   {"expert_busiest_rows", s.experts.busiest},
                                    {"in_flight", now.requests_in_flight},
                                    {"connections", now.http.open},
                                    {"uptime_seconds", unix_now - facts.start_seconds}});

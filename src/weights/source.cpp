@@ -20,7 +20,10 @@ bool ignorable(const std::string& name, const ArchNames& names) {
 }
 
 // A router's rows must differ: experts with equal scores are chosen by their index, always the same.
-bool is_router(const std::string& name) { return name.ends_with(".gate.weight") || name.ends_with(".router.weight"); }
+bool is_router(const std::string& name) {
+  return name.ends_with(".gate.weight") || name.ends_with(".router.weight") || name.ends_with(".router.layer.weight") ||
+         name.ends_with(".gate.wg.weight");
+}
 
 // Weights that lie in mapped files.
 class FileSource : public WeightSource {

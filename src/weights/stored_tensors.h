@@ -15,6 +15,7 @@ struct StoredTensor {
   std::vector<int64_t> shape;  // row-major
   std::string format;          // "q4_0"; what the file calls it where it is none of ours
   int64_t bytes = 0;
+  int64_t parameters = 0;  // values of the model; 0 of scales that lie beside others
 };
 
 // In the order of the files.

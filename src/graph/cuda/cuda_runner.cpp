@@ -174,6 +174,7 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
   CHECK(batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
   bucket_ = buckets_.of(batch);
   rows_ = batch.n_rows;
+  logit_rows_ = batch.n_logits;
   batch_->upload(batch, bucket_, stream_.ref());
   Ctx c = ctx(bucket_);
   // In front of the step: a copy between two kernels would let the second wait for the host's memory.
@@ -191,6 +192,7 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
 void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> samples) {
   CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
   bucket_.logits = buckets_.logits_of(batch.n_logits);
+  logit_rows_ = batch.n_logits;
   batch_->upload_logits(batch, bucket_, stream_.ref());
   Ctx c = ctx(bucket_);
   if (!samples.empty()) sampler_->upload(samples, c);
@@ -251,7 +253,27 @@ void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
     std::visit([&](auto& op) { cuda::run(op, c); }, program_.nodes[n].op);
     times_[n].second.record(stream_.ref());
     timed_[n] = 1;
+    copy_choices(n);
   }
+}
+
+// One copy for each layer of experts would cost every step about 2 µs: the first step that is profiled has them.
+void DeviceRunner::copy_choices(size_t node) {
+  const auto to = choices_.find(node);
+  if (to == choices_.end()) return;
+  const Tensor& chosen = std::get<RouterTopk>(program_.nodes[node].op).experts;
+  const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(chosen.rows);
+  copy_to_host(to->second.data(), chosen.data, rows * chosen.stride * dtype_bytes(chosen.dtype), stream_.ref());
+}
+
+void DeviceRunner::count_choices() {
+  for (const auto& [node, choices] : choices_) {
+    const auto& router = std::get<RouterTopk>(program_.nodes[node].op);
+    const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(router.experts.rows);
+    experts_.add_layer(reinterpret_cast<const int32_t*>(choices.data()), router.experts.stride, rows,
+                       router.experts.cols, router.logits.cols);
+  }
+  choices_.clear();
 }
 
 void DeviceRunner::profile(bool on) {
@@ -261,9 +283,16 @@ void DeviceRunner::profile(bool on) {
   timed_.assign(n, 0);
   times_.clear();
   times_.resize(n);
+  choices_.clear();
+  for (size_t i = 0; i < n; ++i) {
+    const auto* router = std::get_if<RouterTopk>(&program_.nodes[i].op);
+    if (router == nullptr) continue;
+    choices_.emplace(i, PinnedMemory(limits().rows * router->experts.stride * dtype_bytes(router->experts.dtype)));
+  }
 }
 
 void DeviceRunner::count_times() {
+  if (!choices_.empty() && timed_[choices_.begin()->first]) count_choices();
   const Event* first = nullptr;
   const Event* last = nullptr;
   for (size_t n = 0; n < times_.size(); ++n) {
