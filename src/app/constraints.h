@@ -22,7 +22,7 @@ struct ConstraintOptions {
 // What is told of them; each may be empty.
 struct ConstraintReports {
   std::function<void(double seconds)> compiled = {};  // by the thread that asked
-  std::function<void(double seconds)> masked = {};    // by the engine's thread
+  std::function<void(double seconds)> masked = {};    // by threads beside the engine's, several at once
   std::function<void()> found = {};                   // it was kept
 };
 

@@ -178,7 +178,7 @@ bool Matcher::mask(std::span<uint32_t> words) {
     state_->failure = error.what();
   }
   if (!failed() && std::ranges::all_of(words, [](uint32_t word) { return word == 0; })) {
-    state_->failure = "[grammar] no token of the vocabulary may follow";
+    state_->failure = kDeadEnd;
   }
   if (failed()) std::ranges::fill(words, 0);
   return !failed();

@@ -42,6 +42,8 @@ class Matcher {
 
   bool failed() const;
   const std::string& failure() const;  // "[grammar] …"; empty unless failed()
+  // The one failure that is no limit: it never comes where the vocabulary has a token for each byte.
+  static constexpr std::string_view kDeadEnd = "[grammar] no token of the vocabulary may follow";
 
   // A matcher in the same state that goes its own way; its calls so far cannot be taken back.
   std::unique_ptr<Matcher> clone() const;

@@ -60,7 +60,10 @@ DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
   stream_.synchronize();
 }
 
-DeviceRunner::~DeviceRunner() { stream_.synchronize(); }
+DeviceRunner::~DeviceRunner() {
+  copies_stream_.synchronize();
+  stream_.synchronize();
+}
 
 // Before anything is read: a model that does not fit is refused at once.
 void DeviceRunner::check_room() {
@@ -189,6 +192,15 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
   if (!samples.empty()) sampler_->choose(device_output("logits"), c);
 }
 
+void DeviceRunner::draw(std::span<const SampleRow> samples) {
+  if (samples.empty()) return;
+  Ctx c = ctx(bucket_);
+  sampler_->upload(samples, c, copies_stream_.ref());
+  copied_.record(copies_stream_.ref());
+  copied_.hold(stream_.ref());
+  sampler_->choose(device_output("logits"), c);
+}
+
 void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> samples) {
   CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
   bucket_.logits = buckets_.logits_of(batch.n_logits);
@@ -201,6 +213,7 @@ void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> sampl
 }
 
 void DeviceRunner::give_up() {
+  copies_stream_.synchronize();
   stream_.synchronize();
   if (sampler_) sampler_->forget();
 }
