@@ -10,24 +10,36 @@ namespace ingot {
 
 void ChoiceAnswer::add(ChoicePiece piece) {
   using Kind = AnswerPart::Kind;
+  const auto extend = [this](Kind kind, std::string& whole, const std::string& more) {
+    if (order.empty() || order.back().kind != kind) {
+      order.push_back({.kind = kind, .begin = whole.size(), .first_score = scores.size(), .end_score = scores.size()});
+    }
+    whole += more;
+    order.back().end = whole.size();
+  };
+  size_t last_text = SIZE_MAX;  // of the order: what the scores go with
   for (AnswerPart& part : piece.parts) {
     switch (part.kind) {
       case Kind::kText:
-        text += part.text;
+        extend(Kind::kText, text, part.text);
+        last_text = order.size() - 1;
         break;
       case Kind::kReasoning:
-        reasoning += part.text;
+        extend(Kind::kReasoning, reasoning, part.text);
         break;
       case Kind::kCallBegin:
+        order.push_back({.kind = Kind::kCallBegin, .begin = calls.size()});
         calls.push_back({.id = std::move(part.id), .name = std::move(part.text), .arguments = {}});
         break;
       case Kind::kCallArguments:
         if (!calls.empty()) calls.back().arguments += part.text;
         break;
       case Kind::kCallEnd:
+        if (!calls.empty()) calls.back().whole = true;
         break;
     }
   }
+  if (last_text != SIZE_MAX) order[last_text].end_score = scores.size() + piece.scores.size();
   if (piece.echo.text) echo = std::move(piece.echo);
   scores.insert(scores.end(), std::make_move_iterator(piece.scores.begin()),
                 std::make_move_iterator(piece.scores.end()));

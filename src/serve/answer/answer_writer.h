@@ -16,7 +16,8 @@ namespace ingot {
 // Tokens of a request, for its usage.
 struct Usage {
   int64_t prompt = 0, completion = 0;
-  int64_t cached = 0;  // of the prompt: found in the prefix cache
+  int64_t cached = 0;     // of the prompt: found in the prefix cache
+  int64_t reasoning = 0;  // of the completion: thoughts, with the marks around them
 };
 
 enum class ChoiceEnd : uint8_t { kStop, kStopString, kLength, kToolCalls };
@@ -39,9 +40,17 @@ struct ChoicePiece {
 struct ChoiceAnswer {
   struct Call {
     std::string id, name, arguments;
+    bool whole = false;  // its arguments have ended
+  };
+  // What came, in its order: a stretch of the text or of the reasoning, or one call.
+  struct Stretch {
+    AnswerPart::Kind kind = AnswerPart::Kind::kText;  // kCallBegin: a call
+    size_t begin = 0, end = 0;              // bytes of `text` or `reasoning`; of a call the first is its index
+    size_t first_score = 0, end_score = 0;  // of the text: those of the pieces that it came with
   };
   std::string text, reasoning;
   std::vector<Call> calls;
+  std::vector<Stretch> order;
   std::vector<ScoredToken> scores;
   EchoedPrompt echo;  // before the text
   ChoiceEnd end = ChoiceEnd::kStop;
@@ -60,6 +69,8 @@ class AnswerWriter {
   virtual std::string piece(int choice, const ChoicePiece& piece) = 0;
   virtual std::string end_choice(int choice, ChoiceEnd end, const std::string& stop) = 0;
   virtual std::string end(const Usage& usage) = 0;
+  // The last event of a stream that cannot go on, in place of end().
+  virtual std::string failed(const ApiError& error, ApiStyle style) { return error_event(error, style); }
   // A JSON document.
   virtual std::string whole(const std::vector<ChoiceAnswer>& choices, const Usage& usage) = 0;
 };
