@@ -15,6 +15,7 @@ PACKAGES = (
     "anthropic==2.8.0",
     "kubernetes-validate==1.37.0",
     "openai==3.49.0",
+    "openai-agents==0.24.0",
     "PyYAML==6.0.3",
     "schemathesis==4.32.5",
     "selenium==4.51.0",

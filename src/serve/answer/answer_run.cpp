@@ -129,7 +129,7 @@ void AnswerRun::submit_all() {
   check_list("prompt", static_cast<size_t>(generation_.total_choices()), context_.engine());
   const size_t room = generation_.max_tokens == 0 ? 0 : 1;
   for (const std::vector<Token>& prompt : generation_.prompts) {
-    caller_->check_context(prompt.size() + room, generation_.continues ? "prompt" : "messages");
+    caller_->check_context(prompt.size() + room, generation_.param);
   }
   if (generation_.timeout_seconds > 0) caller_->set_timeout(generation_.timeout_seconds);
   const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
@@ -229,6 +229,7 @@ void AnswerRun::take_token(int index, const SampleResult& sample) {
   const std::vector<Token>& ends = generation_.end_tokens;
   if (std::ranges::find(ends, sample.token) != ends.end()) return;
   send_echo(index);
+  ++choice.unsettled;
   send(index, choice.text.push(sample), false);
   if (choice.text.stopped()) {
     end_choice(index, ChoiceEnd::kStopString);
@@ -276,6 +277,7 @@ void AnswerRun::send(int index, TextPiece piece, bool last) {
   if (choice.parser) {
     out.parts = choice.parser->push(piece.text);
     if (last) std::ranges::move(choice.parser->finish(), std::back_inserter(out.parts));
+    count_thoughts(choice, out.parts, last);
   } else if (!piece.text.empty()) {
     out.parts.push_back({.kind = AnswerPart::Kind::kText, .text = std::move(piece.text), .id = {}});
   }
@@ -287,6 +289,22 @@ void AnswerRun::send(int index, TextPiece piece, bool last) {
   } else {
     choice.answer.add(std::move(out));
   }
+}
+
+// What gives nothing out belongs to what comes next; the mark that ends the reasoning, to the reasoning.
+void AnswerRun::count_thoughts(Choice& choice, const std::vector<AnswerPart>& parts, bool last) {
+  const auto is_thought = [](const AnswerPart& part) { return part.kind == AnswerPart::Kind::kReasoning; };
+  const bool thinks = std::ranges::any_of(parts, is_thought);
+  const bool speaks = !std::ranges::all_of(parts, is_thought);
+  if (!thinks && !speaks && !last) return;
+  const int64_t tokens = std::exchange(choice.unsettled, 0);
+  if (thinks) {
+    usage_.reasoning += tokens;
+  } else if (choice.thought && !choice.spoke) {
+    usage_.reasoning += std::max<int64_t>(0, speaks ? tokens - 1 : tokens);
+  }
+  choice.thought = choice.thought || thinks;
+  choice.spoke = choice.spoke || speaks;
 }
 
 void AnswerRun::end_choice(int index, ChoiceEnd end) {
@@ -345,7 +363,7 @@ void AnswerRun::fail(const ApiError& error) {
   settle();
   caller_->settle(CallEnd::kError, error.status);
   if (started_) {
-    responder_->write(error_event(error, style_));
+    responder_->write(writer_->failed(error, style_));
     responder_->finish();
   } else {
     responder_->send(error_response(error, style_));

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace ingot {
 // Tokens of a request, for its usage.
 struct Usage {
   int64_t prompt = 0, completion = 0;
-  int64_t cached = 0;  // of the prompt: found in the prefix cache
+  int64_t cached = 0;     // of the prompt: found in the prefix cache
+  int64_t reasoning = 0;  // of the completion: thoughts, with the marks around them
 };
 
 enum class ChoiceEnd : uint8_t { kStop, kStopString, kLength, kToolCalls };
@@ -39,9 +41,17 @@ struct ChoicePiece {
 struct ChoiceAnswer {
   struct Call {
     std::string id, name, arguments;
+    bool whole = false;  // its arguments have ended
+  };
+  // What came, in its order: a stretch of the text or of the reasoning, or one call.
+  struct Stretch {
+    AnswerPart::Kind kind = AnswerPart::Kind::kText;  // kCallBegin: a call
+    size_t begin = 0, end = 0;              // bytes of `text` or `reasoning`; of a call the first is its index
+    size_t first_score = 0, end_score = 0;  // of the text: those of the pieces that it came with
   };
   std::string text, reasoning;
   std::vector<Call> calls;
+  std::vector<Stretch> order;
   std::vector<ScoredToken> scores;
   EchoedPrompt echo;  // before the text
   ChoiceEnd end = ChoiceEnd::kStop;
@@ -60,6 +70,8 @@ class AnswerWriter {
   virtual std::string piece(int choice, const ChoicePiece& piece) = 0;
   virtual std::string end_choice(int choice, ChoiceEnd end, const std::string& stop) = 0;
   virtual std::string end(const Usage& usage) = 0;
+  // The last event of a stream that cannot go on, in place of end().
+  virtual std::string failed(const ApiError& error, ApiStyle style) { return error_event(error, style); }
   // A JSON document.
   virtual std::string whole(const std::vector<ChoiceAnswer>& choices, const Usage& usage) = 0;
 };
@@ -88,6 +100,8 @@ JsonObject usage_json(const Usage& usage);
 const char* openai_reason(ChoiceEnd end);
 // A log-probability that JSON can hold: what is not finite becomes -9999, as OpenAI has it.
 double finite_logprob(float logprob);
+// Appends tokens with their log-probabilities as OpenAI has them, a JSON array without the brackets.
+void append_scores(std::string& out, const Tokenizer& tokenizer, std::span<const ScoredToken> scores);
 // The bytes of a token; none where the model's vocabulary is larger than the tokenizer's.
 std::string known_bytes(const Tokenizer& tokenizer, Token token);
 

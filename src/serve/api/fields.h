@@ -71,8 +71,8 @@ struct Endpoint {
 };
 std::span<const Endpoint> endpoints();
 
-extern const FieldTable kChatFields, kCompletionFields, kMessagesFields, kCountTokensFields, kEmbeddingFields,
-    kTokenizeFields, kDetokenizeFields;
+extern const FieldTable kChatFields, kCompletionFields, kResponseFields, kMessagesFields, kCountTokensFields,
+    kEmbeddingFields, kTokenizeFields, kDetokenizeFields;
 
 // Limits that belong to no single field.
 inline constexpr size_t kMaxBodyDepth = 64;

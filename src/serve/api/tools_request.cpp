@@ -306,7 +306,7 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
   return request;
 }
 
-void prepare_calls(JsonArray& messages) {
+void prepare_calls(JsonArray& messages, const std::function<std::string(size_t, size_t)>& path) {
   Room room;
   for (size_t m = 0; m < messages.size(); ++m) {
     Json* calls = messages[m].is_object() ? messages[m].get_object().if_contains("tool_calls") : nullptr;
@@ -318,8 +318,8 @@ void prepare_calls(JsonArray& messages) {
       if (!arguments) continue;
       if (arguments->is_null()) *arguments = JsonObject();
       if (!arguments->is_string()) continue;
-      std::optional<Json> value =
-          read_arguments(*arguments, fmt::format("messages[{}].tool_calls[{}].function.arguments", m, c), room);
+      const std::string where = path ? path(m, c) : fmt::format("messages[{}].tool_calls[{}].function.arguments", m, c);
+      std::optional<Json> value = read_arguments(*arguments, where, room);
       if (value) *arguments = *std::move(value);
     }
   }
