@@ -88,9 +88,6 @@ int64_t total_rows(const DeviceProduct& product) {
   return total;
 }
 
-// Whether a device has bulk copies, and a block of it the shared memory that the streaming kernel wants.
-bool stream_runs(int arch) { return arch >= 90 && arch < 120; }
-
 bool is_stream_x(const View& x, int64_t padded) {
   return x.dtype == DType::kBF16 && x.cols == padded && x.stride % 8 == 0 &&
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;

@@ -151,6 +151,9 @@ struct StreamRun {
 };
 void run_stream(const StreamRun& run, const DeviceCtx& ctx);
 
+// Whether a device has bulk copies, and a block of it the shared memory that the streaming kernel wants.
+constexpr bool stream_runs(int arch) { return arch >= 90 && arch < 120; }
+
 // Whether a part's weights can be packed, the bytes that they take then, and the kernel that puts them there.
 bool stream_packs(const Weight& weight);
 int stream_most_rows(Format format);  // of a tile

@@ -23,6 +23,7 @@ void prepare(RopeTable& op, Prepare& p);
 void prepare(Sample& op, Prepare& p);
 void prepare(ExpertLinear& op, Prepare& p);
 void prepare(HeadLinear& op, Prepare& p);
+bool leave_published(ExpertLinear& op);
 bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p);
 
 }  // namespace ingot::cuda

@@ -1,0 +1,190 @@
+// The streaming kernel of experts: tiles of one to eight places of an expert, whose weights stream past as those of a
+// linear of so few rows (stream_kernel.cuh has the why of ring, sums and shared memory).
+//
+// A block per multiprocessor takes items in turn: a tile of places times 32 rows of the expert's packed weights. Its
+// eight warps share an item's chunks, every eighth each, so the order over K depends on K alone.
+#pragma once
+
+#include "matmul/cuda/experts/experts_stream.cuh"
+#include "matmul/cuda/stream/stream_kernel.cuh"
+
+namespace ingot::cuda {
+namespace {
+
+// A warp's chunks on their way: warp, warp + 8, … of the block's items.
+template <class W>
+struct ExpertRing {
+  using Shape = StreamShape<W, kExpertTileRows>;
+  std::byte* memory;
+  CopyBarrier* barriers;
+  const ExpertStreamArgs& args;
+  int items, mine;  // of all; chunks of an item that are this warp's
+  int item = static_cast<int>(blockIdx.x);
+  const std::byte* from = nullptr;
+  int left = 0;   // chunks of the item that were not asked for
+  int stage = 0;  // of the chunk that comes next
+  uint32_t parity = 0;
+
+  __device__ void begin() {
+    if (threadIdx.x % 32 == 0) {
+      for (int i = 0; i < Shape::kStages; ++i) barrier_init(barriers + i, 1);
+      barrier_inits_done();
+    }
+    __syncwarp();
+    begin_item();
+#pragma unroll
+    for (int i = 0; i < Shape::kStages; ++i) fetch(i);
+  }
+  // The chunk that comes next, when it is there.
+  __device__ const std::byte* take() {
+    barrier_wait(barriers + stage, parity);
+    return memory + stage * Shape::kChunk;
+  }
+  // All lanes have read it.
+  __device__ void give_back() {
+    fetch(stage);
+    if (++stage == Shape::kStages) stage = 0, parity ^= 1;
+  }
+
+ private:
+  __device__ void begin_item() {
+    if (item >= items) return;
+    const int tile = item / args.slices, slice = item - tile * args.slices;
+    from = args.weights + args.list.tiles[tile].expert * args.stride +
+           (int64_t{slice} * args.chunks + static_cast<int>(threadIdx.x) / 32) * Shape::kChunk;
+    left = mine;
+  }
+  __device__ void fetch(int to) {
+    if (left == 0) return;
+    if (threadIdx.x % 32 == 0) {
+      barrier_expect(barriers + to, Shape::kChunk);
+      copy_bulk(memory + to * Shape::kChunk, from, Shape::kChunk, barriers + to);
+    }
+    from += kStreamWarps * Shape::kChunk;
+    if (--left > 0) return;
+    item += static_cast<int>(gridDim.x);
+    begin_item();
+  }
+};
+
+// What a lane multiplies: its eight columns of each unit of x, of the place lane / 4 of the item's tile; of the last
+// where there is no such place, whose products nobody reads.
+template <bool kBySixteens>
+struct PlaceX {
+  const std::byte* at = nullptr;
+
+  __device__ void find(const ExpertStreamArgs& args, int item, int lane) {
+    const ExpertTile tile = args.list.tiles[item / args.slices];
+    const int place = args.list.place[tile.first + min(lane / 4, tile.count - 1)];
+    at = args.x.row(place / args.per_row) + lane % 4 * (kBySixteens ? 8 : 16);
+  }
+  __device__ uint4 load(int unit) const {
+    const std::byte* from = at + int64_t{unit} * (kStreamCols * 2);
+    if constexpr (!kBySixteens) return *reinterpret_cast<const uint4*>(from);
+    const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
+    return make_uint4(a.x, a.y, b.x, b.y);
+  }
+};
+
+// This warp's share of an item's products, to `sums`. load_x(i, after, to) asks for x of the warp's chunk i, of the
+// item after this one where `after` is set.
+template <class W, class Load>
+__device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, uint4 (&x)[kAhead<W>][W::kUnits], Load&& load_x,
+                                              float* sums) {
+  constexpr int kSixteens = kExpertTileRows / 16, kSumRow = StreamShape<W, kExpertTileRows>::kSumRow;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, mine = ring.mine;
+  float acc[kSixteens][1][4] = {};
+  for (int i = 0; i < mine; i += kAhead<W>) {
+#pragma unroll
+    for (int u = 0; u < kAhead<W>; ++u) {
+      if (i + u >= mine) break;
+      const std::byte* chunk = ring.take();
+      const std::byte* chunks[kSixteens];
+#pragma unroll
+      for (int m = 0; m < kSixteens; ++m) chunks[m] = chunk + m * W::kBytes;
+      multiply_chunk<W, kSixteens, 1>(
+          chunks, [&](int unit, uint4(&to)[1]) { to[0] = x[u][unit]; }, lane, acc);
+      const bool after = i + u + kAhead<W> >= mine;
+      load_x(after ? u : i + u + kAhead<W>, after, x[u]);
+      __syncwarp();
+      ring.give_back();
+    }
+  }
+  float* at = sums + (warp * kStreamRows + lane % 4 * 2) * kSumRow + lane / 4;
+#pragma unroll
+  for (int m = 0; m < kSixteens; ++m) {
+    constexpr float kPower = power_of_two(W::kSumPower), kOddPower = power_of_two(W::kSumPower - W::kOdd);
+    float* to = at + m * 16;
+    to[0] = acc[m][0][0] * kPower;
+    to[kSumRow] = acc[m][0][1] * kPower;
+    to[8] = acc[m][0][2] * kOddPower;
+    to[kSumRow + 8] = acc[m][0][3] * kOddPower;
+  }
+}
+
+template <class W>
+__global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_constant__ ExpertStreamArgs args) {
+  using Shape = StreamShape<W, kExpertTileRows>;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  std::byte* memory = shared_memory<std::byte>();
+  float* sums = reinterpret_cast<float*>(memory + Shape::kRing + Shape::kBarriers);
+
+  if (!args.list_is_there) wait_for_inputs();
+  // Not before that: what comes next may take the list for made.
+  let_next_begin();
+  const int items = *args.list.n_tiles * args.slices, blocks = static_cast<int>(gridDim.x);
+  const int mine = warp < args.chunks ? (args.chunks - warp + kStreamWarps - 1) / kStreamWarps : 0;
+  ExpertRing<W> ring{memory + warp * Shape::kStages * Shape::kChunk,
+                     reinterpret_cast<CopyBarrier*>(memory + Shape::kRing) + warp * Shape::kStages, args, items, mine};
+  ring.begin();
+  if (args.list_is_there) wait_for_inputs();
+  int item = static_cast<int>(blockIdx.x);
+  if (item >= items) return;
+
+  PlaceX<W::kBySixteens> now, next;
+  const auto load_x = [&](int i, bool after, uint4(&to)[W::kUnits]) {
+    const PlaceX<W::kBySixteens>& from = after ? next : now;
+    const int first = (warp + i * kStreamWarps) * W::kUnits;
+    if (W::kUnits == 1 || first + W::kUnits <= args.units) {
+#pragma unroll
+      for (int u = 0; u < W::kUnits; ++u) to[u] = from.load(first + u);
+    } else {
+      // The last chunk reaches beyond x.
+#pragma unroll
+      for (int u = 0; u < W::kUnits; ++u)
+        to[u] = first + u < args.units ? from.load(first + u) : make_uint4(0, 0, 0, 0);
+    }
+  };
+  now.find(args, item, lane);
+  uint4 x[kAhead<W>][W::kUnits] = {};
+#pragma unroll
+  for (int u = 0; u < kAhead<W>; ++u) {
+    if (u < mine) load_x(u, false, x[u]);
+  }
+  for (int buffer = 0; item < items; item += blocks, buffer ^= 1) {
+    next = now;
+    if (item + blocks < items) next.find(args, item + blocks, lane);
+    const ExpertOutput output(args, item);
+    float* room = sums + buffer * Shape::kSums;
+    multiply_item<W>(ring, x, load_x, room);
+    __syncthreads();
+    output.write<Shape::kSumRow>(args, room);
+    now = next;
+  }
+}
+
+}  // namespace
+
+template <class W>
+void run_experts_format(ExpertStreamArgs& args, int64_t most_tiles, const DeviceCtx& ctx) {
+  args.chunks = static_cast<int>(stream_chunks(int64_t{args.units} * kStreamCols, W::kUnits));
+  const int64_t blocks = std::min<int64_t>(ctx.multiprocessors, most_tiles * args.slices);
+  launch(ctx, experts_stream<W>,
+         {dim3(blocks), dim3(kThreads), std::max<int64_t>(kOneBlock, StreamShape<W, kExpertTileRows>::kFixed)}, args);
+}
+
+// In each file that makes kernels for some formats.
+#define INGOT_EXPERT_KERNELS(NAME) \
+  template void run_experts_format<Stream##NAME>(ExpertStreamArgs&, int64_t most_tiles, const DeviceCtx&);
+
+}  // namespace ingot::cuda
