@@ -368,6 +368,22 @@ void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ct
   finish_heads(product, parts[0], parts[1], parts[2], rows, ctx);
 }
 
+// For up to `rows` rows.
+NormLink norm_link(const ProductInput& input, int64_t rows, const Allocate& allocate) {
+  const int64_t cols = input.x.cols;
+  NormLink link;
+  link.weight = input.norm;
+  link.eps = input.eps;
+  link.parts = static_cast<int>(cols / 16);
+  link.rows = static_cast<int>(rows);
+  link.squares = reinterpret_cast<float*>(allocate(int64_t{link.parts} * rows * 4));
+  link.x.data = allocate(cols * rows * 2);
+  link.x.stride = cols;
+  link.x.cols = static_cast<int>(cols);
+  link.x.dtype = DType::kBF16;
+  return link;
+}
+
 }  // namespace
 
 // The largest that stream() and by_products() take.
@@ -464,20 +480,20 @@ bool link_products(const DeviceProduct& first, const DeviceProduct& second, cons
   const bool is_plain = first.n_parts == 1 && !first.is_glu() && !first.heads;
   const bool is_same = x.data == input.x.data && x.stride == input.x.stride && x.cols == input.x.cols;
   if (!is_plain || !is_same || x.dtype != DType::kF32 || x.cols % kStreamCols != 0) return false;
-  NormLink link;
-  link.weight = input.norm;
-  link.eps = input.eps;
-  link.parts = static_cast<int>(x.cols / 16);
   // The first leaves it only where it reads packed weights itself.
-  link.rows = static_cast<int>(packed_rows(first, first.streamed->arch));
-  if (first.streamed->from.weight != nullptr) link.rows = std::min(link.rows, first.streamed->from.rows);
-  link.squares = reinterpret_cast<float*>(allocate(int64_t{link.parts} * link.rows * 4));
-  link.x.data = allocate(x.cols * link.rows * 2);
-  link.x.stride = x.cols;
-  link.x.cols = static_cast<int>(x.cols);
-  link.x.dtype = DType::kBF16;
-  first.streamed->to = second.streamed->from = link;
+  int64_t rows = packed_rows(first, first.streamed->arch);
+  if (first.streamed->from.weight != nullptr) rows = std::min<int64_t>(rows, first.streamed->from.rows);
+  first.streamed->to = second.streamed->from = norm_link(input, rows, allocate);
   return true;
+}
+
+const NormLink* link_rows(const DeviceProduct& second, const Allocate& allocate) {
+  const ProductInput& input = second.input;
+  if (second.streamed == nullptr || input.norm == nullptr || !input.add || input.add_norm != nullptr ||
+      input.gather != nullptr || input.x.cols % kStreamCols != 0)
+    return nullptr;
+  second.streamed->from = norm_link(input, packed_rows(second, second.streamed->arch), allocate);
+  return &second.streamed->from;
 }
 
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {

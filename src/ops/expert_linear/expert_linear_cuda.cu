@@ -13,6 +13,7 @@
 #include "matmul/cuda/experts/experts.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/expert_linear/expert_linear.h"
+#include "ops/router_topk/route.cuh"
 
 namespace ingot::cuda {
 
@@ -24,27 +25,18 @@ struct DeviceExperts {
   bool streams = false;  // some op that reads the list has packed weights
   // The experts before it that meet the same places: they have sorted them already.
   std::shared_ptr<DeviceExperts> sorted = nullptr;
+  // What the router before it does for few rows: the list, and x as bf16 where that is what it has normed.
+  std::shared_ptr<DeviceRoute> route = nullptr;
+  bool x_of_route = false;
+  // What the linear after it leaves to its sum for few rows: the residual, where both go, and the norm's part.
+  const NormLink* next = nullptr;
+  View residual, sum;
 
   bool is_packed() const { return packed.weights != nullptr; }
   const DeviceExperts& first() const { return sorted != nullptr ? *sorted : *this; }
 };
 
 namespace {
-
-// out = Σ over a row's places, in their order.
-__global__ void add_places(View places, View weights, View out, int used, const int32_t* true_rows) {
-  let_next_begin();
-  wait_for_inputs();
-  const int64_t n = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int64_t t = blockIdx.y;
-  if (n >= out.cols || t >= *true_rows) return;
-  float sum = 0;
-  for (int j = 0; j < used; ++j) {
-    const float w = weights.data != nullptr ? weights.get(t, j) : 1.0f;
-    sum = __fmaf_rn(w, places.get(t * used + j, n), sum);
-  }
-  out.set(t, n, sum);
-}
 
 // A row for each place.
 View by_place(const Tensor& t, int64_t used) {
@@ -88,7 +80,9 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   for (size_t i = 0; i < 2; ++i) run.bias[i] = bias_of(op, i);
   run.glu = op.glu;
   DeviceCtx behind = ctx;
-  if (is_read_in_place(op)) {
+  if (device.x_of_route && takes_route(device.route, rows)) {
+    run.x = device.route->bf16;
+  } else if (is_read_in_place(op)) {
     run.follows = device.sorted != nullptr && device.sorted->is_packed();
   } else {
     const int64_t made = made_rows(op, rows);
@@ -177,8 +171,9 @@ void prepare(ExpertLinear& op, Prepare& p) {
   const int64_t tiles = most_tiles(places, op.count(), kStreamRows);
   ExpertList& list = op.device->list;
   list.place = reinterpret_cast<int32_t*>(p.allocate(places * 4));
-  list.n_tiles = reinterpret_cast<int32_t*>(p.allocate(4));
-  list.tiles = reinterpret_cast<ExpertTile*>(p.allocate(tiles * static_cast<int64_t>(sizeof(ExpertTile))));
+  // In one line of the cache with the first tiles: a kernel waits for it before it asks for weights.
+  list.tiles = reinterpret_cast<ExpertTile*>(p.allocate((1 + tiles) * static_cast<int64_t>(sizeof(ExpertTile)))) + 1;
+  list.n_tiles = &list.tiles[-1].expert;
 }
 
 bool leave_published(ExpertLinear& op) {
@@ -197,7 +192,41 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
     return false;
   second.device->sorted = first.device;
   first.device->streams = first.device->streams || second.device->streams;
+  if (first.device->route != nullptr) first.device->route->tile = tile_of(*first.device);
   return true;
+}
+
+bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
+  if (topk.route == nullptr || topk.experts.data != experts.experts.data) return false;
+  DeviceRoute& route = *topk.route;
+  route.list = experts.device->list;
+  route.tile = tile_of(*experts.device);
+  experts.device->route = topk.route;
+  const std::byte* met = route.norm != nullptr ? route.normed.data : route.x.data;
+  if (!experts.device->is_packed() || experts.scale || experts.x.data != met) return true;
+  experts.device->x_of_route = true;
+  View& x = route.bf16;
+  x.stride = padded_cols(experts);
+  x.cols = static_cast<int>(x.stride);
+  x.dtype = DType::kBF16;
+  x.data = p.allocate(kRouteRows * x.stride * 2);
+  fill_bytes(x.data, 0, kRouteRows * x.stride * 2, p.stream);
+  return true;
+}
+
+bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
+  if (!experts.out || !next.input.add || experts.x.rows.kind != next.x.rows.kind) return false;
+  const bool is_x = experts.out.data == next.x.data, is_added = experts.out.data == next.input.add.data;
+  const Tensor& other = is_x ? next.input.add : next.x;
+  if (is_x == is_added || other.dtype != DType::kF32 || next.input.sum.dtype != DType::kF32) return false;
+  if (!in_fours(next.input.weight) || other.cols != experts.out.cols || experts.out.cols != next.x.cols) return false;
+  const int64_t rows = p.limits.rows;
+  if (overlaps(next.input.sum, experts.places, rows)) return false;
+  if (experts.weights && overlaps(next.input.sum, experts.weights, rows)) return false;
+  experts.device->next = link_input(next, p);
+  experts.device->residual = View(other);
+  experts.device->sum = View(next.input.sum);
+  return experts.device->next != nullptr;
 }
 
 void run(const ExpertLinear& op, Ctx& ctx) {
@@ -205,7 +234,7 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   if (rows == 0) return;
   const int32_t* true_rows = rows_of_step(op.x, ctx);
   const DeviceExperts& device = *op.device;
-  if (device.sorted == nullptr) {
+  if (device.sorted == nullptr && !takes_route(device.route, rows)) {
     const ExpertChoice choice{op.experts.row<int32_t>(0), op.experts.stride, static_cast<int>(used),
                               static_cast<int>(op.count()), true_rows};
     list_experts(choice, rows, tile_of(device), device.list, ctx);
@@ -216,12 +245,18 @@ void run(const ExpertLinear& op, Ctx& ctx) {
     run_published(op, rows, ctx);
   }
   if (!op.out) return;
-  const int64_t threads = std::min<int64_t>(256, ceil_div(op.out.cols, 32) * 32);
-  launch(ctx, add_places,
-         {dim3(static_cast<unsigned>(ceil_div(op.out.cols, threads)), static_cast<unsigned>(rows)),
-          dim3(static_cast<unsigned>(threads))},
-         by_place(op.places, used), op.weights ? View(op.weights) : View(), View(op.out), static_cast<int>(used),
-         true_rows);
+  ExpertSum sum;
+  sum.places = by_place(op.places, used);
+  if (op.weights && !op.scale) sum.weights = View(op.weights);
+  sum.used = static_cast<int>(used);
+  sum.out = View(op.out);
+  sum.true_rows = true_rows;
+  if (device.next != nullptr && rows <= device.next->rows) {
+    sum.residual = device.residual;
+    sum.out = device.sum;
+    sum.to = *device.next;
+  }
+  add_expert_places(sum, rows, ctx);
 }
 
 }  // namespace ingot::cuda

@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
 
   PlaceX<W::kBySixteens> now, next;
   const auto load_x = [&](int i, bool after, uint4(&to)[W::kUnits]) {
-    const PlaceX<W::kBySixteens>& from = after ? next : now;
+    const PlaceX<W::kBySixteens> from{after ? next.at : now.at};
     const int first = (warp + i * kStreamWarps) * W::kUnits;
     if (W::kUnits == 1 || first + W::kUnits <= args.units) {
 #pragma unroll
