@@ -25,6 +25,7 @@ struct DeviceExperts {
   bool streams = false;  // some op that reads the list has packed weights
   // The experts before it that meet the same places: they have sorted them already.
   std::shared_ptr<DeviceExperts> sorted = nullptr;
+  bool follows = false;  // and their last kernel is that of their packed weights
   // What the router before it does for few rows: the list, and x as bf16 where that is what it has normed.
   std::shared_ptr<DeviceRoute> route = nullptr;
   bool x_of_route = false;
@@ -83,7 +84,7 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   if (device.x_of_route && takes_route(device.route, rows)) {
     run.x = device.route->bf16;
   } else if (is_read_in_place(op)) {
-    run.follows = device.sorted != nullptr && device.sorted->is_packed();
+    run.follows = device.follows;
   } else {
     const int64_t made = made_rows(op, rows);
     View x;
@@ -191,8 +192,8 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
   if (first.experts.data != second.experts.data || first.x.rows != second.x.rows || first.count() != second.count())
     return false;
   second.device->sorted = first.device;
+  second.device->follows = first.device->is_packed() && !first.out;
   first.device->streams = first.device->streams || second.device->streams;
-  if (first.device->route != nullptr) first.device->route->tile = tile_of(*first.device);
   return true;
 }
 
@@ -200,7 +201,7 @@ bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
   if (topk.route == nullptr || topk.experts.data != experts.experts.data) return false;
   DeviceRoute& route = *topk.route;
   route.list = experts.device->list;
-  route.tile = tile_of(*experts.device);
+  route.tile_of = [device = experts.device.get()](int64_t) { return tile_of(*device); };
   experts.device->route = topk.route;
   const std::byte* met = route.norm != nullptr ? route.normed.data : route.x.data;
   if (!experts.device->is_packed() || experts.scale || experts.x.data != met) return true;

@@ -231,5 +231,41 @@ TEST(RouterTopkCuda, OneLaunchFromTheNormToTheList) {
   }
 }
 
+// The sum of places, the residual and the norm after it, up to as many rows as the linear reads packed weights.
+TEST(ExpertLinearCuda, TheSumMakesTheNormOfTheNextLinear) {
+  INGOT_NEEDS_DEVICE();
+  constexpr int64_t kCols = 96, kOut = 48;
+  for (const int rows : {1, 6, 12, 40}) {
+    SCOPED_TRACE(std::to_string(rows) + " rows");
+    const ExpertCase c{
+        .format = Format::kBF16, .rows = rows, .count = 5, .out = kCols, .cols = 64, .by_place = true, .sum = true};
+    ExpertOperands o(c);
+    round_inputs(o, c);
+    Random random(static_cast<uint64_t>(rows));
+    Buffer residual(rows, kCols), sum(rows, kCols), out(rows, kOut);
+    residual.fill([&] { return random.normal(); });
+    const TestWeight weight(random, Format::kBF16, kOut, kCols);
+    const std::vector<float> norm = normal_values(random, kCols);
+    Linear linear;
+    linear.x = residual.tensor();
+    linear.input.weight = f32_weight(norm);
+    linear.input.eps = 1e-5f;
+    linear.input.add = o.out.tensor();
+    linear.input.sum = sum.tensor();
+    linear.parts[0].weight = weight.weight();
+    linear.parts[0].out = out.tensor();
+    const Batch batch = rows_batch(rows);
+    run_ref(o.op, batch);
+    run_ref(linear, batch);
+    const std::vector<float> want = out.values(), added = sum.values();
+    out.poison();
+    sum.poison();
+    DeviceRig rig(batch, {.more_rows = 2});
+    EXPECT_TRUE(rig.run_linked(o.op, linear));
+    expect_near(sum.values(), added, kCols, relative(64, allowed(added)), "the sum");
+    expect_near(out.values(), want, kOut, relative(64, 100 * allowed(want)), "the linear");
+  }
+}
+
 }  // namespace
 }  // namespace ingot

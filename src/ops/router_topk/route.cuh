@@ -3,6 +3,7 @@
 // but RouterTopk, which gives the launch.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "matmul/cuda/experts/experts_list.h"
@@ -13,8 +14,8 @@ namespace ingot::cuda {
 
 inline constexpr int kRouteRows = 32;
 
-struct DeviceRoute {
-  int64_t rows = 0;  // up to so many rows; 0: each op does its own
+// What the launch is given beside RouterTopk.
+struct RouteWork {
   // The norm in front, or none: then x is what the router's weights meet.
   View x;                       // f32
   const float* norm = nullptr;  // [K]
@@ -26,11 +27,15 @@ struct DeviceRoute {
   const float* bias = nullptr;
   // The experts that follow; place null: there are none.
   ExpertList list;
-  int tile = 0;
 };
 
-// Whether two tensors of `rows` rows have memory in common. What one launch reads and writes was planned for several ops
-// one after the other.
+struct DeviceRoute : RouteWork {
+  int64_t rows = 0;                               // up to so many rows; 0: each op does its own
+  std::function<int(int64_t rows)> tile_of = {};  // places of a tile of the list
+};
+
+// Whether two tensors of `rows` rows have memory in common. What one launch reads and writes was planned for several
+// ops one after the other.
 inline bool overlaps(const Tensor& a, const Tensor& b, int64_t rows) {
   const auto end = [&](const Tensor& t) { return t.data + rows * t.stride * dtype_bytes(t.dtype); };
   return a.data < end(b) && b.data < end(a);

@@ -13,7 +13,8 @@ constexpr int kOutputs = 4;  // experts of a block
 constexpr int kRows = 8;     // rows of a block, one for each warp when experts are chosen
 
 struct RouteArgs {
-  DeviceRoute route;
+  RouteWork route;
+  int tile;
   View logits;
   const float* bias;
   RouterOut to;
@@ -62,7 +63,7 @@ struct RowSums {
 // The sums of this block's rows and experts to part[row][output][warp], squares as output kOutputs. The order over
 // columns depends on their number alone.
 __device__ void multiply_rows(const RouteArgs& args, int first_row, int rows, const float4* staged, float* part) {
-  const DeviceRoute& route = args.route;
+  const RouteWork& route = args.route;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int fours = route.x.cols / 4;
   for (int begin = 0; begin < rows; begin += 4) {
@@ -92,7 +93,7 @@ __device__ void multiply_rows(const RouteArgs& args, int first_row, int rows, co
 }
 
 // This block's share of the normed rows' columns.
-__device__ void write_normed(const DeviceRoute& route, int first_row, int rows, const float* scale) {
+__device__ void write_normed(const RouteWork& route, int first_row, int rows, const float* scale) {
   const int fours = route.x.cols / 4, each = (fours + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
   const int begin = static_cast<int>(blockIdx.x) * each, n = max(0, min(each, fours - begin));
   for (int i = static_cast<int>(threadIdx.x); i < rows * n; i += kThreads) {
@@ -111,7 +112,7 @@ __device__ void write_normed(const DeviceRoute& route, int first_row, int rows, 
 // A block for kOutputs experts and kRows rows. The last of its rows chooses their experts, the last of all makes the
 // list.
 __global__ void __launch_bounds__(kThreads) route_rows(const __grid_constant__ RouteArgs args) {
-  const DeviceRoute& route = args.route;
+  const RouteWork& route = args.route;
   __shared__ float part[kRows * (kOutputs + 1) * kWarps];
   __shared__ float scale[kRows];
   std::byte* room = shared_memory<std::byte>();
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(kThreads) route_rows(const __grid_constant__ R
   }
   if (route.list.place == nullptr || !is_last(args.tickets, gridDim.y)) return;
   const ExpertChoice choice{args.to.experts, args.to.experts_stride, args.to.used, experts, args.true_rows};
-  make_list(choice, min(*args.true_rows, args.rows), route.tile, route.list, room);
+  make_list(choice, min(*args.true_rows, args.rows), args.tile, route.list, room);
 }
 
 int64_t route_shared(int64_t experts, int64_t cols) {
@@ -176,7 +177,8 @@ bool same_rows(const Tensor& a, const Tensor& b) {
 
 void run_route(const DeviceRoute& route, const View& logits, const float* bias, const RouterOut& to,
                const RouterSpec& spec, int64_t rows, const int32_t* true_rows, const DeviceCtx& ctx) {
-  const RouteArgs args{route, logits, bias, to, spec, static_cast<int>(rows), true_rows, ctx.tickets};
+  const int tile = route.tile_of ? route.tile_of(rows) : 1;
+  const RouteArgs args{route, tile, logits, bias, to, spec, static_cast<int>(rows), true_rows, ctx.tickets};
   launch(ctx, route_rows,
          {dim3(ceil_div(logits.cols, kOutputs), ceil_div(rows, kRows)), dim3(kThreads),
           route_shared(logits.cols, route.x.cols)},
