@@ -183,7 +183,13 @@ void unpack_published(const Weight& weight, const UnpackRows& rows, const Device
 bool gemm_takes(const View& x, const Weight& weight);
 void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
 
+// Rows of a weight that belong to groups, as many to each: x and outputs of group g from columns g · apart on.
+struct AnyGroups {
+  int count = 1;
+  int64_t x_apart = 0, out_apart = 0;
+};
 // out = x · Wᵀ for every format, products and sums in f32.
-void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
+void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx,
+             const AnyGroups& groups = {});
 
 }  // namespace ingot::cuda

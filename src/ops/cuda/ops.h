@@ -22,6 +22,7 @@ void prepare(Attention& op, Prepare& p);
 void prepare(RopeTable& op, Prepare& p);
 void prepare(Sample& op, Prepare& p);
 void prepare(ExpertLinear& op, Prepare& p);
+void prepare(HeadLinear& op, Prepare& p);
 bool leave_published(ExpertLinear& op);
 bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p);
 bool link(RmsNorm& norm, Linear& router, Prepare& p);

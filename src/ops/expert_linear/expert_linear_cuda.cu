@@ -3,14 +3,15 @@
 // nothing of it.
 //
 // Weights are packed as those of a linear, every format but F32, and the published ones given back: x is rounded to
-// bf16 then, weights are exact, sums are f32. Else they are decoded to f32 as they are published.
+// bf16 then, weights are exact where few places meet an expert and rounded to bf16 where many do, sums are f32. Else
+// they are decoded to f32 as they are published.
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "cuda/elements.cuh"
-#include "matmul/cuda/experts/experts.cuh"
+#include "matmul/cuda/experts/experts_many.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/expert_linear/expert_linear.h"
 #include "ops/router_topk/route.cuh"
@@ -23,6 +24,7 @@ struct DeviceExperts {
   PublishedExperts published[2];  // of each part
   ExpertList list;
   bool streams = false;  // some op that reads the list has packed weights
+  bool many = false;     // all of them have those of experts_many.cuh
   // The experts before it that meet the same places: they have sorted them already.
   std::shared_ptr<DeviceExperts> sorted = nullptr;
   bool follows = false;  // and their last kernel is that of their packed weights
@@ -64,8 +66,16 @@ int64_t padded_cols(const ExpertLinear& op) { return stream_units(op.cols_in()) 
 // Rows of x that are made bf16 for `rows` rows of the step.
 int64_t made_rows(const ExpertLinear& op, int64_t rows) { return op.scale || op.by_place() ? rows * op.used() : rows; }
 
+// Places of an expert, on average, up to which the streaming kernel reads its weights.
+constexpr int64_t kStreamPlaces = 6;
+bool is_many(const ExpertLinear& op, int64_t rows) {
+  return op.device->first().many && rows * op.used() > kStreamPlaces * op.count();
+}
 // Tiles of as few places as the streaming kernel takes where it reads the list.
-int tile_of(const DeviceExperts& device) { return device.first().streams ? kStreamRows : kAnyTile; }
+int tile_of(const ExpertLinear& op, int64_t rows) {
+  if (is_many(op, rows)) return experts_many_tile(rows * op.used(), op.count());
+  return op.device->first().streams ? kStreamRows : kAnyTile;
+}
 
 void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   const DeviceExperts& device = *op.device;
@@ -74,7 +84,7 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   run.list = device.first().list;
   run.rows = rows;
   run.places = rows * op.used();
-  run.tile = tile_of(device);
+  run.tile = tile_of(op, rows);
   run.x = rows_of(op);
   run.per_row = op.by_place() || op.scale ? 1 : static_cast<int>(op.used());
   run.out = by_place(op.places, op.used());
@@ -103,14 +113,18 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
     behind.scratch += piece_bytes(made * x.stride * 2);
     behind.scratch_bytes -= piece_bytes(made * x.stride * 2);
   }
-  run_experts_stream(run, behind);
+  if (is_many(op, rows)) {
+    run_experts_many(run, behind);
+  } else {
+    run_experts_stream(run, behind);
+  }
 }
 
 // One part after the other: what gate gave lies where the result will.
 void run_published(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   AnyExpertsRun run;
   run.list = op.device->first().list;
-  run.most_tiles = most_tiles(rows * op.used(), op.count(), tile_of(*op.device));
+  run.most_tiles = most_tiles(rows * op.used(), op.count(), tile_of(op, rows));
   run.x = rows_of(op);
   run.per_row = op.by_place() ? 1 : static_cast<int>(op.used());
   if (op.scale) run.scale = View(op.weights);
@@ -146,7 +160,9 @@ void prepare_packed(ExpertLinear& op, int64_t rows, Prepare& p) {
       op.n_parts == 2 ? std::span<const Weight>(op.parts[1].weights) : std::span<const Weight>();
   op.device->packed = pack_experts(op.parts[0].weights, second, device, p.allocate);
   op.device->streams = true;
-  p.need_scratch(piece_bytes(made_rows(op, rows) * padded_cols(op) * 2));
+  op.device->many = !p.batch_invariant && experts_many_has(op.parts[0].weights[0].format, p.arch);
+  p.need_scratch(piece_bytes(made_rows(op, rows) * padded_cols(op) * 2) +
+                 (op.device->many ? experts_many_scratch(rows * op.used(), op.cols_in()) : 0));
 }
 
 }  // namespace
@@ -194,6 +210,7 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
   second.device->sorted = first.device;
   second.device->follows = first.device->is_packed() && !first.out;
   first.device->streams = first.device->streams || second.device->streams;
+  first.device->many = first.device->many && second.device->many;
   return true;
 }
 
@@ -238,7 +255,7 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   if (device.sorted == nullptr && !takes_route(device.route, rows)) {
     const ExpertChoice choice{op.experts.row<int32_t>(0), op.experts.stride, static_cast<int>(used),
                               static_cast<int>(op.count()), true_rows};
-    list_experts(choice, rows, tile_of(device), device.list, ctx);
+    list_experts(choice, rows, tile_of(op, rows), device.list, ctx);
   }
   if (device.is_packed()) {
     run_packed(op, rows, ctx);
