@@ -68,13 +68,13 @@ int64_t made_rows(const ExpertLinear& op, int64_t rows) { return op.scale || op.
 
 // Places of an expert, on average, up to which the streaming kernel reads its weights.
 constexpr int64_t kStreamPlaces = 6;
-bool is_many(const ExpertLinear& op, int64_t rows) {
-  return op.device->first().many && rows * op.used() > kStreamPlaces * op.count();
+bool is_many(const DeviceExperts& device, int64_t places, int64_t count) {
+  return device.first().many && places > kStreamPlaces * count;
 }
 // Tiles of as few places as the streaming kernel takes where it reads the list.
-int tile_of(const ExpertLinear& op, int64_t rows) {
-  if (is_many(op, rows)) return experts_many_tile(rows * op.used(), op.count());
-  return op.device->first().streams ? kStreamRows : kAnyTile;
+int tile_of(const DeviceExperts& device, int64_t places, int64_t count) {
+  if (is_many(device, places, count)) return experts_many_tile(places, count);
+  return device.first().streams ? kStreamRows : kAnyTile;
 }
 
 void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
@@ -84,7 +84,7 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   run.list = device.first().list;
   run.rows = rows;
   run.places = rows * op.used();
-  run.tile = tile_of(op, rows);
+  run.tile = tile_of(device, run.places, op.count());
   run.x = rows_of(op);
   run.per_row = op.by_place() || op.scale ? 1 : static_cast<int>(op.used());
   run.out = by_place(op.places, op.used());
@@ -113,7 +113,7 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
     behind.scratch += piece_bytes(made * x.stride * 2);
     behind.scratch_bytes -= piece_bytes(made * x.stride * 2);
   }
-  if (is_many(op, rows)) {
+  if (is_many(device, run.places, op.count())) {
     run_experts_many(run, behind);
   } else {
     run_experts_stream(run, behind);
@@ -124,7 +124,8 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
 void run_published(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   AnyExpertsRun run;
   run.list = op.device->first().list;
-  run.most_tiles = most_tiles(rows * op.used(), op.count(), tile_of(op, rows));
+  const int64_t places = rows * op.used();
+  run.most_tiles = most_tiles(places, op.count(), tile_of(*op.device, places, op.count()));
   run.x = rows_of(op);
   run.per_row = op.by_place() ? 1 : static_cast<int>(op.used());
   if (op.scale) run.scale = View(op.weights);
@@ -218,7 +219,9 @@ bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
   if (topk.route == nullptr || topk.experts.data != experts.experts.data) return false;
   DeviceRoute& route = *topk.route;
   route.list = experts.device->list;
-  route.tile_of = [device = experts.device.get()](int64_t) { return tile_of(*device); };
+  route.tile_of = [device = experts.device.get(), used = experts.used(), count = experts.count()](int64_t rows) {
+    return tile_of(*device, rows * used, count);
+  };
   experts.device->route = topk.route;
   const std::byte* met = route.norm != nullptr ? route.normed.data : route.x.data;
   if (!experts.device->is_packed() || experts.scale || experts.x.data != met) return true;
@@ -255,7 +258,7 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   if (device.sorted == nullptr && !takes_route(device.route, rows)) {
     const ExpertChoice choice{op.experts.row<int32_t>(0), op.experts.stride, static_cast<int>(used),
                               static_cast<int>(op.count()), true_rows};
-    list_experts(choice, rows, tile_of(op, rows), device.list, ctx);
+    list_experts(choice, rows, tile_of(device, rows * used, op.count()), device.list, ctx);
   }
   if (device.is_packed()) {
     run_packed(op, rows, ctx);
