@@ -137,6 +137,12 @@ struct StreamedProduct {
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };
 
+// Of a product: whether all its weights are BF16, its outputs, and the most rows for which packed weights are read by
+// the streaming kernel or that of taller tiles.
+bool all_bf16(const DeviceProduct& product);
+int64_t total_rows(const DeviceProduct& product);
+int64_t packed_rows(const DeviceProduct& product, int arch);
+
 // Norms up to this many rows are made by every block for itself. More: one launch before it makes them once, because
 // each block would read 16 KB more for every row of 4,096.
 inline constexpr int kStreamNormRows = 4;

@@ -14,6 +14,7 @@
 #include "matmul/cuda/experts/experts_many.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/expert_linear/expert_linear.h"
+#include "ops/router_topk/route.cuh"
 
 namespace ingot::cuda {
 
@@ -26,27 +27,19 @@ struct DeviceExperts {
   bool many = false;     // all of them have those of experts_many.cuh
   // The experts before it that meet the same places: they have sorted them already.
   std::shared_ptr<DeviceExperts> sorted = nullptr;
+  bool follows = false;  // and their last kernel is that of their packed weights
+  // What the router before it does for few rows: the list, and x as bf16 where that is what it has normed.
+  std::shared_ptr<DeviceRoute> route = nullptr;
+  bool x_of_route = false;
+  // What the linear after it leaves to its sum for few rows: the residual, where both go, and the norm's part.
+  const NormLink* next = nullptr;
+  View residual, sum;
 
   bool is_packed() const { return packed.weights != nullptr; }
   const DeviceExperts& first() const { return sorted != nullptr ? *sorted : *this; }
 };
 
 namespace {
-
-// out = Σ over a row's places, in their order.
-__global__ void add_places(View places, View weights, View out, int used, const int32_t* true_rows) {
-  let_next_begin();
-  wait_for_inputs();
-  const int64_t n = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int64_t t = blockIdx.y;
-  if (n >= out.cols || t >= *true_rows) return;
-  float sum = 0;
-  for (int j = 0; j < used; ++j) {
-    const float w = weights.data != nullptr ? weights.get(t, j) : 1.0f;
-    sum = __fmaf_rn(w, places.get(t * used + j, n), sum);
-  }
-  out.set(t, n, sum);
-}
 
 // A row for each place.
 View by_place(const Tensor& t, int64_t used) {
@@ -75,13 +68,13 @@ int64_t made_rows(const ExpertLinear& op, int64_t rows) { return op.scale || op.
 
 // Places of an expert, on average, up to which the streaming kernel reads its weights.
 constexpr int64_t kStreamPlaces = 6;
-bool is_many(const ExpertLinear& op, int64_t rows) {
-  return op.device->first().many && rows * op.used() > kStreamPlaces * op.count();
+bool is_many(const DeviceExperts& device, int64_t places, int64_t count) {
+  return device.first().many && places > kStreamPlaces * count;
 }
 // Tiles of as few places as the streaming kernel takes where it reads the list.
-int tile_of(const ExpertLinear& op, int64_t rows) {
-  if (is_many(op, rows)) return experts_many_tile(rows * op.used(), op.count());
-  return op.device->first().streams ? kStreamRows : kAnyTile;
+int tile_of(const DeviceExperts& device, int64_t places, int64_t count) {
+  if (is_many(device, places, count)) return experts_many_tile(places, count);
+  return device.first().streams ? kStreamRows : kAnyTile;
 }
 
 void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
@@ -91,15 +84,17 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   run.list = device.first().list;
   run.rows = rows;
   run.places = rows * op.used();
-  run.tile = tile_of(op, rows);
+  run.tile = tile_of(device, run.places, op.count());
   run.x = rows_of(op);
   run.per_row = op.by_place() || op.scale ? 1 : static_cast<int>(op.used());
   run.out = by_place(op.places, op.used());
   for (size_t i = 0; i < 2; ++i) run.bias[i] = bias_of(op, i);
   run.glu = op.glu;
   DeviceCtx behind = ctx;
-  if (is_read_in_place(op)) {
-    run.follows = device.sorted != nullptr && device.sorted->is_packed();
+  if (device.x_of_route && takes_route(device.route, rows)) {
+    run.x = device.route->bf16;
+  } else if (is_read_in_place(op)) {
+    run.follows = device.follows;
   } else {
     const int64_t made = made_rows(op, rows);
     View x;
@@ -118,7 +113,7 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
     behind.scratch += piece_bytes(made * x.stride * 2);
     behind.scratch_bytes -= piece_bytes(made * x.stride * 2);
   }
-  if (is_many(op, rows)) {
+  if (is_many(device, run.places, op.count())) {
     run_experts_many(run, behind);
   } else {
     run_experts_stream(run, behind);
@@ -129,7 +124,8 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
 void run_published(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   AnyExpertsRun run;
   run.list = op.device->first().list;
-  run.most_tiles = most_tiles(rows * op.used(), op.count(), tile_of(op, rows));
+  const int64_t places = rows * op.used();
+  run.most_tiles = most_tiles(places, op.count(), tile_of(*op.device, places, op.count()));
   run.x = rows_of(op);
   run.per_row = op.by_place() ? 1 : static_cast<int>(op.used());
   if (op.scale) run.scale = View(op.weights);
@@ -193,8 +189,9 @@ void prepare(ExpertLinear& op, Prepare& p) {
   const int64_t tiles = most_tiles(places, op.count(), kStreamRows);
   ExpertList& list = op.device->list;
   list.place = reinterpret_cast<int32_t*>(p.allocate(places * 4));
-  list.n_tiles = reinterpret_cast<int32_t*>(p.allocate(4));
-  list.tiles = reinterpret_cast<ExpertTile*>(p.allocate(tiles * static_cast<int64_t>(sizeof(ExpertTile))));
+  // In one line of the cache with the first tiles: a kernel waits for it before it asks for weights.
+  list.tiles = reinterpret_cast<ExpertTile*>(p.allocate((1 + tiles) * static_cast<int64_t>(sizeof(ExpertTile)))) + 1;
+  list.n_tiles = &list.tiles[-1].expert;
 }
 
 bool leave_published(ExpertLinear& op) {
@@ -212,9 +209,45 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
   if (first.experts.data != second.experts.data || first.x.rows != second.x.rows || first.count() != second.count())
     return false;
   second.device->sorted = first.device;
+  second.device->follows = first.device->is_packed() && !first.out;
   first.device->streams = first.device->streams || second.device->streams;
   first.device->many = first.device->many && second.device->many;
   return true;
+}
+
+bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
+  if (topk.route == nullptr || topk.experts.data != experts.experts.data) return false;
+  DeviceRoute& route = *topk.route;
+  route.list = experts.device->list;
+  route.tile_of = [device = experts.device.get(), used = experts.used(), count = experts.count()](int64_t rows) {
+    return tile_of(*device, rows * used, count);
+  };
+  experts.device->route = topk.route;
+  const std::byte* met = route.norm != nullptr ? route.normed.data : route.x.data;
+  if (!experts.device->is_packed() || experts.scale || experts.x.data != met) return true;
+  experts.device->x_of_route = true;
+  View& x = route.bf16;
+  x.stride = padded_cols(experts);
+  x.cols = static_cast<int>(x.stride);
+  x.dtype = DType::kBF16;
+  x.data = p.allocate(kRouteRows * x.stride * 2);
+  fill_bytes(x.data, 0, kRouteRows * x.stride * 2, p.stream);
+  return true;
+}
+
+bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
+  if (!experts.out || !next.input.add || experts.x.rows.kind != next.x.rows.kind) return false;
+  const bool is_x = experts.out.data == next.x.data, is_added = experts.out.data == next.input.add.data;
+  const Tensor& other = is_x ? next.input.add : next.x;
+  if (is_x == is_added || other.dtype != DType::kF32 || next.input.sum.dtype != DType::kF32) return false;
+  if (!in_fours(next.input.weight) || other.cols != experts.out.cols || experts.out.cols != next.x.cols) return false;
+  const int64_t rows = p.limits.rows;
+  if (overlaps(next.input.sum, experts.places, rows)) return false;
+  if (experts.weights && overlaps(next.input.sum, experts.weights, rows)) return false;
+  experts.device->next = link_input(next, p);
+  experts.device->residual = View(other);
+  experts.device->sum = View(next.input.sum);
+  return experts.device->next != nullptr;
 }
 
 void run(const ExpertLinear& op, Ctx& ctx) {
@@ -222,10 +255,10 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   if (rows == 0) return;
   const int32_t* true_rows = rows_of_step(op.x, ctx);
   const DeviceExperts& device = *op.device;
-  if (device.sorted == nullptr) {
+  if (device.sorted == nullptr && !takes_route(device.route, rows)) {
     const ExpertChoice choice{op.experts.row<int32_t>(0), op.experts.stride, static_cast<int>(used),
                               static_cast<int>(op.count()), true_rows};
-    list_experts(choice, rows, tile_of(op, rows), device.list, ctx);
+    list_experts(choice, rows, tile_of(device, rows * used, op.count()), device.list, ctx);
   }
   if (device.is_packed()) {
     run_packed(op, rows, ctx);
@@ -233,12 +266,18 @@ void run(const ExpertLinear& op, Ctx& ctx) {
     run_published(op, rows, ctx);
   }
   if (!op.out) return;
-  const int64_t threads = std::min<int64_t>(256, ceil_div(op.out.cols, 32) * 32);
-  launch(ctx, add_places,
-         {dim3(static_cast<unsigned>(ceil_div(op.out.cols, threads)), static_cast<unsigned>(rows)),
-          dim3(static_cast<unsigned>(threads))},
-         by_place(op.places, used), op.weights ? View(op.weights) : View(), View(op.out), static_cast<int>(used),
-         true_rows);
+  ExpertSum sum;
+  sum.places = by_place(op.places, used);
+  if (op.weights && !op.scale) sum.weights = View(op.weights);
+  sum.used = static_cast<int>(used);
+  sum.out = View(op.out);
+  sum.true_rows = true_rows;
+  if (device.next != nullptr && rows <= device.next->rows) {
+    sum.residual = device.residual;
+    sum.out = device.sum;
+    sum.to = *device.next;
+  }
+  add_expert_places(sum, rows, ctx);
 }
 
 }  // namespace ingot::cuda

@@ -22,7 +22,7 @@ namespace ingot {
 namespace cuda {
 struct StreamedProduct;
 struct DeviceRoute;
-}
+}  // namespace cuda
 
 // What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
 struct InputNorm {

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "matmul/cuda/decode_stage.cuh"
+#include "matmul/cuda/experts/experts_list.h"
 #include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
@@ -16,33 +17,6 @@ namespace ingot::cuda {
 // Rows of the tiles that experts' weights are packed in. One size for all: at one row tiles are four to six times as
 // many as multiprocessors, and those of 16 rows read x twice as often.
 inline constexpr int kExpertTileRows = 32;
-
-// Places list.place[first … first + count) of one expert.
-struct alignas(16) ExpertTile {
-  int32_t expert, first, count, unused;
-};
-
-// What is made once for all products that meet the same places. In memory of the device.
-struct ExpertList {
-  int32_t* place = nullptr;     // [T · k] in order of their expert; of one expert in their own order
-  int32_t* n_tiles = nullptr;   // [1]
-  ExpertTile* tiles = nullptr;  // in order of their expert
-};
-
-// Tiles that `places` places of `count` experts can make, at most.
-constexpr int64_t most_tiles(int64_t places, int64_t count, int tile) {
-  const int64_t most = places / tile + (count < places ? count : places);
-  return most < places ? most : places;
-}
-
-// `rows` · used places, but those of rows from *true_rows on, which are in no tile. Tiles have at most `tile` places.
-struct ExpertChoice {
-  const int32_t* experts = nullptr;  // [rows, used]
-  int64_t stride = 0;                // of a row
-  int used = 0, count = 0;
-  const int32_t* true_rows = nullptr;
-};
-void list_experts(const ExpertChoice& choice, int64_t rows, int tile, const ExpertList& list, const DeviceCtx& ctx);
 
 // The weights of all experts of one op: each packed as a linear's (stream_packing.h), gate and up in the order kGlu.
 struct PackedExperts {
@@ -105,6 +79,19 @@ struct AnyExpertsRun {
 void run_experts_any(const AnyExpertsRun& run, const DeviceCtx& ctx);
 template <class F>
 void run_any_format(const AnyExpertsRun& run, const DeviceCtx& ctx);
+
+// out[t] = (residual[t] +) Σ weights[t, j] · places[t · used + j], j in their order. `to`: the rows go on to a product
+// by packed weights as its norm link, or none.
+struct ExpertSum {
+  View places;
+  View weights;  // [T, used], or none: ones
+  int used = 1;
+  View residual;  // or none
+  View out;
+  NormLink to;
+  const int32_t* true_rows = nullptr;
+};
+void add_expert_places(const ExpertSum& sum, int64_t rows, const DeviceCtx& ctx);
 
 // bf16 rows of x for each place, times scale[t, j].
 void scale_places(const View& x, const View& scale, int64_t places, const View& out, const DeviceCtx& ctx);

@@ -55,7 +55,11 @@ __device__ inline void make_list(const ExpertChoice& choice, int rows, int tile,
   uint64_t* totals = reinterpret_cast<uint64_t*>(room);
   int32_t* next = reinterpret_cast<int32_t*>(room + 256);
   uint32_t* has = reinterpret_cast<uint32_t*>(next + count);  // [count][words] a bit for each row
-  const auto expert = [&](int row, int p) { return choice.experts[row * choice.stride + (p - row * used)]; };
+  // Other blocks of this kernel may have written them.
+  const auto expert = [&](int row, int p) {
+    const int32_t* at = choice.experts + row * choice.stride + (p - row * used);
+    return __float_as_int(load_fresh(reinterpret_cast<const float*>(at)));
+  };
   for (int i = thread; i < count * (1 + words); i += threads) next[i] = 0;
   __syncthreads();
   for (int p = thread; p < rows * used; p += threads) {

@@ -1,8 +1,8 @@
 // The streaming kernel of experts: tiles of one to eight places of an expert, whose weights stream past as those of a
 // linear of so few rows (stream_kernel.cuh has the why of ring, sums and shared memory).
 //
-// A block per multiprocessor takes items in turn: a tile of places times 32 rows of the expert's packed weights. Its
-// eight warps share an item's chunks, every eighth each, so the order over K depends on K alone.
+// A block per multiprocessor takes items in turn: a tile of places times one, two or four packed tiles of the expert's
+// weights, each for a group of the block's eight warps, which share its chunks. So the order over K depends on K alone.
 #pragma once
 
 #include "matmul/cuda/experts/experts_stream.cuh"
@@ -11,14 +11,16 @@
 namespace ingot::cuda {
 namespace {
 
-// A warp's chunks on their way: warp, warp + 8, … of the block's items.
+// A warp's chunks on their way: those of its group's packed tiles that are its own, of the block's items.
 template <class W>
 struct ExpertRing {
   using Shape = StreamShape<W, kExpertTileRows>;
   std::byte* memory;
   CopyBarrier* barriers;
   const ExpertStreamArgs& args;
-  int items, mine;  // of all; chunks of an item that are this warp's
+  int items;                // of all
+  int group, first, warps;  // this warp's, which it is of the group, and how many there are
+  int mine;                 // chunks of an item that are this warp's
   int item = static_cast<int>(blockIdx.x);
   const std::byte* from = nullptr;
   int left = 0;   // chunks of the item that were not asked for
@@ -48,11 +50,14 @@ struct ExpertRing {
 
  private:
   __device__ void begin_item() {
-    if (item >= items) return;
-    const int tile = item / args.slices, slice = item - tile * args.slices;
-    from = args.weights + args.list.tiles[tile].expert * args.stride +
-           (int64_t{slice} * args.chunks + static_cast<int>(threadIdx.x) / 32) * Shape::kChunk;
-    left = mine;
+    for (; item < items; item += static_cast<int>(gridDim.x)) {
+      const int tile = item / args.steps, slice = (item - tile * args.steps) * args.groups + group;
+      if (slice >= args.slices) continue;
+      from = args.weights + args.list.tiles[tile].expert * args.stride +
+             (int64_t{slice} * args.chunks + first) * Shape::kChunk;
+      left = mine;
+      return;
+    }
   }
   __device__ void fetch(int to) {
     if (left == 0) return;
@@ -60,7 +65,7 @@ struct ExpertRing {
       barrier_expect(barriers + to, Shape::kChunk);
       copy_bulk(memory + to * Shape::kChunk, from, Shape::kChunk, barriers + to);
     }
-    from += kStreamWarps * Shape::kChunk;
+    from += warps * Shape::kChunk;
     if (--left > 0) return;
     item += static_cast<int>(gridDim.x);
     begin_item();
@@ -74,7 +79,7 @@ struct PlaceX {
   const std::byte* at = nullptr;
 
   __device__ void find(const ExpertStreamArgs& args, int item, int lane) {
-    const ExpertTile tile = args.list.tiles[item / args.slices];
+    const ExpertTile tile = args.list.tiles[item / args.steps];
     const int place = args.list.place[tile.first + min(lane / 4, tile.count - 1)];
     at = args.x.row(place / args.per_row) + lane % 4 * (kBySixteens ? 8 : 16);
   }
@@ -87,12 +92,12 @@ struct PlaceX {
 };
 
 // This warp's share of an item's products, to `sums`. load_x(i, after, to) asks for x of the warp's chunk i, of the
-// item after this one where `after` is set.
+// item after this one where `after` is set. `mine`: chunks of this item.
 template <class W, class Load>
-__device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, uint4 (&x)[kAhead<W>][W::kUnits], Load&& load_x,
-                                              float* sums) {
+__device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, int mine, uint4 (&x)[kAhead<W>][W::kUnits],
+                                              Load&& load_x, float* sums) {
   constexpr int kSixteens = kExpertTileRows / 16, kSumRow = StreamShape<W, kExpertTileRows>::kSumRow;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, mine = ring.mine;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   float acc[kSixteens][1][4] = {};
   for (int i = 0; i < mine; i += kAhead<W>) {
 #pragma unroll
@@ -132,10 +137,17 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
   if (!args.list_is_there) wait_for_inputs();
   // Not before that: what comes next may take the list for made.
   let_next_begin();
-  const int items = *args.list.n_tiles * args.slices, blocks = static_cast<int>(gridDim.x);
-  const int mine = warp < args.chunks ? (args.chunks - warp + kStreamWarps - 1) / kStreamWarps : 0;
+  const int items = *args.list.n_tiles * args.steps, blocks = static_cast<int>(gridDim.x);
+  const int warps = kStreamWarps / args.groups, group = warp / warps, first = warp % warps;
+  const int mine = first < args.chunks ? (args.chunks - first + warps - 1) / warps : 0;
   ExpertRing<W> ring{memory + warp * Shape::kStages * Shape::kChunk,
-                     reinterpret_cast<CopyBarrier*>(memory + Shape::kRing) + warp * Shape::kStages, args, items, mine};
+                     reinterpret_cast<CopyBarrier*>(memory + Shape::kRing) + warp * Shape::kStages,
+                     args,
+                     items,
+                     group,
+                     first,
+                     warps,
+                     mine};
   ring.begin();
   if (args.list_is_there) wait_for_inputs();
   int item = static_cast<int>(blockIdx.x);
@@ -143,16 +155,15 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
 
   PlaceX<W::kBySixteens> now, next;
   const auto load_x = [&](int i, bool after, uint4(&to)[W::kUnits]) {
-    const PlaceX<W::kBySixteens>& from = after ? next : now;
-    const int first = (warp + i * kStreamWarps) * W::kUnits;
-    if (W::kUnits == 1 || first + W::kUnits <= args.units) {
+    const PlaceX<W::kBySixteens> from{after ? next.at : now.at};
+    const int unit = (first + i * warps) * W::kUnits;
+    if (W::kUnits == 1 || unit + W::kUnits <= args.units) {
 #pragma unroll
-      for (int u = 0; u < W::kUnits; ++u) to[u] = from.load(first + u);
+      for (int u = 0; u < W::kUnits; ++u) to[u] = from.load(unit + u);
     } else {
       // The last chunk reaches beyond x.
 #pragma unroll
-      for (int u = 0; u < W::kUnits; ++u)
-        to[u] = first + u < args.units ? from.load(first + u) : make_uint4(0, 0, 0, 0);
+      for (int u = 0; u < W::kUnits; ++u) to[u] = unit + u < args.units ? from.load(unit + u) : make_uint4(0, 0, 0, 0);
     }
   };
   now.find(args, item, lane);
@@ -161,14 +172,28 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
   for (int u = 0; u < kAhead<W>; ++u) {
     if (u < mine) load_x(u, false, x[u]);
   }
+  const int outputs = args.groups * kStreamRows * (args.is_glu ? kExpertTileRows / 2 : kExpertTileRows);
   for (int buffer = 0; item < items; item += blocks, buffer ^= 1) {
     next = now;
     if (item + blocks < items) next.find(args, item + blocks, lane);
-    const ExpertOutput output(args, item);
+    ExpertOutput output;
+    output.find(args, item, static_cast<int>(threadIdx.x));
     float* room = sums + buffer * Shape::kSums;
-    multiply_item<W>(ring, x, load_x, room);
+    const bool is_there = item % args.steps * args.groups + group < args.slices;
+    multiply_item<W>(ring, is_there ? mine : 0, x, load_x, room);
+    if (!is_there) {
+      // The ring is at the next item already, and so shall x be.
+#pragma unroll
+      for (int u = 0; u < kAhead<W>; ++u) {
+        if (u < mine) load_x(u, true, x[u]);
+      }
+    }
     __syncthreads();
-    output.write<Shape::kSumRow>(args, room);
+    output.write(args, room);
+    for (int i = static_cast<int>(threadIdx.x) + kThreads; i < outputs; i += kThreads) {
+      output.find(args, item, i);
+      output.write(args, room);
+    }
     now = next;
   }
 }
@@ -178,7 +203,9 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
 template <class W>
 void run_experts_format(ExpertStreamArgs& args, int64_t most_tiles, const DeviceCtx& ctx) {
   args.chunks = static_cast<int>(stream_chunks(int64_t{args.units} * kStreamCols, W::kUnits));
-  const int64_t blocks = std::min<int64_t>(ctx.multiprocessors, most_tiles * args.slices);
+  args.groups = expert_groups(args.chunks);
+  args.steps = static_cast<int>(ceil_div(args.slices, args.groups));
+  const int64_t blocks = std::min<int64_t>(ctx.multiprocessors, most_tiles * args.steps);
   launch(ctx, experts_stream<W>,
          {dim3(blocks), dim3(kThreads), std::max<int64_t>(kOneBlock, StreamShape<W, kExpertTileRows>::kFixed)}, args);
 }
