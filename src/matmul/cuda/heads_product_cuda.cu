@@ -169,6 +169,7 @@ std::shared_ptr<StreamedPart> pack_heads(const HeadsProduct& product, const Devi
   part.weights = to;
   DeviceProduct packed;
   packed.n_parts = 1;
+  packed.input.x.cols = weight.cols;
   packed.parts[0].weight = &weight;
   DeviceCtx alone = device;
   alone.overlap = false;

@@ -44,6 +44,11 @@ struct PlacesEnd {
       if (valid[h] && from != nullptr) bias[h] = from[int64_t{in.expert} * of.outputs + n];
     }
   }
+  __device__ float gate_with(float gate, float up) const {
+    // bf16 keeps 8 of its 20 bits.
+    if (groups.glu == ActivationKind::kSilu && groups.out.dtype == DType::kBF16) return fast_silu(gate) * up;
+    return gated_by(groups.glu, gate, up);
+  }
   __device__ void finish(int octet, const float4& v) const {
     const int t = static_cast<int>(threadIdx.x) % 4;
     const float sums[2][2] = {{v.x, v.z}, {v.y, v.w}};
@@ -57,20 +62,12 @@ struct PlacesEnd {
       const int64_t n = int64_t{tile.expert} * groups.out_apart + first;
       const float a = sums[e][0] + bias[0], b = sums[e][1] + bias[1];
       if (groups.glu != ActivationKind::kNone) {
-        if (valid[0]) store_value(to, n, out.dtype, gated_value(a, b));
+        if (valid[0]) store_value(to, n, out.dtype, gate_with(a, b));
         continue;
       }
       if (valid[0]) store_value(to, n, out.dtype, a);
       if (valid[1]) store_value(to, n + 8, out.dtype, b);
     }
-  }
-
- private:
-  __device__ float gated_value(float gate, float up) const {
-    if (groups.glu == ActivationKind::kClampedSwiglu) return gated<ActivationKind::kClampedSwiglu>(gate, up);
-    // bf16 keeps 8 of its 20 bits.
-    if (groups.glu == ActivationKind::kSilu && groups.out.dtype == DType::kBF16) return fast_silu(gate) * up;
-    return activated(groups.glu, gate) * up;
   }
 };
 
