@@ -141,24 +141,20 @@ void RandomSource::fill(StoredWeight& weight, int64_t rows, int64_t cols) {
   std::byte* out = memory_.back().data();
   std::vector<float> row(static_cast<size_t>(cols));
   const bool router = is_router(weight.name), encoded = format_block(weight.format) > 1;
-  // Experts, which are stacked, differ: encoded ones by the order of the rows that come again.
+  // Experts are stacked, and differ: those of encoded formats by the order in which the rows come again.
   const int64_t of_expert = weight.shape.size() == 3 ? weight.shape[1] : rows;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t e = r / of_expert, i = r % of_expert;
-    int64_t known = encoded ? r : i;  // the row that has these values, where it is one before r
-    if (known >= kRandomRows) {
-      known = encoded
-                  ? i % kRandomRows ^ (e == 0 ? 0 : static_cast<int64_t>(random_bits(static_cast<uint64_t>(e)) % 64))
-                  : e * of_expert + i % kRandomRows;
-      if (!router) {
-        std::memcpy(out + r * row_bytes, out + known * row_bytes, static_cast<size_t>(row_bytes));
-        continue;
-      }
+    const int64_t order =
+        e == 0 ? 0 : static_cast<int64_t>(random_bits(static_cast<uint64_t>(e)) % uint64_t{kRandomRows});
+    if (!router && (encoded ? r : i) >= kRandomRows) {
+      const int64_t same = encoded ? i % kRandomRows ^ order : r - i + i % kRandomRows;
+      std::memcpy(out + r * row_bytes, out + same * row_bytes, static_cast<size_t>(row_bytes));
+      continue;
     }
-    // No two experts have the same logit.
-    const uint64_t key = router    ? expert_key(random.key, r / kRandomRows)
-                         : encoded ? random.key
-                                   : expert_key(random.key, e);
+    uint64_t key = random.key;
+    if (router) key = expert_key(key, r / kRandomRows);  // no two experts have the same logit
+    if (!encoded) key = expert_key(key, e);
     for (int64_t c = 0; c < cols; ++c) {
       row[static_cast<size_t>(c)] = middle + random_value(key, encoded ? r : i, c, cols, random.range);
     }

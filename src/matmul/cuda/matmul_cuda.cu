@@ -183,6 +183,7 @@ bool by_blas(Blas* blas, const View& x, const Weight& weight, const PartOut& out
 
 void multiply_part(Blas* blas, const View& x, const Weight& weight, const PartOut& out, int64_t rows,
                    const DeviceCtx& ctx) {
+  if (f32_takes(x, weight, rows)) return run_f32(x, weight, out, rows, ctx);
   if (!gemm_takes(x, weight)) return run_any(x, weight, out, rows, ctx);
   if (!by_blas(blas, x, weight, out, rows, ctx)) run_gemm(x, weight, out, rows, ctx);
 }

@@ -183,6 +183,10 @@ void unpack_published(const Weight& weight, const UnpackRows& rows, const Device
 bool gemm_takes(const View& x, const Weight& weight);
 void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
 
+// The same for weights of F32 and many rows, bit for bit what run_any() gives.
+bool f32_takes(const View& x, const Weight& weight, int64_t rows);
+void run_f32(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
+
 // Rows of a weight that belong to groups, as many to each: x and outputs of group g from columns g · apart on.
 struct AnyGroups {
   int count = 1;

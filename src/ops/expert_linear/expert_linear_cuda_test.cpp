@@ -62,8 +62,10 @@ TEST(ExpertLinearCuda, MatchesReference) {
   }
   // All rows on one expert, and many tiles for few blocks.
   check_case({.format = Format::kBF16, .rows = 20, .count = 1, .used = 1, .cols = 96, .glu = true}, 0);
-  check_case({.format = Format::kQ8_0, .rows = 70, .count = 5, .used = 3, .out = 100, .cols = 96, .bias = true}, 3,
-             {.batch_invariant = true, .multiprocessors = 3});
+  ExpertCase many{.format = Format::kQ8_0, .rows = 70, .count = 5, .used = 3, .out = 100, .cols = 96, .bias = true};
+  check_case(many, 3, {.batch_invariant = true, .multiprocessors = 3});
+  many.format = Format::kBF16;
+  check_case(many, 3);
   check_case({.rows = 90, .count = 3, .out = 65, .cols = 70, .glu = true}, 6);
   check_case({.rows = 9, .glu = true, .scale = true}, 0);
   for (const Format format : {Format::kF32, Format::kMXFP4})

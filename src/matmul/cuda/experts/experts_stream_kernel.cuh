@@ -91,11 +91,40 @@ struct PlaceX {
   }
 };
 
-// This warp's share of an item's products, to `sums`. load_x(i, after, to) asks for x of the warp's chunk i, of the
-// item after this one where `after` is set. `mine`: chunks of this item.
-template <class W, class Load>
-__device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, int mine, uint4 (&x)[kAhead<W>][W::kUnits],
-                                              Load&& load_x, float* sums) {
+// x of the chunks that come next, some ahead (stream_kernel.cuh), of this item and of the block's next.
+template <class W>
+struct ItemX {
+  const ExpertStreamArgs& args;
+  int first, warps, mine;  // as ExpertRing's
+  PlaceX<W::kBySixteens> now, next;
+  uint4 of[kAhead<W>][W::kUnits];
+
+  // The warp's chunk i into place u.
+  __device__ __forceinline__ void load(int u, int i, bool after) {
+    const PlaceX<W::kBySixteens> from{after ? next.at : now.at};
+    const int unit = (first + i * warps) * W::kUnits;
+    if (W::kUnits == 1 || unit + W::kUnits <= args.units) {
+#pragma unroll
+      for (int k = 0; k < W::kUnits; ++k) of[u][k] = from.load(unit + k);
+    } else {
+      // The last chunk reaches beyond x.
+#pragma unroll
+      for (int k = 0; k < W::kUnits; ++k)
+        of[u][k] = unit + k < args.units ? from.load(unit + k) : make_uint4(0, 0, 0, 0);
+    }
+  }
+  // The first chunks of an item.
+  __device__ __forceinline__ void load_first(bool after) {
+#pragma unroll
+    for (int u = 0; u < kAhead<W>; ++u) {
+      if (u < mine) load(u, u, after);
+    }
+  }
+};
+
+// This warp's share of an item's products, `mine` chunks, to `sums`. Leaves x of the next item's first chunks.
+template <class W>
+__device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, int mine, ItemX<W>& x, float* sums) {
   constexpr int kSixteens = kExpertTileRows / 16, kSumRow = StreamShape<W, kExpertTileRows>::kSumRow;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   float acc[kSixteens][1][4] = {};
@@ -108,13 +137,14 @@ __device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, int mine, uin
 #pragma unroll
       for (int m = 0; m < kSixteens; ++m) chunks[m] = chunk + m * W::kBytes;
       multiply_chunk<W, kSixteens, 1>(
-          chunks, [&](int unit, uint4(&to)[1]) { to[0] = x[u][unit]; }, lane, acc);
+          chunks, [&](int unit, uint4(&to)[1]) { to[0] = x.of[u][unit]; }, lane, acc);
       const bool after = i + u + kAhead<W> >= mine;
-      load_x(after ? u : i + u + kAhead<W>, after, x[u]);
+      x.load(u, after ? u : i + u + kAhead<W>, after);
       __syncwarp();
       ring.give_back();
     }
   }
+  if (mine == 0) x.load_first(true);
   float* at = sums + (warp * kStreamRows + lane % 4 * 2) * kSumRow + lane / 4;
 #pragma unroll
   for (int m = 0; m < kSixteens; ++m) {
@@ -153,48 +183,24 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
   int item = static_cast<int>(blockIdx.x);
   if (item >= items) return;
 
-  PlaceX<W::kBySixteens> now, next;
-  const auto load_x = [&](int i, bool after, uint4(&to)[W::kUnits]) {
-    const PlaceX<W::kBySixteens> from{after ? next.at : now.at};
-    const int unit = (first + i * warps) * W::kUnits;
-    if (W::kUnits == 1 || unit + W::kUnits <= args.units) {
-#pragma unroll
-      for (int u = 0; u < W::kUnits; ++u) to[u] = from.load(unit + u);
-    } else {
-      // The last chunk reaches beyond x.
-#pragma unroll
-      for (int u = 0; u < W::kUnits; ++u) to[u] = unit + u < args.units ? from.load(unit + u) : make_uint4(0, 0, 0, 0);
-    }
-  };
-  now.find(args, item, lane);
-  uint4 x[kAhead<W>][W::kUnits] = {};
-#pragma unroll
-  for (int u = 0; u < kAhead<W>; ++u) {
-    if (u < mine) load_x(u, false, x[u]);
-  }
+  ItemX<W> x{args, first, warps, mine, {}, {}, {}};
+  x.now.find(args, item, lane);
+  x.load_first(false);
   const int outputs = args.groups * kStreamRows * (args.is_glu ? kExpertTileRows / 2 : kExpertTileRows);
   for (int buffer = 0; item < items; item += blocks, buffer ^= 1) {
-    next = now;
-    if (item + blocks < items) next.find(args, item + blocks, lane);
+    x.next = x.now;
+    if (item + blocks < items) x.next.find(args, item + blocks, lane);
     ExpertOutput output;
     output.find(args, item, static_cast<int>(threadIdx.x));
     float* room = sums + buffer * Shape::kSums;
-    const bool is_there = item % args.steps * args.groups + group < args.slices;
-    multiply_item<W>(ring, is_there ? mine : 0, x, load_x, room);
-    if (!is_there) {
-      // The ring is at the next item already, and so shall x be.
-#pragma unroll
-      for (int u = 0; u < kAhead<W>; ++u) {
-        if (u < mine) load_x(u, true, x[u]);
-      }
-    }
+    multiply_item<W>(ring, item % args.steps * args.groups + group < args.slices ? mine : 0, x, room);
     __syncthreads();
     output.write(args, room);
     for (int i = static_cast<int>(threadIdx.x) + kThreads; i < outputs; i += kThreads) {
       output.find(args, item, i);
       output.write(args, room);
     }
-    now = next;
+    x.now = x.next;
   }
 }
 
