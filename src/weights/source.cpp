@@ -153,13 +153,23 @@ void RandomSource::fill(StoredWeight& weight, int64_t rows, int64_t cols) {
   const int64_t row_bytes = format_row_bytes(weight.format, cols);
   std::byte* out = memory_.back().data();
   std::vector<float> row(static_cast<size_t>(cols));
+  const bool router = is_router(weight.name), encoded = format_block(weight.format) > 1;
+  // Experts are stacked, and differ: those of encoded formats by the order in which the rows come again.
+  const int64_t of_expert = weight.shape.size() == 3 ? weight.shape[1] : rows;
   for (int64_t r = 0; r < rows; ++r) {
-    if (r >= kRandomRows && !is_router(weight.name)) {
-      std::memcpy(out + r * row_bytes, out + (r % kRandomRows) * row_bytes, static_cast<size_t>(row_bytes));
+    const int64_t e = r / of_expert, i = r % of_expert;
+    const int64_t order =
+        e == 0 ? 0 : static_cast<int64_t>(random_bits(static_cast<uint64_t>(e)) % uint64_t{kRandomRows});
+    if (!router && (encoded ? r : i) >= kRandomRows) {
+      const int64_t same = encoded ? i % kRandomRows ^ order : r - i + i % kRandomRows;
+      std::memcpy(out + r * row_bytes, out + same * row_bytes, static_cast<size_t>(row_bytes));
       continue;
     }
+    uint64_t key = random.key;
+    if (router) key = expert_key(key, r / kRandomRows);  // no two experts have the same logit
+    if (!encoded) key = expert_key(key, e);
     for (int64_t c = 0; c < cols; ++c) {
-      row[static_cast<size_t>(c)] = middle + random_value(random.key, r, c, cols, random.range);
+      row[static_cast<size_t>(c)] = middle + random_value(key, encoded ? r : i, c, cols, random.range);
     }
     format_encode(weight.format, row.data(), out + r * row_bytes, cols);
   }

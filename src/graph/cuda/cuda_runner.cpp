@@ -105,9 +105,11 @@ void DeviceRunner::prepare_all() {
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
             .room_for_packed = free - weights_->data_bytes() >= left};
   for (size_t n = 0; n < program_.nodes.size(); ++n) {
-    std::visit([&](auto& op) { prepare(op, p); }, program_.nodes[n].op);
-    auto* linear = std::get_if<Linear>(&program_.nodes[n].op);
-    if (linear == nullptr || !leave_published(*linear)) continue;
+    const auto prepared = [&](auto& op) {
+      prepare(op, p);
+      return leave_published(op);
+    };
+    if (!std::visit(prepared, program_.nodes[n].op)) continue;
     stream_.synchronize();
     weights_->give_back(n);
   }
