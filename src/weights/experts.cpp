@@ -56,7 +56,10 @@ void Weights::stack_scales(std::vector<Weight>& all, const Stack& stack, int64_t
   if (down > 1 && block % stack.step && block != 1)
     throw Error("[weights] '{}': blocks of {} rows do not fit every {}th", scales, block, stack.step);
   taken_.insert(scales);
-  auto* values = reinterpret_cast<float*>(allocate(stack.count * of_expert * static_cast<int64_t>(sizeof(float))));
+  // A row more: where every second is passed over, the last one's is copied with what follows it.
+  const int64_t all_values = stack.count * of_expert + across;
+  auto* values = reinterpret_cast<float*>(allocate(all_values * static_cast<int64_t>(sizeof(float))));
+  std::fill_n(values + all_values - across, across, 0.0f);
   std::vector<float> row(static_cast<size_t>(of_expert));
   for (int64_t e = 0; e < stack.count; ++e, values += of_expert) {
     const std::byte* from = stored.data + e * of_expert * format_block_bytes(stored.format);

@@ -219,9 +219,11 @@ void Weights::cut_scales(Weight& weight, int64_t at) {
   if (weight.scale == nullptr || at % weight.scale_rows == 0) return;
   const int64_t unit = std::gcd(weight.scale_rows, at), down = (weight.rows + unit - 1) / unit,
                 stride = weight.scale_stride;
-  auto* finer = reinterpret_cast<float*>(allocate(down * stride * static_cast<int64_t>(sizeof(float))));
+  // A row more than there are, as stack_scales() has.
+  auto* finer = reinterpret_cast<float*>(allocate((down + 1) * stride * static_cast<int64_t>(sizeof(float))));
   for (int64_t r = 0; r < down; ++r)
     std::copy_n(weight.scale + r * unit / weight.scale_rows * stride, stride, finer + r * stride);
+  std::fill_n(finer + down * stride, stride, 0.0f);
   weight.scale = finer;
   weight.scale_rows = unit;
 }

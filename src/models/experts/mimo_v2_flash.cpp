@@ -24,8 +24,10 @@ void read_kv_heads(Hparams& hp, const Config& config) {
   hp.kv_heads_local = config.integer("swa_num_key_value_heads", "", 1, 1 << 14, 2 * hp.kv_heads);
   if (config.is_gguf()) {
     const std::vector<double> all = config.numbers("", "attention.head_count_kv");
-    for (size_t i = 0; i < hp.sliding.size() && i < all.size(); ++i)
+    for (size_t i = 0; i < hp.sliding.size() && i < all.size(); ++i) {
+      if (!(all[i] >= 1 && all[i] <= hp.heads)) throw Error("[config] layer {} has {} KV heads", i, all[i]);
       (hp.sliding[i] ? hp.kv_heads_local : hp.kv_heads) = static_cast<int>(all[i]);
+    }
   }
   for (const int kv_heads : {hp.kv_heads, hp.kv_heads_local}) {
     if (kv_heads < 1 || hp.heads % kv_heads)
