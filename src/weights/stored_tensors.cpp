@@ -11,6 +11,8 @@
 
 namespace ingot {
 
+std::string container_name(const ModelFiles& files) { return files.is_gguf() ? "gguf" : "safetensors"; }
+
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files) {
   std::vector<StoredTensor> tensors;
   if (files.is_gguf()) {

@@ -17,6 +17,9 @@ struct StoredTensor {
   int64_t bytes = 0;
 };
 
+// "gguf" or "safetensors".
+std::string container_name(const ModelFiles& files);
+
 // In the order of the files.
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files);
 

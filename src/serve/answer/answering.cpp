@@ -1,9 +1,12 @@
 #include "serve/answer/answering.h"
 
+#include <fmt/format.h>
+
 #include "serve/answer/answer_run.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/token_work.h"
+#include "serve/ollama/ollama.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -49,9 +52,27 @@ void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responde
   }();
   make_constraint(context, request.head, generation);
   auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
+  if (generation.prompts.empty()) {  // whether the model is there is all that was asked
+    return send_complete(*caller_of(request.head), std::move(responder), style_of(request.head.path),
+                         {.body = writer->whole({}, {})});
+  }
   std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
                               std::move(responder))
       ->start();
+}
+
+// Versions are dates. Those from this one on have the same messages; the one before it streams in another form. What a
+// client asks for by anthropic-beta is known by its fields: the header itself says nothing here.
+void check_version(const HttpHead& head) {
+  constexpr std::string_view kFirst = "2023-06-01";
+  const std::string_view asked = head.header("anthropic-version");
+  if (asked.empty()) return;
+  bool date = asked.size() == kFirst.size();
+  for (size_t i = 0; date && i < asked.size(); ++i) {
+    date = kFirst[i] == '-' ? asked[i] == '-' : asked[i] >= '0' && asked[i] <= '9';
+  }
+  if (date && asked >= kFirst) return;
+  throw bad_field({}, fmt::format("the header anthropic-version must be {} or a later date", kFirst));
 }
 
 }  // namespace
@@ -65,11 +86,22 @@ void handle_completions(ServeContext& context, HttpRequest request, std::shared_
 }
 
 void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  check_version(request.head);
   answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
          [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
 
+void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaChatFields, read_ollama_chat, ollama_chat_writer);
+}
+
+void handle_ollama_generate(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaGenerateFields, read_ollama_generate,
+         ollama_generate_writer);
+}
+
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  check_version(request.head);
   const TrimAfter trim(request.body.size());
   const Json body = read_body(request.body, kCountTokensFields);
   const std::shared_ptr<Caller> caller = caller_of(request.head);
