@@ -18,6 +18,7 @@ PACKAGES = (
     "langchain-openai==1.7.3",
     "ollama==0.6.3",
     "openai==3.49.0",
+    "openai-agents==0.24.0",
     "PyYAML==6.0.3",
     "schemathesis==4.32.5",
     "selenium==4.51.0",

@@ -163,6 +163,7 @@ void add_rare_options(CLI::App& app, Options& options) {
   bytes("--min-rate", limits.min_rate);
   bytes("--max-bodies", limits.bodies_bytes);
   bytes("--max-unsent", limits.answers_bytes);
+  bytes("--store-responses", options.server.response_bytes);
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 30).description(""))
@@ -205,7 +206,8 @@ constexpr const char* kExample =
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
     "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-, --body-, --idle-, --write-,\n"
-    "--queue- and --request-timeout, --max-log, --usage-log-bytes, --watchdog, --gap-ms, --step-rows.";
+    "--queue- and --request-timeout, --max-log, --usage-log-bytes, --watchdog, --gap-ms, --step-rows, "
+    "--store-responses.";
 
 }  // namespace
 

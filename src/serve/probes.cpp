@@ -168,6 +168,8 @@ void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responde
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
                                   {"running", server.context().engine().config().max_seqs},
                                   {"seconds", server.options().request_seconds}};
+  const ResponseStore& kept = server.context().responses;
+  limits["responses"] = JsonObject{{"kept_bytes", kept.most()}, {"kept_seconds", ResponseStore::kSeconds}};
   limits["key"] = rights_json(caller_of(request.head)->rights());
   send_json(*responder, limits);
 }

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "serve/answer/answering.h"
 #include "serve/ollama/ollama.h"
 #include "serve/page_files.h"
 #include "serve/probes.h"
+#include "serve/responses/stored_responses.h"
 #include "serve/server.h"
 #include "serve/ui_files.h"
 
@@ -26,6 +29,9 @@ std::vector<Route> make_routes() {
   std::vector<Route> table = {
       {"POST", "/v1/chat/completions", api<handle_chat>, kKey, kWorker, true},
       {"POST", "/v1/completions", api<handle_completions>, kKey, kWorker, true},
+      {"POST", "/v1/responses", api<handle_responses>, kKey, kWorker, true},
+      {"GET", "/v1/responses/*", api<handle_stored_response>},
+      {"DELETE", "/v1/responses/*", api<handle_delete_response>},
       {"POST", "/v1/messages", api<handle_messages>, kKey, kWorker, true},
       {"POST", "/v1/embeddings", api<handle_embeddings>, kKey, kWorker, true},
       {"POST", "/v1/messages/count_tokens", api<handle_count_tokens>},
@@ -89,7 +95,9 @@ RouteMatch find_route(std::string_view method, std::string_view path) {
 
 std::vector<std::string_view> route_labels() {
   std::vector<std::string_view> labels;
-  for (const Route& route : routes()) labels.push_back(route.path);
+  for (const Route& route : routes()) {
+    if (std::ranges::find(labels, route.path) == labels.end()) labels.push_back(route.path);  // of several methods
+  }
   return labels;
 }
 

@@ -15,6 +15,7 @@
 #include "serve/http/workers.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
+#include "serve/responses/response_store.h"
 #include "serve/served_model.h"
 #include "serve/tenants/caller.h"
 
@@ -33,6 +34,7 @@ struct ServeContext {
   Metrics& metrics;
   Keys& keys;
   Log& log;
+  ResponseStore& responses;
   double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 

@@ -272,7 +272,8 @@ class ToyServer {
   Workers workers_, streams_;
 
  public:
-  ServeContext context{model, workers_, streams_, metrics, keys, log};
+  ResponseStore responses;
+  ServeContext context{model, workers_, streams_, metrics, keys, log, responses};
 
  private:
   Model weights_;

@@ -246,7 +246,7 @@ class NamesTest(serving.ToyCase):
                  "x" * 512, "\u202e"]
         self.assertGreaterEqual(len(names), 30)
         for name in names:
-            for path, body in ((CHAT, chat(model=name)), (TEXT, text(model=name)),
+            for path, body in ((CHAT, chat(model=name)), (TEXT, text(model=name)), ("/v1/responses", {"input": "a", "model": name}),
                                ("/v1/embeddings", {"input": "a", "model": name})):
                 with self.subTest(name=name, path=path):
                     error = self.post(path, body, 404)["error"]
@@ -289,6 +289,7 @@ class TypeConfusionTest(serving.ToyCase):
         rng = random.Random(20)
         count = 100000 if LONG else 1500
         base = {CHAT: chat(), TEXT: text(), "/v1/messages": {"messages": MESSAGES, "max_tokens": 3},
+                "/v1/responses": {"input": "a", "max_output_tokens": 3},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
                 "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}, **OLLAMA}
         connection = self.server.connect()
@@ -313,7 +314,8 @@ class TypeConfusionTest(serving.ToyCase):
 
     def test_deep_and_large(self):
         for value in ("[" * 10000 + "]" * 10000, '{"a":' * 10000 + "1" + "}" * 10000, "[" + "1," * 999999 + "1]"):
-            for path, field in ((CHAT, "messages"), (CHAT, "tools"), (TEXT, "prompt"), (TEXT, "logit_bias")):
+            for path, field in ((CHAT, "messages"), (CHAT, "tools"), (TEXT, "prompt"), (TEXT, "logit_bias"), ("/v1/responses", "input"),
+                                ("/v1/responses", "tools")):
                 begun = time.monotonic()
                 answer = self.server.post(path, '{"%s":%s}' % (field, value))
                 self.assertEqual(answer.status, 400, answer.body[:300])

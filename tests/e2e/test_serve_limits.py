@@ -110,11 +110,13 @@ class LimitsTest(serving.ToyCase):
     def test_every_number_at_both_ends(self):
         """For every number of every endpoint: the ends of its range are taken, what lies beyond is refused by name."""
         base = {CHAT: chat(max_tokens=1), TEXT: text(max_tokens=1), "/v1/messages": {"messages": MESSAGES, "max_tokens": 1},
+                "/v1/responses": {"input": "a", "max_output_tokens": 1},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
                 "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}, **OLLAMA}
         # What some numbers need beside them. Vectors have one size: of `dimensions` only that one is taken.
-        beside = {"best_of": lambda value: {"n": value}, "min_tokens": lambda value: {"max_tokens": max(value, 1)},
-                  "top_logprobs": lambda value: {"logprobs": True}}
+        beside = {"best_of": lambda value: {"n": value},
+                  "min_tokens": lambda value: {k: max(value, 1) for k in base[path] if k.startswith("max_")},
+                  "top_logprobs": lambda value: {"logprobs": True} if path == CHAT else {}}
         tested = 0
         for path, table in find_tables(self.server.get("/v1/limits").json()).items():
             for name, field in table.items():

@@ -16,6 +16,7 @@ import support
 ROUTES = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
     "/v1/completions": {"prompt": "a", "max_tokens": 1},
+    "/v1/responses": {"input": "a", "max_output_tokens": 1},
     "/v1/messages": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
     "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "a"}]},
     "/v1/embeddings": {"input": "a"},
@@ -149,6 +150,7 @@ class Tenants(support.TestCase):
             "/v1/chat/completions": {"messages": [{"role": "user", "content": text}], "max_tokens": 1},
             "/v1/completions": {"prompt": "1" + text, "max_tokens": 1},
             "/v1/messages": {"messages": [{"role": "user", "content": "2" + text}], "max_tokens": 1},
+            "/v1/responses": {"input": "4" + text, "max_output_tokens": 1},
             "/v1/embeddings": {"input": "3" + text, "pooling": "last"},
         }.items():
             whole = computed("alice", path, body)

@@ -7,6 +7,23 @@
 #include <utility>
 
 namespace ingot {
+namespace {
+
+// {"token": …, "logprob": …, "bytes": […] without the brace that ends it.
+void append_token(std::string& out, const Tokenizer& tokenizer, Token token, float logprob) {
+  const std::string bytes = known_bytes(tokenizer, token);
+  out += "{\"token\":";
+  append_json(out, bytes);
+  out += ",\"logprob\":";
+  append_json(out, finite_logprob(logprob));
+  out += ",\"bytes\":[";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    out += fmt::format("{}{}", i > 0 ? "," : "", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+  }
+  out += ']';
+}
+
+}  // namespace
 
 void ChoiceAnswer::add(ChoicePiece piece) {
   using Kind = AnswerPart::Kind;
@@ -96,6 +113,20 @@ double finite_logprob(float logprob) {
   constexpr double kNever = -9999;
   if (!std::isfinite(logprob)) return kNever;
   return std::max(static_cast<double>(logprob), kNever);
+}
+
+void append_scores(std::string& out, const Tokenizer& tokenizer, std::span<const ScoredToken> scores) {
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (i > 0) out += ',';
+    append_token(out, tokenizer, scores[i].token, scores[i].logprob);
+    out += ",\"top_logprobs\":[";
+    for (size_t t = 0; t < scores[i].top.size(); ++t) {
+      if (t > 0) out += ',';
+      append_token(out, tokenizer, scores[i].top[t].token, scores[i].top[t].logprob);
+      out += '}';
+    }
+    out += "]}";
+  }
 }
 
 std::string known_bytes(const Tokenizer& tokenizer, Token token) {

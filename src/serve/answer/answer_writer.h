@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,8 @@ Json call_input(const std::string& arguments);
 const char* openai_reason(ChoiceEnd end);
 // A log-probability that JSON can hold: what is not finite becomes -9999, as OpenAI has it.
 double finite_logprob(float logprob);
+// Appends tokens with their log-probabilities as OpenAI has them, a JSON array without the brackets.
+void append_scores(std::string& out, const Tokenizer& tokenizer, std::span<const ScoredToken> scores);
 // The bytes of a token; none where the model's vocabulary is larger than the tokenizer's.
 std::string known_bytes(const Tokenizer& tokenizer, Token token);
 

@@ -7,6 +7,8 @@
 #include "serve/api/generation.h"
 #include "serve/api/token_work.h"
 #include "serve/ollama/ollama.h"
+#include "serve/responses/response_store.h"
+#include "serve/responses/response_writer.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -38,27 +40,40 @@ void make_constraint(ServeContext& context, const HttpHead& head, Generation& ge
   }
 }
 
+// What `read` makes of the body, by the table's fields: read(object, work).
+template <class Read>
+auto read_request(ServeContext& context, HttpRequest& request, const std::shared_ptr<Responder>& responder,
+                  const FieldTable& table, const Read& read) {
+  const Json body = read_body(request.body, table);
+  request.body = std::string();
+  TokenWork work(caller_of(request.head), responder, &context.workers);
+  return read(body.get_object(), &work);
+}
+
+// `make_writer` of the answer's names.
+template <class MakeWriter>
+void start(ServeContext& context, HttpHead head, Generation generation, std::shared_ptr<Responder> responder,
+           const MakeWriter& make_writer) {
+  make_constraint(context, head, generation);
+  std::unique_ptr<AnswerWriter> writer = make_writer(answer_names(context.model, generation));
+  if (generation.prompts.empty()) {  // whether the model is there is all that was asked
+    return send_complete(*caller_of(head), std::move(responder), style_of(head.path), {.body = writer->whole({}, {})});
+  }
+  std::make_shared<AnswerRun>(context, std::move(head), std::move(generation), std::move(writer), std::move(responder))
+      ->start();
+}
+
 using Reader = Generation (*)(const JsonObject&, const ServedModel&, TokenWork*);
 using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
 
 void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
             Reader read, MakeWriter make_writer) {
   const TrimAfter trim(request.body.size());
-  Generation generation = [&] {
-    const Json body = read_body(request.body, table);
-    request.body = std::string();
-    TokenWork work(caller_of(request.head), responder, &context.workers);
-    return read(body.get_object(), context.model, &work);
-  }();
-  make_constraint(context, request.head, generation);
-  auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
-  if (generation.prompts.empty()) {  // whether the model is there is all that was asked
-    return send_complete(*caller_of(request.head), std::move(responder), style_of(request.head.path),
-                         {.body = writer->whole({}, {})});
-  }
-  std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
-                              std::move(responder))
-      ->start();
+  Generation generation =
+      read_request(context, request, responder, table,
+                   [&](const JsonObject& body, TokenWork* work) { return read(body, context.model, work); });
+  start(context, std::move(request.head), std::move(generation), std::move(responder),
+        [&](AnswerNames names) { return make_writer(*context.model.tokenizer, std::move(names)); });
 }
 
 // Versions are dates. Those from this one on have the same messages; the one before it streams in another form. What a
@@ -91,13 +106,28 @@ void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr
          [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
 
-void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
-  answer(context, std::move(request), std::move(responder), kOllamaChatFields, read_ollama_chat, ollama_chat_writer);
-}
-
-void handle_ollama_generate(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
-  answer(context, std::move(request), std::move(responder), kOllamaGenerateFields, read_ollama_generate,
-         ollama_generate_writer);
+void handle_responses(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const TrimAfter trim(request.body.size());
+  ResponseStore& store = context.responses;
+  const std::string tenant = caller_of(request.head)->tenant();
+  const KeptResponses kept{.on = store.on(), .conversation = [&](const std::string& id) -> std::optional<std::string> {
+                             const std::shared_ptr<const KeptResponse> found = store.get(tenant, id);
+                             if (!found) return std::nullopt;
+                             return found->conversation();
+                           }};
+  ResponseRequest asked = read_request(
+      context, request, responder, kResponseFields,
+      [&](const JsonObject& body, TokenWork* work) { return read_response(body, context.model, kept, work); });
+  KeepResponse keep;
+  if (asked.frame.store) {
+    keep = [&store, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](const std::string& response,
+                                                                                       const std::string& output) {
+      return store.put(tenant, id, {.response = response, .input = input, .output = output});
+    };
+  }
+  start(context, std::move(request.head), std::move(asked.generation), std::move(responder), [&](AnswerNames names) {
+    return response_writer(*context.model.tokenizer, std::move(names), std::move(asked.frame), std::move(keep));
+  });
 }
 
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {

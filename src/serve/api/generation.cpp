@@ -183,10 +183,10 @@ void bound_answer(Generation& generation, const ServedModel& model) {
     generation.max_tokens = static_cast<int>(fits);
     return;
   }
-  throw bad_field("max_tokens",
-                  fmt::format("max_tokens lets {} answers have {} {} in all: at most {} are allowed where they are not "
-                              "streamed, {} for each",
-                              generation.total_choices(), made(wanted), of_what, left, fits));
+  const char* const name = generation.param == "input" ? "max_output_tokens" : "max_tokens";
+  throw bad_field(name, fmt::format("{} lets {} answers have {} {} in all: at most {} are allowed where they are not "
+                                    "streamed, {} for each",
+                                    name, generation.total_choices(), made(wanted), of_what, left, fits));
 }
 
 Generation read_completion(const JsonObject& body, const ServedModel& model, TokenWork* work) {

@@ -23,6 +23,7 @@ constexpr Plain kPlain[] = {
     {"/metrics", "Counters in Prometheus' text format", "text/plain", false},
     {"/v1/models", "The model that is served", "application/json", false},
     {"/v1/models/{id}", "The same by its name", "application/json", false},
+    {"/v1/responses/{id}", "An answer that is kept", "application/json", false},
     {"/v1/limits", "Every field's type, range and limit", "application/json", false},
     {"/v1/engine", "The engine's counters now", "application/json", false},
     {"/v1/usage", "What was used: in all, by this key, and for an admin by every key", "application/json", false},
