@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "serve/answer/answering.h"
+#include "serve/ollama/ollama.h"
 #include "serve/page_files.h"
 #include "serve/probes.h"
 #include "serve/responses/stored_responses.h"
@@ -34,6 +35,14 @@ std::vector<Route> make_routes() {
       {"POST", "/v1/messages", api<handle_messages>, kKey, kWorker, true},
       {"POST", "/v1/embeddings", api<handle_embeddings>, kKey, kWorker, true},
       {"POST", "/v1/messages/count_tokens", api<handle_count_tokens>},
+      {"POST", "/api/chat", api<handle_ollama_chat>, kKey, kWorker, true},
+      {"POST", "/api/generate", api<handle_ollama_generate>, kKey, kWorker, true},
+      {"POST", "/api/embed", api<handle_ollama_embed>, kKey, kWorker, true},
+      {"POST", "/api/embeddings", api<handle_ollama_embeddings>, kKey, kWorker, true},
+      {"POST", "/api/show", handle_ollama_show},
+      {"GET", "/api/tags", handle_ollama_tags},
+      {"GET", "/api/ps", handle_ollama_ps},
+      {"GET", "/api/version", handle_ollama_version},
       {"POST", "/tokenize", handle_tokenize},
       {"POST", "/detokenize", handle_detokenize},
       {"GET", "/v1/models", handle_models},

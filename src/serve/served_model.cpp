@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -83,6 +85,10 @@ ServedModel served_model(Session& session, ModelNames names, std::string& templa
   served.vocab = session.model().hp.vocab;
   served.hidden = session.model().hp.hidden;
   served.architecture = session.model().arch->name;
+  served.container = container_name(*session.model().files);
+  for (const StoredTensor& tensor : stored_tensors(*session.model().files)) {
+    served.parameters += std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  }
   served.formats = bytes_of_formats(*session.model().files);
   served.format = format_text(served.formats);
   return served;

@@ -33,10 +33,12 @@ struct ServedModel {
   SamplingParams sampling;                        // the model's own defaults
   std::shared_ptr<Constraints> constraints;       // grammars for it
   std::vector<Token> end_tokens;
-  int context = 0;  // positions of the prompt and the answer together
-  int vocab = 0;    // logits of the head
-  int hidden = 0;   // size of an embedding
+  int context = 0;         // positions of the prompt and the answer together
+  int vocab = 0;           // logits of the head
+  int hidden = 0;          // size of an embedding
+  int64_t parameters = 0;  // numbers in its weights
   std::string architecture;
+  std::string container;                   // of its file: "gguf" or "safetensors"
   std::string format;                      // of the weights: "q8_0", "q4_k+q6_k"
   std::map<std::string, int64_t> formats;  // bytes in each
 

@@ -130,6 +130,11 @@ TEST_F(ServerTenants, LimitsCountOnEveryRouteThatComputes) {
       {"/v1/messages", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})"},
       {"/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"a"}]})"},
       {"/v1/embeddings", R"({"input":"a"})"},
+      {"/api/chat", R"({"messages":[{"role":"user","content":"a"}],"options":{"num_predict":1}})"},
+      {"/api/generate", R"({"prompt":"a","options":{"num_predict":1}})"},
+      {"/api/embed", R"({"input":"a"})"},
+      {"/api/embeddings", R"({"prompt":"a"})"},
+      {"/api/show", "{}"},
       {"/tokenize", R"({"text":"a"})"},
       {"/detokenize", R"({"tokens":[70]})"}};
   std::string keys = "free free-key-1\n";

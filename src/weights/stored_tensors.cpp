@@ -12,6 +12,7 @@
 
 namespace ingot {
 
+<<<<<<< HEAD
 namespace {
 
 int64_t values_of(const std::vector<int64_t>& shape) {
@@ -34,6 +35,9 @@ StoredTensor described(const SafeTensor& t) {
 }
 
 }  // namespace
+=======
+std::string container_name(const ModelFiles& files) { return files.is_gguf() ? "gguf" : "safetensors"; }
+>>>>>>> in_p2
 
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files) {
   std::vector<StoredTensor> tensors;

@@ -264,6 +264,12 @@ class NamesTest(serving.ToyCase):
             self.assertNotIn(secret, answer.body.decode())
 
 
+# A request to each route of Ollama's that takes a body.
+OLLAMA = {"/api/chat": {"messages": MESSAGES, "options": {"num_predict": 3}},
+          "/api/generate": {"prompt": "a", "options": {"num_predict": 3}}, "/api/embed": {"input": "a"},
+          "/api/embeddings": {"prompt": "a"}, "/api/show": {}}
+
+
 def strange_values(rng):
     """Values of every kind, the usual ones that break parsers among them."""
     return rng.choice([
@@ -285,7 +291,7 @@ class TypeConfusionTest(serving.ToyCase):
         base = {CHAT: chat(), TEXT: text(), "/v1/messages": {"messages": MESSAGES, "max_tokens": 3},
                 "/v1/responses": {"input": "a", "max_output_tokens": 3},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
-                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}}
+                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}, **OLLAMA}
         connection = self.server.connect()
         statuses = set()
         for i in range(count):

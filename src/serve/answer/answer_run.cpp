@@ -219,7 +219,10 @@ void AnswerRun::measure(int index, const Event& event) {
   ++usage_.completion;
   caller_->take_token();
   metrics.generated_tokens.add();
-  if (!std::exchange(measured_, true)) metrics.first_token_seconds.observe(seconds(now - head_.received));
+  if (!std::exchange(measured_, true)) {
+    usage_.first_seconds = seconds(now - head_.received);
+    metrics.first_token_seconds.observe(usage_.first_seconds);
+  }
   if (choice.last_token != Clock::time_point()) metrics.gap_seconds.observe(seconds(now - choice.last_token));
   choice.last_token = now;
 }
@@ -331,6 +334,7 @@ void AnswerRun::end_choice(int index, ChoiceEnd end) {
 // whole.
 void AnswerRun::finish() {
   if (done_ || std::exchange(finishing_, true)) return;
+  usage_.seconds = seconds(Clock::now() - head_.received);
   if (generation_.stream) {
     last_bytes_ = writer_->end(usage_);
   } else {
@@ -376,7 +380,7 @@ void AnswerRun::write(std::string bytes) {
   if (done_ || bytes.empty()) return;
   if (!started_) {
     HttpResponse head{.status = 200,
-                      .content_type = "text/event-stream",
+                      .content_type = writer_->stream_type(),
                       .body = writer_->begin(usage_) + bytes,
                       .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}};
     started_ = true;

@@ -84,6 +84,18 @@ JsonObject usage_json(const Usage& usage) {
           {"prompt_tokens_details", JsonObject{{"cached_tokens", usage.cached}}}};
 }
 
+Json call_input(const std::string& arguments) {
+  if (arguments.empty()) return JsonObject{};
+  try {
+    Json json =
+        parse_json(arguments, "arguments", {.max_depth = kMaxBodyDepth, .max_object_members = kMaxObjectMembers});
+    if (json.is_object()) return json;
+  } catch (const Error&) {
+    // Kept as text below.
+  }
+  return JsonObject{{"partial_json", arguments}};
+}
+
 const char* openai_reason(ChoiceEnd end) {
   switch (end) {
     case ChoiceEnd::kStop:

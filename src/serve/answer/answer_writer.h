@@ -1,4 +1,5 @@
-// The bytes of an answer, as one API has them: OpenAI's conversations, its completions, or Anthropic's messages.
+// The bytes of an answer, as one API has them: OpenAI's conversations, its completions, Anthropic's messages, Ollama's
+// objects.
 #pragma once
 
 #include <memory>
@@ -19,6 +20,8 @@ struct Usage {
   int64_t prompt = 0, completion = 0;
   int64_t cached = 0;     // of the prompt: found in the prefix cache
   int64_t reasoning = 0;  // of the completion: thoughts, with the marks around them
+  // From the request's last byte to the first token, and to the end of the answer.
+  double first_seconds = 0, seconds = 0;
 };
 
 enum class ChoiceEnd : uint8_t { kStop, kStopString, kLength, kToolCalls };
@@ -65,6 +68,8 @@ struct ChoiceAnswer {
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
+  // The content type of a stream.
+  virtual const char* stream_type() const { return "text/event-stream"; }
   // Events of a stream.
   virtual std::string begin(const Usage& usage) = 0;  // the prompt is counted, nothing else is known
   virtual std::string piece(int choice, const ChoicePiece& piece) = 0;
@@ -96,6 +101,8 @@ std::unique_ptr<AnswerWriter> messages_writer(AnswerNames names);
 std::string sse(const Json& data);
 std::string sse(std::string_view event, const Json& data);
 JsonObject usage_json(const Usage& usage);
+// The arguments of a call as an object; those that the answer's end cut short are kept as text.
+Json call_input(const std::string& arguments);
 // OpenAI's "stop", "length", "tool_calls".
 const char* openai_reason(ChoiceEnd end);
 // A log-probability that JSON can hold: what is not finite becomes -9999, as OpenAI has it.

@@ -1,9 +1,12 @@
 #include "serve/answer/answering.h"
 
+#include <fmt/format.h>
+
 #include "serve/answer/answer_run.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/token_work.h"
+#include "serve/ollama/ollama.h"
 #include "serve/responses/response_store.h"
 #include "serve/responses/response_writer.h"
 #include "tensor/memory.h"
@@ -53,6 +56,9 @@ void start(ServeContext& context, HttpHead head, Generation generation, std::sha
            const MakeWriter& make_writer) {
   make_constraint(context, head, generation);
   std::unique_ptr<AnswerWriter> writer = make_writer(answer_names(context.model, generation));
+  if (generation.prompts.empty()) {  // whether the model is there is all that was asked
+    return send_complete(*caller_of(head), std::move(responder), style_of(head.path), {.body = writer->whole({}, {})});
+  }
   std::make_shared<AnswerRun>(context, std::move(head), std::move(generation), std::move(writer), std::move(responder))
       ->start();
 }
@@ -70,6 +76,20 @@ void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responde
         [&](AnswerNames names) { return make_writer(*context.model.tokenizer, std::move(names)); });
 }
 
+// Versions are dates. Those from this one on have the same messages; the one before it streams in another form. What a
+// client asks for by anthropic-beta is known by its fields: the header itself says nothing here.
+void check_version(const HttpHead& head) {
+  constexpr std::string_view kFirst = "2023-06-01";
+  const std::string_view asked = head.header("anthropic-version");
+  if (asked.empty()) return;
+  bool date = asked.size() == kFirst.size();
+  for (size_t i = 0; date && i < asked.size(); ++i) {
+    date = kFirst[i] == '-' ? asked[i] == '-' : asked[i] >= '0' && asked[i] <= '9';
+  }
+  if (date && asked >= kFirst) return;
+  throw bad_field({}, fmt::format("the header anthropic-version must be {} or a later date", kFirst));
+}
+
 }  // namespace
 
 void handle_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -81,6 +101,7 @@ void handle_completions(ServeContext& context, HttpRequest request, std::shared_
 }
 
 void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  check_version(request.head);
   answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
          [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
@@ -110,6 +131,7 @@ void handle_responses(ServeContext& context, HttpRequest request, std::shared_pt
 }
 
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  check_version(request.head);
   const TrimAfter trim(request.body.size());
   const Json body = read_body(request.body, kCountTokensFields);
   const std::shared_ptr<Caller> caller = caller_of(request.head);

@@ -77,7 +77,8 @@ void TrackedResponder::start(HttpResponse head) {
   const std::lock_guard lock(mutex_);
   if (state_ != State::kWaiting) return;
   const int status = head.status;
-  const bool events = head.content_type.starts_with("text/event-stream");
+  const std::string_view type = head.content_type;
+  const bool events = type.starts_with("text/event-stream") || type.starts_with("application/x-ndjson");
   head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
   count(head.body);
   inner_->start(std::move(head));

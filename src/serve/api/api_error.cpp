@@ -44,10 +44,11 @@ bool begins_with_field(std::string_view message, std::string_view param) {
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 std::string error_body(const ApiError& error, ApiStyle style) {
+  // Anthropic and Ollama have no place for the field's name but the sentence.
+  const bool named = error.param.empty() || begins_with_field(error.message, error.param);
+  const std::string message = named ? error.message : fmt::format("{}: {}", error.param, error.message);
+  if (style == ApiStyle::kOllama) return to_json(JsonObject{{"error", message}});
   if (style == ApiStyle::kAnthropic) {
-    // Anthropic has no place for the field's name but the sentence.
-    const bool named = error.param.empty() || begins_with_field(error.message, error.param);
-    const std::string message = named ? error.message : fmt::format("{}: {}", error.param, error.message);
     return to_json(
         JsonObject{{"type", "error"}, {"error", {{"type", anthropic_type(error.status)}, {"message", message}}}});
   }
@@ -102,6 +103,7 @@ ApiStyle style_of(std::string_view path) {
     return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
   };
   if (below("/v1/messages")) return ApiStyle::kAnthropic;
+  if (below("/api")) return ApiStyle::kOllama;
   return below("/v1/responses") ? ApiStyle::kResponses : ApiStyle::kOpenAi;
 }
 
@@ -124,6 +126,7 @@ std::string error_event(const ApiError& error, ApiStyle style, int64_t sequence)
                                                                         {"sequence_number", sequence}}));
   }
   const std::string body = error_body(error, style);
+  if (style == ApiStyle::kOllama) return body + "\n";
   return style == ApiStyle::kAnthropic ? fmt::format("event: error\ndata: {}\n\n", body)
                                        : fmt::format("data: {}\n\n", body);
 }

@@ -35,9 +35,9 @@ ApiError no_route(std::string_view path);
 // 500 that tells nothing of the inside.
 ApiError internal_error();
 
-enum class ApiStyle { kOpenAi, kResponses, kAnthropic };
-// Anthropic's for /v1/messages, that of OpenAI's responses for theirs, and OpenAI's for all else. The two of OpenAI's
-// differ in streams alone.
+enum class ApiStyle { kOpenAi, kResponses, kAnthropic, kOllama };
+// Anthropic's for /v1/messages, that of OpenAI's responses for theirs, Ollama's for /api, and OpenAI's for all else.
+// The two of OpenAI's differ in streams alone.
 ApiStyle style_of(std::string_view path);
 
 HttpResponse error_response(const ApiError& error, ApiStyle style);

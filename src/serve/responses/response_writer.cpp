@@ -16,7 +16,7 @@ namespace {
 
 using Kind = AnswerPart::Kind;
 
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string out;
   append_json(out, text);
   return out;
@@ -85,7 +85,7 @@ class ResponseWriter : public AnswerWriter {
   std::string failed(const ApiError& error, ApiStyle) override {
     bytes_.clear();
     const std::string why =
-        fmt::format("{{\"code\":\"{}\",\"message\":{}}}", failure_code(error), quoted(error.message));
+        fmt::format("{{\"code\":\"{}\",\"message\":{}}}", failure_code(error), json_quoted(error.message));
     return event("response.failed", fmt::format("\"response\":{}", object("failed", {}, why)));
   }
 
@@ -165,8 +165,8 @@ class ResponseWriter : public AnswerWriter {
     open_.emplace();
     open_->type = type;
     open_->id = fmt::format("\"{}_{}{:02x}\"", kPrefixes[static_cast<size_t>(type)], random, index_);
-    open_->call_id = quoted(call_id);
-    open_->name = quoted(name);
+    open_->call_id = json_quoted(call_id);
+    open_->name = json_quoted(name);
     add_event("response.output_item.added",
               fmt::format("\"output_index\":{},\"item\":{}", index_, item_text(*open_, "in_progress", Content::kNone)));
     if (type == Item::Type::kMessage || (type == Item::Type::kReasoning && !frame_.summary)) {
@@ -181,7 +181,7 @@ class ResponseWriter : public AnswerWriter {
   void close(const char* status) {
     if (!open_) return;
     if (open_->type == Item::Type::kCustom) give(open_->input.finish());
-    const std::string text = quoted(open_->text);
+    const std::string text = json_quoted(open_->text);
     switch (open_->type) {
       case Item::Type::kMessage:
         add_event("response.output_text.done",
@@ -219,7 +219,7 @@ class ResponseWriter : public AnswerWriter {
 
   // Of the open item: the part that holds its text.
   std::string part_text() const {
-    const std::string text = quoted(open_->text);
+    const std::string text = json_quoted(open_->text);
     if (open_->type == Item::Type::kMessage) {
       return fmt::format(R"({{"type":"output_text","annotations":[],"logprobs":[{}],"text":{}}})", open_->scores, text);
     }
@@ -245,7 +245,7 @@ class ResponseWriter : public AnswerWriter {
     const bool custom = item.type == Item::Type::kCustom;
     return fmt::format(R"({{"id":{},"type":"{}","status":"{}","call_id":{},"name":{},"{}":{}}})", item.id,
                        custom ? "custom_tool_call" : "function_call", status, item.call_id, item.name,
-                       custom ? "input" : "arguments", quoted(item.text));
+                       custom ? "input" : "arguments", json_quoted(item.text));
   }
 
   std::string place() const { return fmt::format("\"item_id\":{},\"output_index\":{}", open_->id, index_); }
@@ -275,7 +275,7 @@ class ResponseWriter : public AnswerWriter {
         R"("error":{},"incomplete_details":{},"model":{},"output":[{}],"usage":{},"store":{},{}}})",
         frame_.id, names_.created, status,
         ended && end_ != ChoiceEnd::kLength ? std::to_string(std::time(nullptr)) : "null", error,
-        ended && end_ == ChoiceEnd::kLength ? R"({"reason":"max_output_tokens"})" : "null", quoted(names_.model),
+        ended && end_ == ChoiceEnd::kLength ? R"({"reason":"max_output_tokens"})" : "null", json_quoted(names_.model),
         output_, ended ? usage : "null", ended ? stored : frame_.store, frame_.repeated);
   }
 
