@@ -12,7 +12,6 @@
 
 namespace ingot {
 
-<<<<<<< HEAD
 namespace {
 
 int64_t values_of(const std::vector<int64_t>& shape) {
@@ -35,9 +34,8 @@ StoredTensor described(const SafeTensor& t) {
 }
 
 }  // namespace
-=======
+
 std::string container_name(const ModelFiles& files) { return files.is_gguf() ? "gguf" : "safetensors"; }
->>>>>>> in_p2
 
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files) {
   std::vector<StoredTensor> tensors;
