@@ -322,9 +322,10 @@ void AnswerRun::finish() {
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
     last_bytes_ = writer_->whole(answers, usage_);
   }
-  caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+  const auto told = [self = shared_from_this()](const std::optional<ApiError>& refused) {
     self->strand_.post([self, refused] { self->guarded([&] { self->send_end(refused); }); });
-  });
+  };
+  caller_->complete(told, last_bytes_.size());
 }
 
 void AnswerRun::send_end(const std::optional<ApiError>& refused) {

@@ -1,9 +1,11 @@
 #include "serve/answer/answering.h"
 
 #include "serve/answer/answer_run.h"
+#include "serve/api/compile_work.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/token_work.h"
+#include "serve/request_guard.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -24,34 +26,81 @@ class TrimAfter {
   const bool large_;
 };
 
-// On a worker, like all that may take long: what streams goes on.
-void make_constraint(ServeContext& context, const HttpHead& head, Generation& generation) {
-  if (!generation.wanted) return;
+using Reader = Generation (*)(const JsonObject&, const ServedModel&, TokenWork*);
+using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
+
+// A request that was read, until the engine has it.
+struct Ready {
+  HttpHead head;
+  Generation generation;
+  std::shared_ptr<Responder> responder;
+  MakeWriter make_writer;
+};
+
+void begin(ServeContext& context, Ready ready) {
+  auto writer = ready.make_writer(*context.model.tokenizer, answer_names(context.model, ready.generation));
+  std::make_shared<AnswerRun>(context, std::move(ready.head), std::move(ready.generation), std::move(writer),
+                              std::move(ready.responder))
+      ->start();
+}
+
+// What the answer is held to; `Run`: of CompileWork.
+template <class Run>
+auto make_constraint(ServeContext& context, Ready& ready, Run run) {
+  CompileWork work(caller_of(ready.head), ready.responder, &context.workers);
   try {
-    compile_constraint(*context.model.constraints, caller_of(head)->tenant(), generation);
-  } catch (const ApiError&) {
-    context.metrics.grammars_refused.add();
+    return (work.*run)([&](const CompileCall& call) {
+      compile_constraint(*context.model.constraints, caller_of(ready.head)->tenant(), ready.generation, call);
+    });
+  } catch (const ApiError& error) {
+    if (error.status == 400) context.metrics.grammars_refused.add();
     throw;
   }
 }
 
-using Reader = Generation (*)(const JsonObject&, const ServedModel&, TokenWork*);
-using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
+// One that takes long, on the worker of large bodies, in its tenant's turn.
+void compile_later(ServeContext& context, Ready ready) {
+  JobCost cost{.payer = ready.head.tenant,
+               .bytes = Workers::kLargeBytes + 1 + ready.generation.wanted->source.text.size()};
+  const auto held = std::make_shared<Ready>(std::move(ready));
+  const bool taken = context.workers.post(
+      [&context, held] {
+        const TrimAfter trim(SIZE_MAX);
+        const std::shared_ptr<Responder> responder = held->responder;
+        const ApiStyle style = style_of(held->head.path);
+        if (responder->closed()) {  // while it waited
+          if (!caller_of(held->head)->ended_early()) context.metrics.client_gone.add();
+          return;
+        }
+        guard_request(
+            [&] {
+              make_constraint(context, *held, &CompileWork::run_long);
+              begin(context, std::move(*held));
+            },
+            [&](const ApiError& error) { responder->send(error_response(error, style)); }, [&] { responder->abort(); });
+      },
+      std::move(cost));
+  if (taken) return;
+  context.metrics.rejected(Rejected::kQueueFull);
+  throw server_busy("too many requests are waiting; try again");
+}
 
 void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
             Reader read, MakeWriter make_writer) {
   const TrimAfter trim(request.body.size());
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
   Generation generation = [&] {
     const Json body = read_body(request.body, table);
     request.body = std::string();
-    TokenWork work(caller_of(request.head), responder, &context.workers);
+    TokenWork work(caller, responder, &context.workers);
     return read(body.get_object(), context.model, &work);
   }();
-  make_constraint(context, request.head, generation);
-  auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
-  std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
-                              std::move(responder))
-      ->start();
+  if (generation.timeout_seconds > 0) caller->set_timeout(generation.timeout_seconds);
+  Ready ready{std::move(request.head), std::move(generation), std::move(responder), make_writer};
+  if (ready.generation.wanted && !make_constraint(context, ready, &CompileWork::run_short)) {
+    return compile_later(context, std::move(ready));
+  }
+  begin(context, std::move(ready));
 }
 
 }  // namespace

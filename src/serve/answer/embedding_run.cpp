@@ -138,9 +138,10 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     context_.metrics.prompt_tokens.add(tokens_);
     body_ = std::move(body);
     // Before the client can ask again.
-    caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+    const auto told = [self = shared_from_this()](const std::optional<ApiError>& refused) {
       self->strand_.post([self, refused] { self->guarded([&] { self->send(refused); }); });
-    });
+    };
+    caller_->complete(told, body_.size());
   }
 
   void send(const std::optional<ApiError>& refused) {
