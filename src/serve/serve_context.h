@@ -57,9 +57,11 @@ inline void check_list(std::string_view param, size_t items, const Engine& engin
 // Sends a whole answer, once its line of usage is written.
 inline void send_complete(Caller& caller, std::shared_ptr<Responder> responder, ApiStyle style, HttpResponse response) {
   const auto held = std::make_shared<HttpResponse>(std::move(response));
-  caller.complete([responder = std::move(responder), held, style](const std::optional<ApiError>& refused) {
-    responder->send(refused ? error_response(*refused, style) : std::move(*held));
-  });
+  caller.complete(
+      [responder = std::move(responder), held, style](const std::optional<ApiError>& refused) {
+        responder->send(refused ? error_response(*refused, style) : std::move(*held));
+      },
+      held->body.size());
 }
 
 // The 503 of a request that the engine does not take now; counted.

@@ -104,6 +104,8 @@ void AnswerRun::leave() {
 
 void AnswerRun::make_choices() {
   const bool search = generation_.form.reasoning || generation_.form.tools;
+  // One for all choices, which the run outlives; it is a part of the generation.
+  const std::shared_ptr<const AnswerForm> form(std::shared_ptr<void>(), &generation_.form);
   choices_.reserve(static_cast<size_t>(generation_.total_choices()));
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const std::string* echo = generation_.echo ? &generation_.prompt_texts[p] : nullptr;
@@ -117,7 +119,7 @@ void AnswerRun::make_choices() {
                           .scores = {},
                           .answer = {},
                           .last_token = {}});
-      if (search) choices_.back().parser.emplace(generation_.form, fresh_seed());
+      if (search) choices_.back().parser.emplace(form, fresh_seed());
     }
   }
   open_ = static_cast<int>(choices_.size());
@@ -342,9 +344,10 @@ void AnswerRun::finish() {
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
     last_bytes_ = writer_->whole(answers, usage_);
   }
-  caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+  const auto told = [self = shared_from_this()](const std::optional<ApiError>& refused) {
     self->strand_.post([self, refused] { self->guarded([&] { self->send_end(refused); }); });
-  });
+  };
+  caller_->complete(told, last_bytes_.size());
 }
 
 void AnswerRun::send_end(const std::optional<ApiError>& refused) {

@@ -165,9 +165,10 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     body_ = job_.shape == EmbeddingShape::kOpenAi ? openai_body() : ollama_body();
     context_.metrics.prompt_tokens.add(tokens_);
     // Before the client can ask again.
-    caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+    const auto told = [self = shared_from_this()](const std::optional<ApiError>& refused) {
       self->strand_.post([self, refused] { self->guarded([&] { self->send(refused); }); });
-    });
+    };
+    caller_->complete(told, body_.size());
   }
 
   void send(const std::optional<ApiError>& refused) {
