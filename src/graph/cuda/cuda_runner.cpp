@@ -272,7 +272,7 @@ void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
   }
 }
 
-// One copy for each layer of experts would cost every step about 2 µs: the first step that is profiled has them.
+// Copies between kernels are no part of a step that people wait for: the first one that is profiled has them.
 void DeviceRunner::copy_choices(size_t node) {
   const auto to = choices_.find(node);
   if (to == choices_.end()) return;
@@ -285,6 +285,7 @@ void DeviceRunner::count_choices() {
   for (const auto& [node, choices] : choices_) {
     const auto& router = std::get<RouterTopk>(program_.nodes[node].op);
     const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(router.experts.rows);
+    if (rows == 0) continue;  // of the head, which did not run
     experts_.add_layer(reinterpret_cast<const int32_t*>(choices.data()), router.experts.stride, rows,
                        router.experts.cols, router.logits.cols);
   }
