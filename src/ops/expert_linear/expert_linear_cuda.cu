@@ -216,7 +216,8 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
 }
 
 bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
-  if (topk.route == nullptr || topk.experts.data != experts.experts.data) return false;
+  if (topk.route == nullptr || topk.experts.data != experts.experts.data || topk.experts.rows != experts.x.rows)
+    return false;
   DeviceRoute& route = *topk.route;
   route.list = experts.device->list;
   route.tile_of = [device = experts.device.get(), used = experts.used(), count = experts.count()](int64_t rows) {

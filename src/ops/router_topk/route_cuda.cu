@@ -152,7 +152,8 @@ __global__ void __launch_bounds__(kThreads) route_rows(const __grid_constant__ R
     float* own = reinterpret_cast<float*>(room + thread / 32 * ((experts * kRouterBytes + 15) / 16 * 16));
     choose_experts(args.logits, first_row + thread / 32, args.bias, args.to, args.spec, own);
   }
-  if (route.list.place == nullptr || !is_last(args.tickets, gridDim.y)) return;
+  if (route.list.place == nullptr || (gridDim.y > 1 && !is_last(args.tickets, gridDim.y))) return;
+  __syncthreads();
   const ExpertChoice choice{args.to.experts, args.to.experts_stride, args.to.used, experts, args.true_rows};
   make_list(choice, min(*args.true_rows, args.rows), args.tile, route.list, room);
 }

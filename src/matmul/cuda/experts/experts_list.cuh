@@ -51,7 +51,8 @@ __device__ inline void deal_tiles(int count, int tile, const ExpertList& list, i
 __device__ inline void make_list(const ExpertChoice& choice, int rows, int tile, const ExpertList& list,
                                  std::byte* room) {
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const int count = choice.count, used = choice.used, words = list_words(count), span = words * 32;
+  const int count = choice.count, used = choice.used, words = min(list_words(count), max(1, (rows + 31) / 32));
+  const int span = words * 32;
   uint64_t* totals = reinterpret_cast<uint64_t*>(room);
   int32_t* next = reinterpret_cast<int32_t*>(room + 256);
   uint32_t* has = reinterpret_cast<uint32_t*>(next + count);  // [count][words] a bit for each row
