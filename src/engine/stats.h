@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "graph/expert_use.h"
+
 namespace ingot {
 
 // One step that ran.
@@ -39,6 +41,7 @@ struct EngineStats {
   int running = 0, waiting = 0;
   int64_t pages = 0, free_pages = 0, cached_pages = 0;
   int64_t kv_bytes = 0;  // of the KV cache; 0 in the stats of a core, which knows pages alone
+  ExpertUse experts;     // likewise
 };
 
 }  // namespace ingot

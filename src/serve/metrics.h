@@ -105,6 +105,7 @@ class Metrics {
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
     double worker_seconds = 0;  // of the longest job that runs
     int64_t requests_in_flight = 0;
+    int64_t kept_responses = 0, kept_response_bytes = 0;
     DeviceUse device;
   };
   // The text format 0.0.4.

@@ -30,6 +30,7 @@ class CpuModel final : public DeviceModel {
   const Program& program() const override { return runner_->program(); }
   void profile(bool on) override { runner_->profile(on); }
   const std::vector<double>& node_seconds() const override { return runner_->node_seconds(); }
+  ExpertUse expert_use() const override { return runner_->expert_use(); }
   Runner* runner() override { return runner_.get(); }
 
  private:

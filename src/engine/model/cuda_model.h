@@ -28,6 +28,7 @@ class CudaModel final : public DeviceModel {
   void profile(bool on) override;
   const std::vector<double>& node_seconds() const override { return runner_.node_seconds(); }
   double profiled_seconds() const override { return runner_.profiled_seconds(); }
+  ExpertUse expert_use() const override { return runner_.expert_use(); }
   DeviceUse use() const override;
   int64_t free_bytes() const override { return cuda::free_device_bytes(options_.device.cuda); }
 

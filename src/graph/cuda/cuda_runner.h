@@ -12,6 +12,7 @@
 #include "graph/cuda/cuda_buckets.h"
 #include "graph/cuda/cuda_weights.h"
 #include "graph/device_options.h"
+#include "graph/expert_use.h"
 #include "graph/kv_store.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
@@ -68,6 +69,8 @@ class DeviceRunner final : public StepOutputs {
   void count_times();
   const std::vector<double>& node_seconds() const { return node_seconds_; }
   double profiled_seconds() const { return profiled_seconds_; }
+  // How experts were used in the first step after each profile(true). At any time, by any thread.
+  ExpertUse expert_use() const { return experts_.now(); }
 
   // Records the graphs of all buckets that get one, after each has run once on padding alone.
   void record_all();
@@ -92,6 +95,8 @@ class DeviceRunner final : public StepOutputs {
   void give(Part part, const Bucket& bucket);
   void give_nodes(Part part, const Bucket& bucket);
   void give_timed(size_t begin, size_t end, Ctx& ctx);
+  void copy_choices(size_t node);
+  void count_choices();
 
   const DeviceRunOptions options_;
   const DeviceFacts facts_;  // its free memory before anything was placed
@@ -111,12 +116,15 @@ class DeviceRunner final : public StepOutputs {
   std::unique_ptr<KvStore> kv_;
   std::vector<int> pages_;
   Bucket bucket_;
-  int rows_ = 0;                           // of the last step
+  int rows_ = 0;  // of the last step
+  int logit_rows_ = 0;
   std::map<Key, RecordedGraph> recorded_;  // empty: has run once, and is recorded when it comes again
   std::vector<double> node_seconds_;
   double profiled_seconds_ = 0;
   std::vector<std::pair<Event, Event>> times_;  // of each node
   std::vector<char> timed_;
+  std::map<size_t, PinnedMemory> choices_;  // of the routers' nodes, until they are counted
+  ExpertCounters experts_;
   mutable std::map<std::string, std::pair<std::vector<float>, Tensor>> copies_;
 };
 
