@@ -158,6 +158,15 @@ void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr
          [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
 
+void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaChatFields, read_ollama_chat, ollama_chat_writer);
+}
+
+void handle_ollama_generate(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaGenerateFields, read_ollama_generate,
+         ollama_generate_writer);
+}
+
 void handle_responses(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
   const TrimAfter trim(request.body.size());
   ResponseStore& store = context.responses;
