@@ -25,6 +25,7 @@ struct EngineStats {
   int64_t prompt_tokens = 0;  // of requests that began
   int64_t reused_tokens = 0;  // of them, found in the prefix cache
   int64_t drafted = 0, accepted = 0;
+  int64_t put_off = 0;  // draws whose mask was late: they were repeated in the next step
   int64_t preempted = 0, evicted = 0;
   int64_t submitted = 0, refused = 0, busy = 0;
   int64_t late = 0;   // of the busy: their first token would have missed the target

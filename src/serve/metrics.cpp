@@ -226,6 +226,8 @@ std::string Metrics::text(const Now& now) const {
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});
+  one(out, "ingot_kept_responses", "gauge", "Answers that are kept.", now.kept_responses);
+  one(out, "ingot_kept_response_bytes", "gauge", "Memory of answers that are kept.", now.kept_response_bytes);
   one(out, "ingot_worker_jobs", "gauge", "Jobs that wait for a worker.", now.worker_jobs);
   one(out, "ingot_worker_busy_seconds", "gauge", "How long the longest job that runs has run.", now.worker_seconds);
   one(out, "ingot_worker_failures_total", "counter", "Jobs that threw.", now.failed_jobs);

@@ -8,6 +8,7 @@
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "tensor/memory.h"
+#include "weights/random_values.h"
 #include "weights/scale_blocks.h"
 #include "weights/weights.h"
 
@@ -102,6 +103,7 @@ std::vector<Weight> Weights::cut_stack(const Stack& stack, int64_t rows, int64_t
     weight.data = stored.data + (e * stack.stored_rows + stack.first) * row_bytes;
     weight.mapped = stored.mapped;
     weight.random = stored.random;
+    weight.random.key = expert_key(stored.random.key, e);
     align(weight);
     all.push_back(std::move(weight));
   }

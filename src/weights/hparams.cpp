@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "weights/config.h"
+#include "weights/schemes/scheme.h"
 
 namespace ingot {
 namespace {
@@ -183,7 +184,7 @@ void check_quantization(const Config& config) {
   if (config.is_gguf()) return;
   const JsonObject* quantization = find_object(config.json(), "quantization_config");
   const std::string method = quantization ? get_string(*quantization, "quant_method", "") : "";
-  if (!method.empty() && method != "fp8" && method != "mxfp4")
+  if (!method.empty() && !scheme_method_known(method))
     throw Error("[config] quantization by '{}' is not supported", method);
 }
 

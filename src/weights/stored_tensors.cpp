@@ -35,6 +35,8 @@ StoredTensor described(const SafeTensor& t) {
 
 }  // namespace
 
+std::string container_name(const ModelFiles& files) { return files.is_gguf() ? "gguf" : "safetensors"; }
+
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files) {
   std::vector<StoredTensor> tensors;
   if (files.is_gguf()) {

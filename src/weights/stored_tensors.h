@@ -18,6 +18,9 @@ struct StoredTensor {
   int64_t parameters = 0;  // values of the model; 0 of scales that lie beside others
 };
 
+// "gguf" or "safetensors".
+std::string container_name(const ModelFiles& files);
+
 // In the order of the files.
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files);
 

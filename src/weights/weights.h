@@ -82,6 +82,7 @@ class Weights {
   // Frees the copies of which `done` says that nobody reads them any more.
   void release(const std::function<bool(const std::byte*)>& done) {
     std::erase_if(memory_, [&](const std::unique_ptr<std::byte[]>& copy) { return done(copy.get()); });
+    source_->release(done);
   }
   WeightSource& source() { return *source_; }
 

@@ -226,6 +226,17 @@ TEST(Weights, RandomWeightsAreTheSameEachTime) {
   EXPECT_EQ(a.find("w.weight", {4, 64}), x);
 }
 
+// No kernel that reads another expert's weights may go unnoticed.
+TEST(Weights, RandomExpertsDiffer) {
+  for (const Format format : {Format::kQ4_0, Format::kBF16}) {
+    RandomSource source([&](const std::string&) { return format; });
+    const StoredWeight* w = source.find("experts.weight", {5, 96, 64});
+    const auto bytes = static_cast<size_t>(96 * format_row_bytes(format, 64));
+    for (size_t a = 0; a < 5; ++a)
+      for (size_t b = 0; b < a; ++b) EXPECT_NE(std::memcmp(w->data + a * bytes, w->data + b * bytes, bytes), 0);
+  }
+}
+
 TEST(Names, GgufAndBack) {
   const ArchNames plain;
   const ArchNames phi{.gguf_layer = {{"ffn_up", "mlp.gate_up_proj"}}};

@@ -18,6 +18,8 @@ class CudaModel final : public DeviceModel {
   // Profiles and named outputs are of one step.
   bool runs_ahead() const override { return options_.device.ahead && !on_body && runner_.node_seconds().empty(); }
   void launch(StepWork& work) override;
+  void draw(StepWork& work) override;
+  bool body_ended() override;
   std::string wait() override;
 
   const std::vector<int>& pages() const override { return runner_.pages(); }
@@ -33,9 +35,11 @@ class CudaModel final : public DeviceModel {
  private:
   struct Running {
     StepWork* work = nullptr;  // null: none
-    cuda::Event done;
+    cuda::Event done;          // of one that is not drawn: its body
     bool failed = false;
+    bool drawn = true;
   };
+  Running& newest() { return running_[running_[1 - oldest_].work ? 1 - oldest_ : oldest_]; }
   void fail();
   void begin(StepWork& work, cuda::Event& done);
   void finish(StepWork& work);

@@ -60,7 +60,10 @@ DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
   stream_.synchronize();
 }
 
-DeviceRunner::~DeviceRunner() { stream_.synchronize(); }
+DeviceRunner::~DeviceRunner() {
+  copies_stream_.synchronize();
+  stream_.synchronize();
+}
 
 // Before anything is read: a model that does not fit is refused at once.
 void DeviceRunner::check_room() {
@@ -102,9 +105,11 @@ void DeviceRunner::prepare_all() {
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
             .room_for_packed = free - weights_->data_bytes() >= left};
   for (size_t n = 0; n < program_.nodes.size(); ++n) {
-    std::visit([&](auto& op) { prepare(op, p); }, program_.nodes[n].op);
-    auto* linear = std::get_if<Linear>(&program_.nodes[n].op);
-    if (linear == nullptr || !leave_published(*linear)) continue;
+    const auto prepared = [&](auto& op) {
+      prepare(op, p);
+      return leave_published(op);
+    };
+    if (!std::visit(prepared, program_.nodes[n].op)) continue;
     stream_.synchronize();
     weights_->give_back(n);
   }
@@ -189,6 +194,15 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
   if (!samples.empty()) sampler_->choose(device_output("logits"), c);
 }
 
+void DeviceRunner::draw(std::span<const SampleRow> samples) {
+  if (samples.empty()) return;
+  Ctx c = ctx(bucket_);
+  sampler_->upload(samples, c, copies_stream_.ref());
+  copied_.record(copies_stream_.ref());
+  copied_.hold(stream_.ref());
+  sampler_->choose(device_output("logits"), c);
+}
+
 void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> samples) {
   CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
   bucket_.logits = buckets_.logits_of(batch.n_logits);
@@ -201,6 +215,7 @@ void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> sampl
 }
 
 void DeviceRunner::give_up() {
+  copies_stream_.synchronize();
   stream_.synchronize();
   if (sampler_) sampler_->forget();
 }

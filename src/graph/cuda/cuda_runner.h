@@ -35,6 +35,9 @@ class DeviceRunner final : public StepOutputs {
   // of `samples`, which belong to the first logit rows. Tokens below 0 are those of the run before (StepWork).
   // REQUIRES: all runs but the last are done and collected, and of the last nothing is wanted but its tokens.
   void run(const Batch& batch, std::span<const SampleRow> samples);
+  // A token for each of `samples` of the last run, which was given none. What they want goes to the device beside the
+  // run, in a stream of its own.
+  void draw(std::span<const SampleRow> samples);
   // Head and samples once more, for other logit rows of the same batch. REQUIRES: all runs are done and collected.
   void run_head(const Batch& batch, std::span<const SampleRow> samples);
   // The tokens of the oldest run that was not collected. REQUIRES: its work is done.
@@ -100,6 +103,8 @@ class DeviceRunner final : public StepOutputs {
   const Buckets buckets_;
   Program program_;
   Stream stream_;
+  Stream copies_stream_;  // of what is drawn later
+  Event copied_;
   std::unique_ptr<DeviceWeights> weights_;
   DeviceMemory arena_, scratch_, tickets_, handed_, kv_memory_;
   std::vector<DeviceMemory> kept_;  // what prepare() asked for
