@@ -8,7 +8,8 @@ constexpr int kThreads = 1024;
 __global__ void __launch_bounds__(kThreads) list_kernel(const ExpertChoice choice, int tile, const ExpertList list) {
   let_next_begin();
   wait_for_inputs();
-  make_list(choice, *choice.true_rows, tile, list, shared_memory<std::byte>());
+  const auto expert = [&](int row, int j) { return choice.experts[row * choice.stride + j]; };
+  make_list(choice, *choice.true_rows, tile, list, shared_memory<std::byte>(), expert);
 }
 
 // Many rows: kBlocks blocks of `each` rows count their places of every expert, one block adds them up and deals tiles,
