@@ -11,6 +11,7 @@
 
 #include "engine/core.h"
 #include "sim/scripted_model.h"
+#include "sim/scripted_workers.h"
 
 namespace ingot::sim {
 
@@ -24,6 +25,7 @@ struct Fixture {
   Shape shape;
   EngineConfig config{.max_seqs = 4, .step_rows = 32, .page_rows = 4};
   CoreOptions options;
+  ScriptedWorkers workers;  // of masks, where the test says so
   std::unique_ptr<ScriptedModel> model;
   std::unique_ptr<EngineCore> core;
   int64_t now_ns = 1;

@@ -62,6 +62,8 @@ BUGS = [
     ("who is past its deadline keeps its pages", "core_end.cpp",
      "      await_deadline(seq->deadline_ns);\n    }\n  }\n  sweep();\n",
      "      await_deadline(seq->deadline_ns);\n    }\n  }\n"),
+    ("a row whose mask was late is taken for good", "core_masks.cpp", "  seq.kv_len -= item.samples;\n", ""),
+    ("what is drawn without a mask stands", "core_masks.cpp", "  item.late = true;\n", ""),
     ("a deadline ends a seq that was preempted", "sequence.h",
      "return state_ == SeqState::kWaiting || state_ == SeqState::kHeldBack;", "return !running();"),
 ]
@@ -88,7 +90,7 @@ class Builder:
                       f"-I{build}/generated", f'-DINGOT_SOURCE_DIR="{ROOT}"', "-iquote", str(self.src)]
         self.core = [path.stem for path in sorted((self.src / "engine").glob("core*.cpp"))]
         names = ["kv_pages", "prefix_cache", "tenants", "admission", "scheduler", "scheduler_share", "fill", "sampler",
-                 *self.core]
+                 "mask_task", *self.core]
         self.sources = {n: find(self.src, f"{n}.cpp") for n in names}
         self.sources |= {n: ROOT / "tests" / "sim" / f"{n}.cpp" for n in ["simulation", "allocation", "simulation_test"]}
 

@@ -29,8 +29,9 @@ NormLink norm_link(const ProductInput& input, int64_t rows, const Allocate& allo
 }  // namespace
 
 bool all_bf16(const DeviceProduct& product) {
-  return std::all_of(product.parts, product.parts + product.n_parts,
-                     [](const ProductPart& p) { return p.weight->format == Format::kBF16; });
+  return std::all_of(product.parts, product.parts + product.n_parts, [](const ProductPart& p) {
+    return p.weight->format == Format::kBF16 && p.weight->scale == nullptr;
+  });
 }
 
 int64_t total_rows(const DeviceProduct& product) {

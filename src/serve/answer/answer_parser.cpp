@@ -52,7 +52,7 @@ std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm&
 }
 
 struct AnswerParser::Impl {
-  AnswerForm form;
+  std::shared_ptr<const AnswerForm> form;
   Reasoning reasoning;
   ToolCalls calls;
 
@@ -62,10 +62,10 @@ struct AnswerParser::Impl {
   }
 };
 
-AnswerParser::AnswerParser(AnswerForm form, uint64_t id_seed)
+AnswerParser::AnswerParser(std::shared_ptr<const AnswerForm> form, uint64_t id_seed)
     : impl_(new Impl{.form = form,
-                     .reasoning = Reasoning(form.opened),
-                     .calls = {form.tools, form.tool_names, form.signatures, id_seed}}) {}
+                     .reasoning = Reasoning(form->opened),
+                     .calls = {form->tools, form->tool_names, form->signatures, id_seed}}) {}
 AnswerParser::~AnswerParser() = default;
 AnswerParser::AnswerParser(AnswerParser&&) noexcept = default;
 AnswerParser& AnswerParser::operator=(AnswerParser&&) noexcept = default;
@@ -73,7 +73,7 @@ AnswerParser& AnswerParser::operator=(AnswerParser&&) noexcept = default;
 std::vector<AnswerPart> AnswerParser::push(std::string_view bytes) {
   std::vector<AnswerPart> parts;
   std::string thought, text;
-  if (impl_->form.reasoning) {
+  if (impl_->form->reasoning) {
     impl_->reasoning.push(bytes, thought, text);
     impl_->pass(thought, text, parts);
   } else {
@@ -85,7 +85,7 @@ std::vector<AnswerPart> AnswerParser::push(std::string_view bytes) {
 std::vector<AnswerPart> AnswerParser::finish() {
   std::vector<AnswerPart> parts;
   std::string thought, text;
-  if (impl_->form.reasoning) impl_->reasoning.finish(thought, text);
+  if (impl_->form->reasoning) impl_->reasoning.finish(thought, text);
   impl_->pass(thought, text, parts);
   impl_->calls.finish(parts);
   return parts;
@@ -94,6 +94,6 @@ std::vector<AnswerPart> AnswerParser::finish() {
 int AnswerParser::n_calls() const { return impl_->calls.n_calls(); }
 bool AnswerParser::calls_are_whole() const { return impl_->calls.n_ended() == impl_->calls.n_calls(); }
 
-bool AnswerParser::complete() const { return impl_->form.one_call && impl_->calls.n_ended() > 0; }
+bool AnswerParser::complete() const { return impl_->form->one_call && impl_->calls.n_ended() > 0; }
 
 }  // namespace ingot

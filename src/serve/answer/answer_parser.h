@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "grammar/call_form.h"
@@ -62,13 +63,17 @@ struct AnswerPart {
 // One choice's answer. One thread at a time.
 class AnswerParser {
  public:
-  // Ids of calls are made from `id_seed`, which should differ between answers.
-  AnswerParser(AnswerForm form, uint64_t id_seed);
+  // Ids of calls are made from `id_seed`, which should differ between answers. The choices of a request share a form:
+  // its tools may be large.
+  AnswerParser(std::shared_ptr<const AnswerForm> form, uint64_t id_seed);
+  AnswerParser(AnswerForm form, uint64_t id_seed)
+      : AnswerParser(std::make_shared<const AnswerForm>(std::move(form)), id_seed) {}
   ~AnswerParser();
   AnswerParser(AnswerParser&&) noexcept;
   AnswerParser& operator=(AnswerParser&&) noexcept;
 
-  // The next text, whole characters. Parts are never empty but for kCallEnd.
+  // The next text, whole characters. Parts are never empty but for kCallEnd. Throws ApiError where a call is beyond
+  // what may be held back (held_text.h).
   std::vector<AnswerPart> push(std::string_view text);
   // No more text comes: what was held back. A call that is not whole stays without kCallEnd.
   std::vector<AnswerPart> finish();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "serve/answer/held_text.h"
+
 namespace ingot {
 namespace {
 
@@ -24,7 +26,9 @@ CallReader::Step CallReader::feed(char c) {
       case Again::kAgain:
         continue;
       case Again::kTaken:
-        return Step::kMore;
+        if (held_.size() <= kMaxHeldBytes) return Step::kMore;
+        if (in_call_) throw held_too_long();
+        return begun_ ? Step::kOver : Step::kNone;
       case Again::kDone:
         held_.clear();
         return Step::kDone;

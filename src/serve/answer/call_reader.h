@@ -37,6 +37,7 @@ class CallReader {
     kOver,  // the section is over; held() ends with this byte and is none of it
     kNone,  // no call has begun, and none will: held() is all that was fed
   };
+  // Holds back no more than kMaxHeldBytes: then the section is over, or, inside a call, it throws ApiError.
   Step feed(char c);
   // Nothing more comes: gives out what was held back of a text.
   void finish();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "files/json.h"
+#include "serve/answer/held_text.h"
 
 namespace ingot {
 namespace {
@@ -125,7 +126,8 @@ JsonStep CallScanner::begin_value(char c) {
 }
 
 JsonStep CallScanner::string_byte(char c) {
-  token_ += c;
+  if (at_ == At::kKeyEnd || member_ != Member::kOther) token_ += c;
+  if (committed_ && token_.size() > kMaxHeldBytes) return bad();
   if (escaped_) {
     escaped_ = false;
   } else if (c == '\\') {
@@ -166,7 +168,7 @@ JsonStep CallScanner::string_done() {
 
 JsonStep CallScanner::scalar_byte(char c) {
   if (may_stand(c) && c != ',' && c != ':' && !is_json_space(c)) {
-    token_ += c;
+    if (member_ != Member::kOther) token_ += c;
     return JsonStep::kMore;
   }
   if (member_ == Member::kArguments) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "files/json.h"
+#include "serve/answer/held_text.h"
 #include "serve/answer/literal_stream.h"
 
 namespace ingot {
@@ -171,6 +172,7 @@ void ParameterReader::value_byte(char c, std::string& out) {
   }
   // Held back: what may be the closing text or the line break before it; wrapped text comes as a whole.
   if (kind_ == ToolSignature::Value::kText && !form_.cdata) give_text(value_end_.size() + 1, out);
+  if (text_.size() > kMaxHeldBytes) throw held_too_long();
 }
 
 void ParameterReader::give_text(size_t held_back, std::string& out) {

@@ -33,7 +33,7 @@ class ParameterReader {
     kBroken,  // arguments had begun, and this byte fits nowhere: what was read is closed as JSON
     kNone,    // this byte fits nowhere, and nothing had begun
   };
-  // Appends the JSON of what is settled.
+  // Appends the JSON of what is settled. Throws ApiError where a value is held back beyond kMaxHeldBytes.
   Step feed(char c, std::string& out);
   // Nothing more comes: appends what was held back of a text.
   void finish(std::string& out);

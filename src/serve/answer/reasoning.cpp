@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "serve/answer/held_text.h"
 #include "serve/answer/json_stream.h"
 
 namespace ingot {
@@ -41,7 +42,7 @@ void Reasoning::feed(char c, std::string& reasoning, std::string& text) {
 
 // Before anything but white space was seen.
 void Reasoning::first(char c, std::string& reasoning, std::string& text) {
-  if (matched_ == 0 && is_json_space(c)) {
+  if (matched_ == 0 && is_json_space(c) && space_.size() < kMaxHeldBytes) {
     space_ += c;
     return;
   }
@@ -79,6 +80,7 @@ void Reasoning::inside(char c, std::string& reasoning) {
   }
   if (is_json_space(c)) {
     if (begun_) space_ += c;
+    if (space_.size() > kMaxHeldBytes) begin(reasoning);
     return;
   }
   begin(reasoning);

@@ -44,8 +44,9 @@ std::string rendered_call(const ChatTemplate& chat, const TemplateSource& source
 
 bool reads_the_call(const CallForm& form, const std::string& text) {
   using Value = ToolSignature::Value;
-  const ToolSignature signature{std::string(kName), {{"city", Value::kText}, {"days", Value::kJson}}};
-  ToolCalls calls(&form, {std::string(kName)}, {signature}, 0, ToolCalls::Read::kThisForm);
+  const std::vector<std::string> names = {std::string(kName)};
+  const std::vector<ToolSignature> signatures = {{names[0], {{"city", Value::kText}, {"days", Value::kJson}}}};
+  ToolCalls calls(&form, names, signatures, 0, ToolCalls::Read::kThisForm);
   std::vector<AnswerPart> parts;
   calls.push(text, parts);
   if (calls.n_calls() != 1 || calls.n_ended() != 1) return false;

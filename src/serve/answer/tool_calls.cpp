@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/answer/held_text.h"
+
 namespace ingot {
 namespace {
 
@@ -44,13 +46,11 @@ void append_part(std::vector<AnswerPart>& out, AnswerPart part) {
   }
 }
 
-ToolCalls::ToolCalls(const CallForm* form, std::vector<std::string> names, std::vector<ToolSignature> tools,
-                     uint64_t id_seed, Read read)
-    : form_(form),
-      names_(std::move(names)),
-      tools_(std::move(tools)),
-      id_seed_(id_seed),
-      is_known_([this](std::string_view name) { return std::ranges::find(names_, name) != names_.end(); }) {
+ToolCalls::ToolCalls(const CallForm* form, const std::vector<std::string>& names,
+                     const std::vector<ToolSignature>& tools, uint64_t id_seed, Read read)
+    : form_(form), names_(names), tools_(tools), id_seed_(id_seed), is_known_([this](std::string_view name) {
+        return std::ranges::find(names_, name) != names_.end();
+      }) {
   if (!form_) return;
   for (const CallForm* form_too : also_read(*form_)) {
     if (read == Read::kFamily || form_too == form_) starts_.push_back({form_too, mark_of(*form_too)});
@@ -95,6 +95,11 @@ void ToolCalls::text_byte(char c) {
 void ToolCalls::plain(char c) {
   if (edge_ && is_json_space(c)) {
     space_ += c;
+    if (space_.size() > kMaxHeldBytes) {
+      edge_ = false;
+      emit(AnswerPart::Kind::kText, space_);
+      space_.clear();
+    }
     return;
   }
   const bool reads_bare = std::ranges::any_of(starts_, [](const Start& start) { return start.mark.empty(); });

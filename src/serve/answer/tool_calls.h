@@ -22,9 +22,9 @@ void append_part(std::vector<AnswerPart>& out, AnswerPart part);
 class ToolCalls : private CallSink {
  public:
   enum class Read : unsigned char { kFamily, kThisForm };
-  // Without a form everything is text. Read::kFamily: other forms of the family are read too.
-  ToolCalls(const CallForm* form, std::vector<std::string> names, std::vector<ToolSignature> tools, uint64_t id_seed,
-            Read read = Read::kFamily);
+  // Without a form everything is text. Read::kFamily: other forms of the family are read too. All given outlives it.
+  ToolCalls(const CallForm* form, const std::vector<std::string>& names, const std::vector<ToolSignature>& tools,
+            uint64_t id_seed, Read read = Read::kFamily);
   ToolCalls(const ToolCalls&) = delete;
   ToolCalls& operator=(const ToolCalls&) = delete;
 
@@ -53,8 +53,8 @@ class ToolCalls : private CallSink {
   void emit(AnswerPart::Kind kind, std::string text);
 
   const CallForm* const form_;
-  const std::vector<std::string> names_;
-  const std::vector<ToolSignature> tools_;
+  const std::vector<std::string>& names_;
+  const std::vector<ToolSignature>& tools_;
   const uint64_t id_seed_;
   const std::function<bool(std::string_view)> is_known_;
   std::vector<Start> starts_;

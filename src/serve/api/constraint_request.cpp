@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "serve/answer/held_text.h"
+#include "serve/api/compile_work.h"
 #include "serve/api/forced_call.h"
 #include "serve/api/generation.h"
 
@@ -140,7 +142,8 @@ void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Gen
   }
 }
 
-void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation) {
+void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation,
+                        const CompileCall& call) {
   const ConstraintRequest& wanted = *generation.wanted;
   const AnswerForm& form = generation.form;
   if (form.tools && !wanted.call) {
@@ -150,11 +153,13 @@ void compile_constraint(Constraints& constraints, const std::string& tenant, Gen
                           : form.opened                  ? Preface::kOpenedReasoning
                                                          : Preface::kReasoning;
   try {
-    generation.constraint = constraints.make(tenant, wanted.source, preface, wanted.lead, wanted.tail);
+    generation.constraint = constraints.make(tenant, wanted.source, preface, wanted.lead, wanted.tail, call);
   } catch (const grammar::GrammarError& error) {
     const std::string place = wanted.call ? place_in_tools(error.place()) : error.place();
     const std::string where = place.empty() ? std::string() : fmt::format(", at {}", place);
     throw bad_field(wanted.param, fmt::format("{}: {}{}", wanted.param, without_part(error.what()), where));
+  } catch (const GrammarRoomError&) {
+    throw server_busy("the grammars of requests take all the memory there is for them; try again");
   }
 }
 
@@ -165,12 +170,21 @@ JsonObject constraint_limits(const ConstraintOptions& options) {
           {"nodes", l.nodes},
           {"items", l.items},
           {"steps", l.steps},
+          {"compile_steps", CompileWork::kMostSteps},
+          {"steps_per_token", CompileWork::kStepsPerToken},
+          {"set_bytes", l.set_bytes},
           {"states", l.states},
           {"row_items", l.row_items},
           {"matcher_bytes", l.matcher_bytes},
           {"mask_steps", l.mask_steps},
+          {"mask_work", l.mask_work},
+          {"lexer_work", l.lexer_work},
           {"cache_bytes", l.cache_bytes},
-          {"kept_bytes", options.kept_bytes}};
+          {"lexer_bytes", l.lexer_bytes},
+          {"kept_bytes", options.kept_bytes},
+          {"compile_bytes", options.compile_bytes},
+          {"memory_bytes", options.memory_bytes},
+          {"held_text_bytes", kMaxHeldBytes}};
 }
 
 }  // namespace ingot
