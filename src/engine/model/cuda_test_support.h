@@ -23,10 +23,10 @@ inline Model random_model(Format format, DType kv, bool on_device) {
 }
 
 // The same with experts in place of the MLP.
-inline Model random_experts(Format format, DType kv, bool on_device) {
+inline Model random_experts(Format format, DType kv, bool on_device, int used = 3) {
   Hparams hp = small_llama({.hidden = 64, .head_dim = 16, .context = 256});
   hp.experts.count = 7;
-  hp.experts.used = 3;
+  hp.experts.used = used;
   hp.experts.ffn = 96;
   hp.experts.router.renormalize = true;
   hp.experts.layers.assign(2, true);
