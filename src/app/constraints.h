@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "app/call_constraint.h"
 #include "app/grammar_cache.h"
 #include "app/grammar_constraint.h"
 
@@ -36,14 +38,23 @@ class Constraints {
 
   // `lead` and `tail`: texts, with names of control tokens, that stand before and behind (ConstraintFrame). Throws
   // grammar::GrammarError: the source is refused, or beyond a limit.
-  std::shared_ptr<const TokenConstraint> make(const std::string& tenant, const grammar::Source& source, Preface preface,
-                                              std::string_view lead = {}, std::string_view tail = {});
+  std::shared_ptr<const TokenConstraint> make(const std::string& tenant, const grammar::Source& source,
+                                              const PrefaceMarks& preface, std::string_view lead = {},
+                                              std::string_view tail = {});
 
+  // Free text with calls of tools: `source` is of Language::kCalls and asks for no call. `starts` of the search are
+  // filled in.
+  std::shared_ptr<const TokenConstraint> make_calls(const std::string& tenant, const grammar::Source& source,
+                                                    const CallForm& form, CallSearch search,
+                                                    std::vector<std::string>& relaxed);
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
   const ConstraintOptions& options() const { return options_; }
   const GrammarCache& cache() const { return cache_; }
 
  private:
-  void read_vocabulary();
+  std::shared_ptr<const ConstraintFacts> facts(const PrefaceMarks& marks);
+  std::shared_ptr<const grammar::Compiled> compiled(const std::string& tenant, const grammar::Source& source);
 
   const Tokenizer& tokenizer_;
   const std::vector<Token> end_tokens_;
@@ -53,7 +64,10 @@ class Constraints {
   GrammarCache cache_;
   std::once_flag once_;
   std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // from the first one on
-  std::shared_ptr<const ConstraintFacts> facts_;           // likewise
+  std::mutex mutex_;                                       // of what follows
+  std::map<std::string, std::shared_ptr<const ConstraintFacts>>
+      facts_;  // by the marks of reasoning: a model has one pair
+  const std::shared_ptr<CrossingTokens> crossing_ = std::make_shared<CrossingTokens>();
 };
 
 }  // namespace ingot

@@ -29,6 +29,7 @@ void GrammarBuilder::check_symbol(Symbol symbol) const {
 }
 
 Symbol GrammarBuilder::lexeme(Expr expr) {
+  if (spelled_) expr = spelled_(expr);
   if (regexes_->may_match_codes(expr)) {  // a complement has the codes of special tokens in it
     expr = regexes_->all_of({expr, regexes_->star(regexes_->bytes(ByteSet::range(0, 0xFE)))});
   }
@@ -132,6 +133,10 @@ Symbol GrammarBuilder::separated(Symbol part, Symbol separator, uint32_t min, ui
   }
   const Symbol all = sequence({part, rest});
   return min == 0 ? optional(all) : all;
+}
+
+void GrammarBuilder::relax(const std::string& name) {
+  if (std::ranges::find(relaxed_, name) == relaxed_.end()) relaxed_.push_back(name);
 }
 
 bool GrammarBuilder::lexeme_is_productive(LexemeId id) const {
@@ -242,6 +247,7 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
   }
   regexes_->forget_derivatives();
   grammar->regexes_ = std::move(regexes_);
+  grammar->relaxed_ = std::move(relaxed_);
   return grammar;
 }
 

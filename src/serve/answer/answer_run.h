@@ -9,6 +9,7 @@
 
 #include "serve/answer/answer_writer.h"
 #include "serve/answer/prompt_logprobs.h"
+#include "serve/answer/visible_stops.h"
 #include "serve/serve_context.h"
 
 namespace ingot {
@@ -38,6 +39,8 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     std::vector<ScoredToken> scores;  // that wait for text
     ChoiceAnswer answer;              // where the answer is not streamed
     bool begun = false, ended = false;
+    std::optional<VisibleStops> stops;  // where there is a parser
+    bool called = false;                // a call was given out
     Clock::time_point last_token;
   };
   // A request to the engine: choices [first, first + count) of the whole.
@@ -60,6 +63,8 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void send_echo(int index);
   void send(int index, TextPiece piece, bool last);
   void end_choice(int index, ChoiceEnd end);
+  static const std::optional<std::string>& stop_of(const Choice& choice);
+  std::vector<std::pair<std::string, std::string>> headers() const;
   void leave();
   void finish();
   void send_end(const std::optional<ApiError>& refused);

@@ -19,7 +19,8 @@ void ChoiceAnswer::add(ChoicePiece piece) {
         reasoning += part.text;
         break;
       case Kind::kCallBegin:
-        calls.push_back({.id = std::move(part.id), .name = std::move(part.text), .arguments = {}});
+        calls.push_back(
+            {.id = std::move(part.id), .name = std::move(part.text), .arguments = {}, .custom = part.custom});
         break;
       case Kind::kCallArguments:
         if (!calls.empty()) calls.back().arguments += part.text;

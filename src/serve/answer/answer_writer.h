@@ -39,6 +39,7 @@ struct ChoicePiece {
 struct ChoiceAnswer {
   struct Call {
     std::string id, name, arguments;
+    bool custom = false;  // arguments are the text of a custom tool
   };
   std::string text, reasoning;
   std::vector<Call> calls;

@@ -1,5 +1,8 @@
 #include "serve/answer/answering.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "serve/answer/answer_run.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
@@ -33,6 +36,10 @@ void make_constraint(ServeContext& context, const HttpHead& head, Generation& ge
     context.metrics.grammars_refused.add();
     throw;
   }
+  if (generation.relaxed.empty()) return;
+  context.metrics.tools_relaxed.add(static_cast<int64_t>(generation.relaxed.size()));
+  context.log.warning("tools relaxed", {{"tenant", caller_of(head)->tenant()},
+                                        {"tools", fmt::format("{}", fmt::join(generation.relaxed, ","))}});
 }
 
 using Reader = Generation (*)(const JsonObject&, const ServedModel&, TokenWork*);

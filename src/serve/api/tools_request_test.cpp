@@ -87,7 +87,8 @@ TEST(ToolsRequest, RefusesByTheFieldsName) {
   const std::string one = R"({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
   EXPECT_EQ(openai(one + R"({"type": "function", "function": {"name": "g"}}})"), "tool_choice.function.name");
   EXPECT_EQ(openai(one + R"({"type": "function"}})"), "tool_choice.function");
-  EXPECT_EQ(openai(one + R"({"type": "custom"}})"), "tool_choice.type");
+  EXPECT_EQ(openai(one + R"({"type": "custom"}})"), "tool_choice.custom");
+  EXPECT_EQ(openai(one + R"({"type": "other"}})"), "tool_choice.type");
   EXPECT_EQ(openai(one + R"({"type": "allowed_tools"}})"), "tool_choice.allowed_tools");
   EXPECT_EQ(openai(one + R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}})"),
             "tool_choice.allowed_tools.tools");
