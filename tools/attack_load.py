@@ -5,7 +5,8 @@
 
 Under attack there are three parties, the attacking ones at the lowest priority of the CPU: an honest tenant with four
 users who wait for their answers (`ingot bench serve`); a second tenant with 500 requests at priority 100; and clients with
-and without its key that hold back bytes, sit on connections, do not read, and send what is dear to work on. The same is
+and without its key that hold back bytes, sit on connections, do not read, and send what is dear to work on, grammars
+among it. The same is
 run before, for a quarter of the time, with the second tenant at priority 0 and all other attackers aimed at a listener
 that takes everything: what the honest tenant gets there is what it is held to. Prints one table; exits with 1 where a mark
 is missed.
@@ -50,6 +51,12 @@ ATTACKS = (
     ("hash", 2, True, {}),
     ("salted-hash", 2, True, {}),
     ("tokenize", 8, True, {}),
+    ("large-schemas", 4, True, {}),
+    ("dear-schemas", 4, True, {}),
+    ("regex-states", 2, True, {}),
+    ("dear-masks", 2, True, {}),
+    ("schema-choices", 1, True, {}),
+    ("endless-calls", 2, True, {}),
 )
 # MiB that clients can make a server hold with its default limits, beside the KV cache: docs/serving.md, "Memory". Of
 # answers that are being made no attack here asks for more than 2 MiB.
@@ -60,6 +67,8 @@ BUDGET = {
     "connections, 1,152 of 32 KiB": 36,
     "the largest body at work, 15 times": 60,
     "answers that are being made, 16 of 2 MiB": 32,
+    "grammars": 128,
+    "answers that wait for the usage log": 32,
 }
 WARM_UP = 3  # seconds before anything is counted
 REQUEST_SECONDS = 60  # an honest request that takes longer is lost

@@ -14,7 +14,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = (
     "anthropic==2.8.0",
     "kubernetes-validate==1.37.0",
+    "langchain-ollama==1.1.0",
+    "langchain-openai==1.7.3",
+    "ollama==0.6.3",
     "openai==3.49.0",
+    "openai-agents==0.24.0",
     "PyYAML==6.0.3",
     "schemathesis==4.32.5",
     "selenium==4.51.0",

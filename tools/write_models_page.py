@@ -10,6 +10,8 @@ import re
 
 from cpp_text import ROOT
 
+# What gguf_test.cpp does not write GGUF files of.
+NOT_AS_GGUF = {"smollm3", "gpt_oss"}
 PAGE = ROOT / "docs/models.md"
 HEAD = """# Models
 
@@ -19,16 +21,21 @@ there is a new row.
 Every architecture is read from a Hugging Face directory (by `model_type` of its config.json) and, where GGUF has a name
 for it, from GGUF files (by `general.architecture`), with weights in any [format](../src/quant/formats), and runs on the CPU
 and with `--device cuda`. It is held against the reference implementation by the checkpoints in `tests/data/arch` that the
-last column names, in `tests/golden/arch_test.cpp` (hidden states and logits, both sets of kernels) and `exact_test.cpp` (bit
-for bit in chunks, company, threads and without each fusion). How to add one: [adding a model](adding-a-model.md).
+last columns name, in the formats there: `arch` is `tests/golden/arch_test.cpp` (hidden states and logits, both sets of
+kernels) with `exact_test.cpp` (bit for bit in chunks, company, threads and without each fusion), `cuda` is
+`src/engine/model/golden_cuda_test.cpp`, `gguf` is `tests/golden/gguf_test.cpp`, with a file of llama.cpp's converter where
+it says `gguf (published)`. How to add one: [adding a model](adding-a-model.md).
 
-| model | what it is | config.json | GGUF | checkpoints |
-|---|---|---|---|---|
+| model | what it is | config.json | GGUF | formats | devices | checkpoints | tests |
+|---|---|---|---|---|---|---|---|
 """
 TAIL = """
 Models with experts (in `src/models/experts`): each row meets a few of many MLPs. On the CPU each expert's weights are read
 once for all rows that meet it, by the kernels that every linear has. On a GPU experts run on plain kernels for now:
 right in every format, but slower than the rest of the model.
+
+Attention over chunks (Llama 4, where the context is longer than a chunk) and over values of another size than keys
+(MiMo-V2-Flash) runs on a plain kernel on a GPU: right, but slower.
 
 Models with latent attention (in `src/models/latent`): the cache holds a latent and its rotary part for each token, in every
 type of `--kv` (the rotary part in 16 bits or more), and attention runs in absorbed form at every number of rows, on both
@@ -61,6 +68,25 @@ def checkpoints():
     return folders
 
 
+def formats(folders):
+    """The formats of the weights in these checkpoints."""
+    found = set()
+    for folder in folders:
+        for file in (ROOT / "tests/data/arch" / folder).glob("*.safetensors"):
+            with file.open("rb") as data:
+                tensors = json.loads(data.read(int.from_bytes(data.read(8), "little")))
+            found |= {"MXFP4" if t["dtype"] == "U8" else t["dtype"] for n, t in tensors.items() if n != "__metadata__"}
+    return ", ".join(sorted(found))
+
+
+def tests(folders, gguf):
+    """The tests that run the checkpoints."""
+    if not folders:
+        return "none"
+    published = any((ROOT / "tests/data/arch-gguf" / folder).is_dir() for folder in folders)
+    return "arch, cuda" + (", gguf (published)" if published else ", gguf" if gguf else "")
+
+
 def page():
     held = checkpoints()
     rows = []
@@ -69,10 +95,12 @@ def page():
         if not re.search(r"^extern const Architecture arch_\w+ = ", text, re.MULTILINE):
             continue
         types = strings(text, "hf_types")
-        tests = sorted({folder for kind in types for folder in held.get(kind, [])})
+        folders = sorted({folder for kind in types for folder in held.get(kind, [])})
+        gguf = strings(text, "gguf_types")
         code = lambda names: " ".join(f"`{name}`" for name in names) or "–"  # noqa: E731
         rows.append(f"| [{file.stem}](../{file.relative_to(ROOT)}) | {what(text)} | {code(types)} | "
-                    f"{code(strings(text, 'gguf_types'))} | {', '.join(tests) or 'none'} |")
+                    f"{code(gguf)} | any; {formats(folders)} | CPU, CUDA | {', '.join(folders) or 'none'} | "
+                    f"{tests(folders, gguf and file.stem not in NOT_AS_GGUF)} |")
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
 

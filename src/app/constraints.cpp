@@ -14,7 +14,7 @@ Constraints::Constraints(const Tokenizer& tokenizer, std::vector<Token> end_toke
       end_tokens_(std::move(end_tokens)),
       vocab_(vocab),
       options_(options),
-      cache_(options.kept_bytes) {}
+      cache_(std::make_shared<GrammarCache>(options.kept_bytes, options.memory_bytes)) {}
 
 void Constraints::report(ConstraintReports reports) { reports_ = std::move(reports); }
 
@@ -30,27 +30,52 @@ std::shared_ptr<const ConstraintFacts> Constraints::facts(const PrefaceMarks& ma
   return known;
 }
 
-std::shared_ptr<const grammar::Compiled> Constraints::compiled(const std::string& tenant,
-                                                               const grammar::Source& source) {
-  std::call_once(once_, [this] { vocabulary_ = grammar::Vocabulary::make(tokenizer_, end_tokens_); });
-  const std::string key = source.key();
-  std::shared_ptr<const grammar::Compiled> compiled = cache_.find(tenant, key);
-  if (compiled) {
-    if (reports_.found) reports_.found();
-    return compiled;
-  }
+// A new grammar leaves a quarter of the room to those that answers use, and that grow.
+std::shared_ptr<const grammar::Compiled> Constraints::compile(const std::string& tenant, const grammar::Source& source,
+                                                              const CompileCall& call) {
+  struct Taken {
+    Taken(GrammarCache& from, const std::string& by, size_t wanted) : cache(from), tenant(by), bytes(wanted) {
+      if (cache.take(tenant, bytes, cache.memory().most() / 4)) return;
+      throw GrammarRoomError("[grammar] there is no room for more grammars now");
+    }
+    ~Taken() { cache.give(tenant, bytes); }
+    GrammarCache& cache;
+    const std::string& tenant;
+    const size_t bytes;
+  };
   const auto start = std::chrono::steady_clock::now();
-  compiled = grammar::compile(source, vocabulary_, options_.limits);
+  grammar::Limits limits = options_.limits;
+  limits.meter = call.meter;
+  std::shared_ptr<const grammar::Compiled> compiled;
+  {
+    const Taken reserved(*cache_, tenant, call.reserve ? options_.compile_bytes : 0);
+    compiled = grammar::compile(source, vocabulary_, limits, cache_->owner(tenant));
+  }
+  { const Taken admitted(*cache_, tenant, compiled->memory()); }
+  compiled->count();  // by itself from here on
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (reports_.compiled) reports_.compiled(seconds);
-  cache_.keep(tenant, key, compiled);
+  return compiled;
+}
+
+std::shared_ptr<const grammar::Compiled> Constraints::compiled(const std::string& tenant, const grammar::Source& source,
+                                                               const CompileCall& call) {
+  std::call_once(once_, [this] { vocabulary_ = grammar::Vocabulary::make(tokenizer_, end_tokens_); });
+  const std::string key = source.key();
+  std::shared_ptr<const grammar::Compiled> compiled = cache_->find(tenant, key);
+  if (compiled) {
+    if (reports_.found) reports_.found();
+  } else {
+    compiled = this->compile(tenant, source, call);
+    cache_->keep(tenant, key, compiled);
+  }
   return compiled;
 }
 
 std::shared_ptr<const TokenConstraint> Constraints::make(const std::string& tenant, const grammar::Source& source,
                                                          const PrefaceMarks& preface, std::string_view lead,
-                                                         std::string_view tail) {
-  std::shared_ptr<const grammar::Compiled> grammar = compiled(tenant, source);
+                                                         std::string_view tail, const CompileCall& call) {
+  std::shared_ptr<const grammar::Compiled> grammar = compiled(tenant, source, call);
   const auto tokens = [&](std::string_view text) { return tokenizer_.encode(text, {.parse_special = true}); };
   return std::make_shared<GrammarConstraint>(std::make_unique<grammar::Matcher>(std::move(grammar)), preface.at,
                                              ConstraintFrame{tokens(lead), tokens(tail)}, facts(preface));
@@ -58,8 +83,9 @@ std::shared_ptr<const TokenConstraint> Constraints::make(const std::string& tena
 
 std::shared_ptr<const TokenConstraint> Constraints::make_calls(const std::string& tenant, const grammar::Source& source,
                                                                const CallForm& form, CallSearch search,
-                                                               std::vector<std::string>& relaxed) {
-  std::shared_ptr<const grammar::Compiled> section = compiled(tenant, source);
+                                                               std::vector<std::string>& relaxed,
+                                                               const CompileCall& call) {
+  std::shared_ptr<const grammar::Compiled> section = compiled(tenant, source, call);
   relaxed = section->grammar().relaxed();
   search.starts = grammar::call_starts(form, *vocabulary_);
   // Looked for here, since the engine's thread will ask for them: each takes milliseconds the first time.

@@ -277,6 +277,32 @@ TEST(Constraints, WhatIsKeptIsBounded) {
   EXPECT_EQ(compiled, 1);
 }
 
+// Beyond the room for grammars one is refused for now, and whoever has few is served still; a compile that may be large
+// takes room before it begins, and gives it back however it ends.
+TEST(Constraints, GrammarsHaveRoomByTenant) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  Constraints constraints(*words().tokenizer, {1}, words().size,
+                          {.kept_bytes = 8 * kMiB, .memory_bytes = 8 * kMiB, .compile_bytes = 6 * kMiB});
+  const auto text = [](int i) { return std::to_string(i) + std::string(2000, 'x'); };
+  std::vector<std::shared_ptr<const TokenConstraint>> in_use;
+  const auto fill = [&] {
+    for (int i = 0; i < 500; ++i) in_use.push_back(constraints.make("large", choice_of({text(i)}), Preface::kNone));
+  };
+  EXPECT_THROW(fill(), GrammarRoomError);
+  EXPECT_GT(in_use.size(), 2u);
+  EXPECT_LE(constraints.cache().memory().bytes(), 8 * kMiB);
+  EXPECT_NO_THROW(constraints.make("small", choice_of({text(0)}), Preface::kNone));
+  EXPECT_THROW(constraints.make("small", choice_of({text(1)}), Preface::kNone, {}, {}, {.reserve = true}),
+               GrammarRoomError);
+  in_use.clear();
+  EXPECT_NO_THROW(constraints.make("small", choice_of({text(1)}), Preface::kNone, {}, {}, {.reserve = true}));
+  const grammar::Source wrong{.language = Language::kRegex, .text = "(", .choices = {}};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(constraints.make("large", wrong, Preface::kNone, {}, {}, {.reserve = true}), grammar::GrammarError);
+  }
+  EXPECT_LE(constraints.cache().memory().bytes("large"), constraints.cache().bytes());
+}
+
 TEST(Constraints, WhatIsRefusedSaysWhere) {
   Constraints constraints(*words().tokenizer, {1}, words().size);
   EXPECT_THROW(constraints.make("", {.language = Language::kRegex, .text = "(", .choices = {}}, Preface::kNone),

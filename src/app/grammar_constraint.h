@@ -56,7 +56,7 @@ struct ConstraintFacts {
   const Tokenizer& tokenizer;  // outlives them
   int vocab = 0;               // logits of the model; its tokenizer may have fewer or more tokens
   ReasoningTokens reasoning = {};
-  std::function<void(double seconds)> on_mask = {};  // called by the engine's thread
+  std::function<void(double seconds)> on_mask = {};  // called by threads beside the engine's, several at once
 };
 
 // Clears the bits from this one on.

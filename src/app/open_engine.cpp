@@ -21,9 +21,8 @@ EngineConfig engine_config(const Model& model, const OpenOptions& options, int c
   if (config.threads == 0) config.threads = available_cores();
   if (options.ref) config.kernels = Kernels::kRef;
   config.device.cuda = cuda;
-  // Text that a grammar demands is verified by further rows of a step, which the CPU computes for little more than one.
-  // A GPU would have to wait for the host instead of running ahead.
-  if (cuda < 0) config.max_draft = kMaxForcedTokens;
+  // Text that a grammar demands is verified by further rows of a step, computed for little more than one.
+  config.max_draft = kMaxForcedTokens;
   // Nobody has named the type of the KV cache: it follows the weights or the CPU.
   if (options.kv.empty() && !options.ref) {
     config.kv = cuda >= 0 ? kv_of_weights(model.graph, DType::kF16) : kv_of_cpu(model.graph, DType::kF16);

@@ -20,6 +20,8 @@
 namespace ingot {
 namespace {
 
+constexpr int kManyRows = 32;  // of a step whose bytes are told beside those of one row
+
 struct Options {
   std::string model;
   OpenOptions open = {.kv = "f32"};
@@ -41,12 +43,13 @@ struct KvGroupNumbers {
 };
 
 std::vector<KvGroupNumbers> kv_groups(const Hparams& hp) {
-  const int64_t values =
-      hp.latent ? int64_t{hp.latent.kv_rank} + hp.latent.rope_dim : int64_t{2} * hp.kv_heads * hp.head_dim;
   std::vector<KvGroupNumbers> groups;
   for (int i = 0; i < hp.layers; ++i) {
     const int window = hp.window_of(i);
-    const auto same = std::ranges::find(groups, window, &KvGroupNumbers::window);
+    const int64_t values = hp.latent ? int64_t{hp.latent.kv_rank} + hp.latent.rope_dim
+                                     : int64_t{hp.kv_heads_of(i)} * (hp.head_dim + hp.value_dim());
+    const auto same = std::ranges::find_if(
+        groups, [&](const KvGroupNumbers& group) { return group.window == window && group.values == values; });
     if (same == groups.end()) {
       groups.push_back({.layers = 1, .window = window, .values = values, .latent = static_cast<bool>(hp.latent)});
     } else {
@@ -93,23 +96,20 @@ std::string template_text(const std::string& path) {
   }
 }
 
-JsonObject experts_json(const ModelFiles& files, const Hparams& hp) {
-  const ActiveWeights one = active_weights(files, hp, 1), many = active_weights(files, hp, 32);
+JsonObject experts_json(const Hparams& hp, const ActiveWeights& one, const ActiveWeights& many) {
   return {{"count", hp.experts.count},
           {"used", hp.experts.used},
-          {"active_parameters", static_cast<int64_t>(one.parameters)},
+          {"active_parameters", static_cast<int64_t>(one.active)},
           {"step_bytes_of_1", static_cast<int64_t>(one.step_bytes)},
           {"step_bytes_of_32", static_cast<int64_t>(many.step_bytes)}};
 }
 
 JsonObject describe(const std::string& path, const ModelFiles& files, const Hparams& hp, int context) {
   const FormatBytes format_bytes = bytes_of_formats(files);
-  int64_t parameters = 0, bytes = 0;
+  const ActiveWeights one = active_weights(files, hp, 1), many = active_weights(files, hp, kManyRows);
+  int64_t bytes = 0;
   JsonArray tensors;
   for (const StoredTensor& tensor : stored_tensors(files)) {
-    CheckedSize n(1, "[model] values of a tensor");
-    for (const int64_t d : tensor.shape) n *= d;
-    parameters += n.as_int64();
     bytes += tensor.bytes;
     tensors.push_back(JsonObject{{"name", tensor.name},
                                  {"shape", JsonArray(tensor.shape.begin(), tensor.shape.end())},
@@ -119,12 +119,15 @@ JsonObject describe(const std::string& path, const ModelFiles& files, const Hpar
   JsonObject formats;
   for (const auto& [name, n] : format_bytes) formats[name] = n;
   Json experts = nullptr;
-  if (hp.experts.count > 0) experts = experts_json(files, hp);
+  if (hp.experts.count > 0) experts = experts_json(hp, one, many);
   return {{"path", path},
           {"experts", experts},
           {"container", files.is_gguf() ? "gguf" : "safetensors"},
           {"architecture", hp.arch},
-          {"parameters", parameters},
+          {"parameters", one.parameters},
+          {"active_parameters", static_cast<int64_t>(one.active)},
+          {"step_bytes_of_1", static_cast<int64_t>(one.step_bytes)},
+          {"step_bytes_of_32", static_cast<int64_t>(many.step_bytes)},
           {"weight_bytes", bytes},
           {"format", format_text(format_bytes)},
           {"formats", formats},
@@ -162,9 +165,10 @@ void print_text(const JsonObject& d, bool with_tensors) {
     const JsonObject& e = experts.as_object();
     fmt::print("experts        {} of {} for a row: {:.1f} M parameters active\n", e.at("used").as_int64(),
                e.at("count").as_int64(), static_cast<double>(e.at("active_parameters").as_int64()) / 1e6);
-    fmt::print("               a step reads {:.1f} MiB of weights for 1 row, {:.1f} MiB expected for 32\n",
-               mib(e.at("step_bytes_of_1")), mib(e.at("step_bytes_of_32")));
   }
+  fmt::print("a step reads   {:.1f} MiB of weights for 1 row, {:.1f} MiB {}for {}: {:.1f} MiB a token\n",
+             mib(d.at("step_bytes_of_1")), mib(d.at("step_bytes_of_32")), d.at("experts").is_null() ? "" : "expected ",
+             kManyRows, mib(d.at("step_bytes_of_32")) / kManyRows);
   fmt::print("layers         {}, hidden {}, mlp {}\n", number("layers"), number("hidden"), number("ffn"));
   fmt::print("attention      {} heads of {}, {} KV heads\n", number("heads"), number("head_dim"), number("kv_heads"));
   fmt::print("vocabulary     {}{}\n", number("vocab"), d.at("tied").as_bool() ? ", tied head" : "");

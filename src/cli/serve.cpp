@@ -26,7 +26,7 @@ namespace {
 
 struct Options {
   SessionOptions session = {.model = {}, .open = server_options(), .common = {}};
-  std::string name;  // of the model, for clients; empty: of the file
+  ModelNames names = {.unlisted = {kDefaultModel}};  // of the model, for clients
   ServerOptions server;
   std::string log = "stderr";
   double drain_seconds = 30;
@@ -92,7 +92,7 @@ int run(Options options) {
     tell(server, options, "no sandbox while the model is loaded", enter_loading_sandbox(sandbox));
   Session session = open_session(options.session);
   std::string template_error;
-  const ServedModel model = served_model(session, options.name, {kDefaultModel}, template_error);
+  const ServedModel model = served_model(session, options.names, template_error);
   server.set_model(model);
   if (!template_error.empty()) {
     server.log().warning("the chat template cannot be used", {{"why", template_error}});
@@ -134,7 +134,9 @@ void add_address_options(CLI::App& app, Options& options) {
 
 void add_engine_limits(CLI::App& app, Options& options) {
   add_engine_options(app, OptionsOf::kServer, options.session.open);
-  app.add_option("--name", options.name, "The model's name for clients")->type_name("NAME");
+  app.add_option("--name", options.names.name, "The model's name for clients; --alias: a further one")
+      ->type_name("NAME");
+  app.add_option("--alias", options.names.aliases)->allow_extra_args(false)->group("");
 }
 
 // Kept out of the list of --help; the footer names them.
@@ -161,6 +163,7 @@ void add_rare_options(CLI::App& app, Options& options) {
   bytes("--min-rate", limits.min_rate);
   bytes("--max-bodies", limits.bodies_bytes);
   bytes("--max-unsent", limits.answers_bytes);
+  bytes("--store-responses", options.server.response_bytes);
   app.add_option("--max-body", limits.body_bytes)
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 30).description(""))
@@ -203,7 +206,8 @@ constexpr const char* kExample =
     "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n"
     "A single key may come in INGOT_API_KEY. Further limits, see docs/serving.md: --max-body, --max-connections,\n"
     "--max-connections-per-address, --max-bodies, --max-unsent, --min-rate, --header-, --body-, --idle-, --write-,\n"
-    "--queue- and --request-timeout, --max-log, --usage-log-bytes, --watchdog, --gap-ms, --step-rows.";
+    "--queue- and --request-timeout, --max-log, --usage-log-bytes, --watchdog, --gap-ms, --step-rows, "
+    "--store-responses.";
 
 }  // namespace
 

@@ -29,6 +29,27 @@ __device__ inline float gated(float gate, float up) {
   return activate<kKind>(gate) * up;
 }
 
+// The same for a kind that is known when the kernel runs; kNone: up.
+__device__ inline float gated_by(ActivationKind kind, float gate, float up) {
+  switch (kind) {
+    case ActivationKind::kNone:
+      return up;
+    case ActivationKind::kSilu:
+      return gated<ActivationKind::kSilu>(gate, up);
+    case ActivationKind::kGelu:
+      return gated<ActivationKind::kGelu>(gate, up);
+    case ActivationKind::kGeluTanh:
+      return gated<ActivationKind::kGeluTanh>(gate, up);
+    case ActivationKind::kRelu:
+      return gated<ActivationKind::kRelu>(gate, up);
+    case ActivationKind::kSigmoid:
+      return gated<ActivationKind::kSigmoid>(gate, up);
+    case ActivationKind::kClampedSwiglu:
+      return gated<ActivationKind::kClampedSwiglu>(gate, up);
+  }
+  return up;
+}
+
 // Calls f.template operator()<kind>().
 template <class F>
 void visit_activation(ActivationKind kind, F&& f) {

@@ -102,28 +102,32 @@ bool EngineCore::plan() {
     // What is planned can run; what is not is tried again.
   }
   for (const Plan::Item& item : plan.items) {
-    guard(*item.seq, [&] { fill_masks(item, options_.vocab); });
+    guard(*item.seq, [&] { fill_mask(item, options_.vocab); });
   }
+  ask_masks(flights_.front(), 0);
   sweep();
   return !plan.items.empty();
 }
 
-// Guesses of the seqs whose last token is known now.
+// Guesses of the seqs whose last token is known now; those whose masks were put off keep theirs.
 void EngineCore::propose() {
+  int room = room_for_guesses();
   for (Sequence* seq : scheduler_.running()) {
     if (!seq->drafts() || seq->state() == SeqState::kPlanned || !seq->decoding()) continue;
-    const int most = std::min(config_.max_draft, seq->longest(limits_.context) - seq->n_tokens() - 1);
+    if (seq->masking && seq->masking->asked(seq->n_made())) continue;
+    const int most = std::min({config_.max_draft, seq->longest(limits_.context) - seq->n_tokens() - 1, room});
     guard(*seq, [&] {
       seq->draft.clear();
       if (most > 0 && seq->request->drafter) {
         seq->request->drafter->propose(seq->tokens, most, seq->draft);
       } else if (most > 0) {
-        seq->constraint->propose(most, seq->draft);
+        seq->masking->constraint().propose(most, seq->draft);
       }
       const auto bad = std::ranges::find_if(seq->draft, [&](int32_t t) { return t < 0 || t >= options_.vocab; });
       seq->draft.erase(bad, seq->draft.end());
       if (static_cast<int>(seq->draft.size()) > most) seq->draft.resize(static_cast<size_t>(std::max(0, most)));
     });
+    room -= static_cast<int>(seq->draft.size());
   }
   sweep();
 }
@@ -138,6 +142,8 @@ bool EngineCore::launch(Flight& flight) {
   } catch (const std::bad_alloc&) {
     return false;
   }
+  flight.work.undrawn = !has_masks(plan);
+  if (!flight.work.undrawn) hand_masks(flight);
   flights_.launched();
   scheduler_.launched(plan);
   const int64_t now = meter_.now();
@@ -151,6 +157,7 @@ bool EngineCore::launch(Flight& flight) {
     }
     item.first_guess = static_cast<int>(plan.drafts.size());
     item.guesses = static_cast<int>(seq.draft.size());
+    seq.guessing = item.guesses > 0;
     plan.drafts.insert(plan.drafts.end(), seq.draft.begin(), seq.draft.end());
     seq.draft.clear();
     stats_.drafted += item.guesses;

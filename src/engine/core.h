@@ -1,6 +1,7 @@
 // The engine's heart: requests of token ids in, tokens out, one step after another. Read step() first (core.cpp); how
 // requests come is in core_submit.cpp, how they leave in core_end.cpp, what happens while the model runs in
-// core_ahead.cpp, and what becomes of a step that has ended in core_collect.cpp.
+// core_ahead.cpp, how masks come to it in core_masks.cpp, and what becomes of a step that has ended in
+// core_collect.cpp.
 // Single-threaded and deterministic: model and clock come from outside, so that a simulation can run it.
 //
 // Memory: what steps need is reserved when the core is made, and for each seq, up to its longest answer, when it
@@ -45,6 +46,7 @@ struct CoreOptions {
   uint64_t hash_key = 0;
   int hash_bits = 64;
   std::function<int64_t()> now_ns;  // the clock; the steady clock where empty
+  MaskWorkers* masks = nullptr;     // outlives the core; null: its own thread makes masks when they are asked for
 };
 
 class EngineCore {
@@ -104,6 +106,20 @@ class EngineCore {
   void fail(Flight& flight);
 
   void propose();
+  // Masks: core_masks.cpp.
+  void ask_masks(const Flight& flight, int awaited);
+  void ask_mask(Sequence& seq, std::span<const int32_t> draft);
+  bool has_masks(const Plan& plan) const;
+  void await_masks(const Flight& flight);
+  void draw(Flight& flight);
+  void hand_masks(Flight& flight);
+  void put_off(Flight& flight, Plan::Item& item, size_t first);
+  void withdraw(Flight& flight, const Sequence& seq);
+  void charge_masks(Sequence& seq);
+  bool goes_ahead() const { return run_ahead && model_.runs_ahead() && !options_.has_state; }
+  void foresee();
+  int room_for_guesses() const;
+
   void plan_ahead(Flight& next);
   bool may_launch(const Flight& next);
   bool launch_ahead(Flight& next);
@@ -150,6 +166,7 @@ class EngineCore {
   int64_t told_read_ = 0, told_begun_ = 0;  // as Scheduler::n_read() and n_begun(), when the last step ended
   Flights flights_;
   StepMeter meter_;
+  double row_seconds_ = 0;  // of a row in the last steps: the price of masks
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;
   std::vector<Event> events_;
   std::vector<Sequence*> ended_;  // to be erased by sweep()

@@ -10,6 +10,8 @@ namespace ingot {
 void EngineCore::collect(Flight& flight) {
   const Plan& plan = flight.plan;
   pace_.measured(plan.rows - plan.prompt_rows, plan.prompt_rows, meter_.last().seconds);
+  const double row = meter_.last().seconds / std::max(1, plan.rows);
+  row_seconds_ = row_seconds_ > 0 ? 0.9 * row_seconds_ + 0.1 * row : row;
   if (damaged && damaged()) {
     for (const Plan::Item& item : plan.items) {
       if (item.seq) end(*item.seq, FinishReason::kDamaged);
@@ -25,6 +27,7 @@ void EngineCore::collect(Flight& flight) {
   }
   sweep();
   flights_.retire();
+  if (flying() && flights_.newest().work.undrawn) ask_masks(flights_.newest(), 1);
   admission_.tell({.seconds = meter_.last().seconds,
                    .read = scheduler_.n_read() - std::exchange(told_read_, scheduler_.n_read()),
                    .begun = scheduler_.n_begun() - std::exchange(told_begun_, scheduler_.n_begun()),
@@ -50,9 +53,14 @@ void EngineCore::end_those_that_threw(const Flight& flight) {
 void EngineCore::collect_item(Flight& flight, const Plan::Item& item, size_t first) {
   Sequence& seq = *item.seq;
   const std::span<const int32_t> draft = flight.plan.draft_of(item);
-  seq.awaited -= item.samples > 0 ? 1 : 0;
   int rows = item.begin + item.rows;  // that are in the cache for good: not those of a step that was launched ahead
   seq.reported = std::max(seq.reported, rows);
+  if (item.late) {
+    if (seq.running()) settle(seq, rows - item.samples);
+    return;
+  }
+  seq.awaited -= item.samples > 0 ? 1 : 0;
+  seq.guessing = seq.guessing && item.guesses == 0;
   int standing = 0;
   for (int i = 0; i < item.samples; ++i) {
     SampleResult& result = flight.work.results[first + static_cast<size_t>(i)];
@@ -125,9 +133,10 @@ bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   const Request& request = *seq.request;
   const int32_t token = result.token;
   FinishReason finish = FinishReason::kNone;
-  if (seq.constraint) seq.constraint->advance(token);
+  TokenConstraint* const constraint = seq.masking ? &seq.masking->constraint() : nullptr;
+  if (constraint) constraint->advance(token);
   if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
-      (seq.constraint && seq.constraint->complete())) {
+      (constraint && constraint->complete())) {
     finish = FinishReason::kStop;
   } else if (seq.n_tokens() + 1 >= seq.longest(limits_.context)) {
     finish = FinishReason::kLength;
@@ -155,7 +164,7 @@ void EngineCore::fail(Flight& flight) {
     }
     scheduler_.unplan(lost.plan);
     for (const Plan::Item& item : lost.plan.items) {
-      if (item.seq) item.seq->awaited = 0;
+      if (item.seq) item.seq->awaited = 0, item.seq->guessing = false;
     }
   });
   const std::vector<Plan::Item>& items = flight.plan.items;

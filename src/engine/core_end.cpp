@@ -112,6 +112,7 @@ void EngineCore::erase(Sequence& seq) {
   // later steps, and what has an address in the prefix cache is never written again.
   flights_.each_in_flight([&](Flight& flight) {
     const auto it = std::ranges::find(flight.plan.items, &seq, &Plan::Item::seq);
+    if (it != flight.plan.items.end() && flight.work.undrawn) withdraw(flight, seq);
     if (it != flight.plan.items.end()) it->seq = nullptr;
   });
   Flight* next = flights_.next();

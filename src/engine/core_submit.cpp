@@ -89,8 +89,8 @@ std::unique_ptr<Sequence> EngineCore::make_seq(const std::shared_ptr<const Reque
   seq->choice = request->first_choice + choice;
   seq->request = request;
   if (request->constraint) {
-    seq->constraint = request->constraint->clone();
-    seq->endless = endless_biases(request->sampling);
+    seq->masking = std::make_shared<MaskTask>(request, request->constraint->clone(), endless_biases(request->sampling),
+                                              options_.vocab);
   }
   seq->tokens = request->prompt;
   seq->came_ns = came_ns;

@@ -174,6 +174,7 @@ void Engine::loop() {
     if (!local_.idle()) run_step();
     local_.core().tell_admission();
     EngineStats now = local_.core().stats();
+    now.experts = local_.device().expert_use();
     lock.lock();
     now.kv_bytes = stats_.kv_bytes;
     if (now.steps != stats_.steps) progress_ns_ = now_ns();

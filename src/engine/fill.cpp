@@ -1,7 +1,6 @@
 #include "engine/fill.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "engine/sampler.h"
 
@@ -50,51 +49,6 @@ void fill_hidden(const Plan& plan, StepWork& work) {
   }
 }
 
-// Rows of it that make a token.
-int samples_of(const Plan::Item& item) {
-  const int pending = item.seq->n_tokens() + item.seq->awaited - item.begin;
-  return item.seq->request->max_tokens == 0 ? 0 : std::max(0, item.rows - pending + 1);
-}
-
-bool allowed(std::span<const uint32_t> mask, int32_t token) {
-  return (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
-}
-
-// Clears the bits of `tokens`, none of which is there twice, unless nothing else would be left.
-void refuse(std::span<uint32_t> mask, std::span<const int32_t> tokens, int vocab) {
-  const auto in_vocab = [&](int32_t token) { return token >= 0 && token < vocab; };
-  int64_t others = 0;
-  for (const uint32_t word : mask) others += std::popcount(word);
-  others -= std::ranges::count_if(tokens, [&](int32_t t) { return in_vocab(t) && allowed(mask, t); });
-  if (others == 0) return;
-  for (const int32_t token : tokens) {
-    if (in_vocab(token)) mask[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
-  }
-}
-
-// Clears all other bits, unless nothing would be left. REQUIRES: `tokens` are sorted and in the vocabulary.
-void keep_only(std::span<uint32_t> mask, std::span<const int32_t> tokens) {
-  if (std::ranges::none_of(tokens, [&](int32_t token) { return allowed(mask, token); })) return;
-  size_t next = 0;
-  for (size_t w = 0; w < mask.size(); ++w) {
-    uint32_t kept = 0;
-    for (; next < tokens.size() && static_cast<size_t>(tokens[next]) / 32 == w; ++next)
-      kept |= 1u << (tokens[next] % 32);
-    mask[w] &= kept;
-  }
-}
-
-// What the seq's constraint lets through, and of that what its biases without end do.
-void constrain(Sequence& seq, std::span<uint32_t> mask) {
-  seq.constraint->mask(mask);
-  if (std::ranges::none_of(mask, [](uint32_t word) { return word != 0; })) {
-    throw ConstraintError("no token of the model can follow");
-  }
-  if (!seq.endless) return;
-  keep_only(mask, seq.endless->forced);
-  refuse(mask, seq.endless->refused, static_cast<int>(mask.size()) * 32);
-}
-
 }  // namespace
 
 void fill_rows(const Plan& plan, int page_rows, StepWork& work) {
@@ -106,28 +60,24 @@ void fill_rows(const Plan& plan, int page_rows, StepWork& work) {
   batch.q_start[plan.items.size()] = batch.n_rows;
 }
 
-void fill_masks(const Plan::Item& item, int vocab) {
+int samples_of(const Plan::Item& item) {
+  const int pending = item.seq->n_tokens() + item.seq->awaited - item.begin;
+  return item.seq->request->max_tokens == 0 ? 0 : std::max(0, item.rows - pending + 1);
+}
+
+void fill_mask(const Plan::Item& item, int vocab) {
   Sequence& seq = *item.seq;
-  TokenConstraint* constraint = seq.constraint.get();
+  seq.mask.clear();
+  if (seq.masking || seq.request->end_tokens.empty() || samples_of(item) == 0) return;
   const int made = seq.n_made() + seq.awaited;
-  const bool too_early = made < seq.request->min_tokens && !seq.request->end_tokens.empty();
-  seq.masks.clear();
-  if ((!constraint && !too_early) || samples_of(item) == 0) return;
+  const int early = std::min(samples_of(item), seq.request->min_tokens - made);
   const size_t words = mask_words(vocab);
-  seq.masks.assign(words * (1 + seq.draft.size()), ~0u);
-  int advanced = 0;
-  for (size_t i = 0; i <= seq.draft.size(); ++i) {
-    const std::span<uint32_t> mask(seq.masks.data() + i * words, words);
+  for (int i = 0; i < early; ++i) {
+    seq.mask.resize(seq.mask.size() + words, ~0u);
+    const auto mask = std::span(seq.mask).last(words);
     if (vocab % 32 != 0) mask.back() = (1u << (vocab % 32)) - 1;
-    if (constraint) constrain(seq, mask);
-    if (made + static_cast<int>(i) < seq.request->min_tokens) refuse(mask, seq.request->end_tokens, vocab);
-    // A guess that may not come, or ends the answer, ends the draft: no row after it will be asked.
-    if (i == seq.draft.size() || !allowed(mask, seq.draft[i])) break;
-    if (constraint) constraint->advance(seq.draft[i]);
-    ++advanced;
-    if (constraint && constraint->complete()) break;
+    refuse_tokens(mask, seq.request->end_tokens, vocab);
   }
-  if (constraint && advanced > 0) constraint->rollback(advanced);
 }
 
 void fill_tokens(Plan& plan, int vocab, StepWork& work) {
@@ -137,23 +87,29 @@ void fill_tokens(Plan& plan, int vocab, StepWork& work) {
   size_t row = 0;
   for (Plan::Item& item : plan.items) {
     Sequence& seq = *item.seq;
-    if (!seq.draft.empty()) {
+    const bool guesses_follow = !seq.draft.empty() && seq.awaited == 0;
+    if (guesses_follow) {
       seq.guessed = seq.tokens;
       seq.guessed.insert(seq.guessed.end(), seq.draft.begin(), seq.draft.end());
     }
-    const std::vector<int32_t>& tokens = seq.draft.empty() ? seq.tokens : seq.guessed;
+    const std::vector<int32_t>& tokens = guesses_follow ? seq.guessed : seq.tokens;
+    const int n_before = seq.n_tokens() + seq.awaited;  // of the guesses, where tokens are awaited
     item.samples = samples_of(item);
+    const int result = seq.result;  // of the token that it awaits
     for (int i = 0; i < item.rows; ++i, ++row) {
       const int position = item.begin + i;
       const bool known = position < static_cast<int>(tokens.size());
-      work.batch.token[row] = known ? tokens[static_cast<size_t>(position)] : -1 - seq.result;
+      work.batch.token[row] = known                 ? tokens[static_cast<size_t>(position)]
+                              : position < n_before ? -1 - result
+                                                    : seq.draft[static_cast<size_t>(position - n_before)];
       const int sample = i - (item.rows - item.samples);
       if (sample < 0) continue;
       const bool asked = asked_for(seq, position);
       work.logits.push_back({static_cast<int>(row), position, asked ? &seq.request->on_logits : nullptr});
       const auto history = std::span(tokens).first(known ? static_cast<size_t>(position) + 1 : 0);
       SampleRow params = sample_row(seq, history, position + 1);
-      if (!seq.masks.empty()) params.mask = std::span(seq.masks).subspan(static_cast<size_t>(sample) * words, words);
+      const size_t at = static_cast<size_t>(sample) * words;
+      if (at < seq.mask.size()) params.mask = std::span(seq.mask).subspan(at, words);
       seq.result = static_cast<int>(work.samples.size());
       work.samples.push_back(params);
     }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "base/thread_pool.h"
 #include "engine/model/cpu_model.h"
 #include "engine/model/cuda.h"
 #include "graph/kv_store.h"
@@ -75,8 +76,10 @@ std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig
                                  .kv = config.kv});
 }
 
-CoreOptions core_options(const Model& model, const EngineConfig& config, const std::vector<int>& pages) {
+CoreOptions core_options(const Model& model, const EngineConfig& config, const std::vector<int>& pages,
+                         MaskWorkers& masks) {
   CoreOptions core;
+  core.masks = &masks;
   core.vocab = model.hp.vocab;
   core.context = model.context;
   core.logit_rows = logit_rows(config);
@@ -99,7 +102,8 @@ LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
     : model_(model),
       config_(config),
       device_(device_model(model, config)),
-      core_(*device_, config, core_options(model, config, device_->pages())) {
+      masks_(MaskPool::threads_of(available_cores(), config.device.cuda >= 0), config.max_seqs),
+      core_(*device_, config, core_options(model, config, device_->pages(), masks_)) {
   core_.damaged = [] { return mapping_damaged(); };
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/config.h"
 #include "engine/core.h"
+#include "engine/mask/mask_pool.h"
 #include "engine/model/device_model.h"
 #include "models/model.h"
 
@@ -33,6 +34,7 @@ class LocalEngine {
   const Model& model_;
   const EngineConfig config_;
   std::unique_ptr<DeviceModel> device_;
+  MaskPool masks_;
   EngineCore core_;
 };
 

@@ -35,8 +35,9 @@ struct ConstraintError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Limits which tokens may come next: a grammar, a schema. One thread at a time calls it, the engine's. One that throws
-// ends its own seq and no other: with kConstraint where it is a ConstraintError, else with kError.
+// Limits which tokens may come next: a grammar, a schema. One thread at a time calls it, and it need not always be the
+// same: masks are made beside the engine's (MaskTask). One that throws ends its own seq and no other: with kConstraint
+// where it is a ConstraintError, else with kError.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
@@ -53,7 +54,7 @@ class TokenConstraint {
   virtual void rollback(int n) = 0;
   // Nothing more may follow: the answer ends here, whatever the request's end tokens are.
   virtual bool complete() const { return false; }
-  // Whether propose() may ever have something to say: such a seq is planned once its last token is known.
+  // Whether propose() may ever have something to say. It never changes.
   virtual bool proposes() const { return false; }
   // Appends at most `max` tokens that are likely to follow, such as those of a text that must come. They are verified
   // like a drafter's: the answer does not depend on them.

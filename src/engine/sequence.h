@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engine/cache/kv_pages.h"
+#include "engine/mask/mask_task.h"
 #include "engine/request.h"
 
 namespace ingot {
@@ -67,27 +68,18 @@ constexpr bool may_become(SeqState from, SeqState to) {
   return false;
 }
 
-// Biases without end, taken out of a constrained seq's sampling: they limit the mask as far as it lets them, so that
-// they cannot leave it empty. Lists are sorted, without repetition.
-struct EndlessBiases {
-  SamplingParams sampling;       // without them
-  std::vector<int32_t> forced;   // bias +inf: no other token may come
-  std::vector<int32_t> refused;  // bias -inf
-};
-
 class Sequence {
  public:
   SeqId id = 0;
   int choice = 0;
-  std::shared_ptr<const Request> request;       // shared by the choices
-  std::unique_ptr<TokenConstraint> constraint;  // its own clone of the request's
-  std::unique_ptr<EndlessBiases> endless;       // where there is a constraint and such biases
-  std::vector<int32_t> tokens;                  // the prompt, then what was made
+  std::shared_ptr<const Request> request;  // shared by the choices
+  std::shared_ptr<MaskTask> masking;       // its own clone of the request's constraint, and its masks; null: none
+  std::vector<int32_t> tokens;             // the prompt, then what was made
   // Rows in the cache; from the launch of a step on, that step's rows too.
   int kv_len = 0;
-  // Steps in flight that make a token of it: 2 where one was launched ahead. With a drafter a step may make more
-  // tokens: such a seq is planned afterwards.
+  // Steps in flight that make a token of it: 2 where one was launched ahead.
   int awaited = 0;
+  bool guessing = false;  // such a step has guesses of it, and may make more tokens: it is planned afterwards
   // While it awaits a token, of the newest such step: its number (Flight), and the token's place among its results.
   int64_t result_step = 0;
   int result = 0;
@@ -97,9 +89,9 @@ class Sequence {
   int32_t prefix_root = -1;      // where its tokens begin in the prefix cache; -1: it does not take part
   int32_t prefix_node = -1;      // the last of its pages that has an address there; -1: no more get one
   int addressed = 0;             // pages that have one
-  std::vector<int32_t> draft;    // guesses to verify in the planned step
+  std::vector<int32_t> draft;    // guesses to verify in the planned step, after the token that it awaits
   std::vector<int32_t> guessed;  // tokens, then the draft: what its rows have seen
-  std::vector<uint32_t> masks;   // [1 + draft, words] what the constraint lets through; empty: all
+  std::vector<uint32_t> mask;    // where there is no constraint: without the ends that min_tokens forbids; empty: all
 
   Sequence* first = nullptr;         // of a later choice: the first one, while it lives
   std::vector<Sequence*> followers;  // of the first choice: the others, while they live
@@ -132,13 +124,13 @@ class Sequence {
   bool unserved() const { return state_ == SeqState::kWaiting || state_ == SeqState::kHeldBack; }
   bool ended() const { return finish != FinishReason::kNone; }
 
-  // Whether some of its tokens are drawn under a mask.
-  bool needs_masks() const { return constraint || (request->min_tokens > 0 && !request->end_tokens.empty()); }
-  const SamplingParams& sampling() const { return endless ? endless->sampling : request->sampling; }
+  const SamplingParams& sampling() const {
+    return masking && masking->endless() ? masking->endless()->sampling : request->sampling;
+  }
   // Whether it may bring guesses.
   bool drafts() const {
     const bool reports = request->on_logits || request->on_hidden;  // not of guesses
-    return request->drafter || (constraint && !reports && constraint->proposes());
+    return request->drafter || (masking && !reports && masking->proposes());
   }
   // Room for all that its steps add to it, up to `rows` tokens and `guesses` a step: they allocate nothing then.
   void reserve(int rows, int guesses, size_t mask_words) {
@@ -146,7 +138,11 @@ class Sequence {
     const auto most = static_cast<size_t>(drafts() ? guesses : 0);
     draft.reserve(most);
     if (most > 0) guessed.reserve(static_cast<size_t>(rows));
-    if (needs_masks()) masks.reserve(mask_words * (1 + most));
+    if (masking) {
+      masking->reserve(static_cast<int>(most));
+    } else if (request->min_tokens > 0 && !request->end_tokens.empty()) {
+      mask.reserve(mask_words * (1 + most));
+    }
   }
 
   int n_tokens() const { return static_cast<int>(tokens.size()); }

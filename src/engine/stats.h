@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "graph/expert_use.h"
+
 namespace ingot {
 
 // One step that ran.
@@ -23,6 +25,7 @@ struct EngineStats {
   int64_t prompt_tokens = 0;  // of requests that began
   int64_t reused_tokens = 0;  // of them, found in the prefix cache
   int64_t drafted = 0, accepted = 0;
+  int64_t put_off = 0;  // draws whose mask was late: they were repeated in the next step
   int64_t preempted = 0, evicted = 0;
   int64_t submitted = 0, refused = 0, busy = 0;
   int64_t late = 0;   // of the busy: their first token would have missed the target
@@ -38,6 +41,7 @@ struct EngineStats {
   int running = 0, waiting = 0;
   int64_t pages = 0, free_pages = 0, cached_pages = 0;
   int64_t kv_bytes = 0;  // of the KV cache; 0 in the stats of a core, which knows pages alone
+  ExpertUse experts;     // likewise
 };
 
 }  // namespace ingot

@@ -44,15 +44,29 @@ std::string Source::key() const {
 }
 
 Compiled::Compiled(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const Vocabulary> vocabulary,
-                   const Limits& limits)
+                   const Limits& limits, GrammarOwner owner)
     : grammar_(std::move(grammar)),
       vocabulary_(std::move(vocabulary)),
       limits_(limits),
-      shared_(std::make_unique<Shared>(*grammar_, *vocabulary_, limits_)) {}
+      grammar_bytes_(grammar_->memory()),
+      masks_(std::move(owner.masks)),
+      account_(std::move(owner.account)) {
+  limits_.meter = nullptr;  // of the compile alone
+  if (!masks_) masks_ = std::make_shared<MaskStore>(limits.cache_bytes);
+  shared_ = std::make_unique<Shared>(*grammar_, *vocabulary_, masks_, account_, limits_);
+}
 
 Compiled::~Compiled() = default;
 
-size_t Compiled::memory() const { return grammar_->memory() + shared_->lexer.memory() + shared_->masks.memory(); }
+size_t Compiled::memory() const { return grammar_bytes_ + shared_->lexer.memory() + shared_->masks.memory(); }
+
+bool Compiled::worn() const { return shared_->lexer.worn() || shared_->masks.worn(); }
+
+void Compiled::count() const {
+  if (!account_) return;
+  const std::lock_guard lock(shared_->counting);
+  shared_->counted.set(memory());
+}
 
 std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabulary& vocabulary, const Limits& limits) {
   size_t bytes = source.text.size();
@@ -82,9 +96,9 @@ std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabula
 }
 
 std::shared_ptr<const Compiled> compile(const Source& source, std::shared_ptr<const Vocabulary> vocabulary,
-                                        const Limits& limits) {
+                                        const Limits& limits, GrammarOwner owner) {
   auto grammar = make_grammar(source, *vocabulary, limits);
-  return std::make_shared<const Compiled>(std::move(grammar), std::move(vocabulary), limits);
+  return std::make_shared<const Compiled>(std::move(grammar), std::move(vocabulary), limits, std::move(owner));
 }
 
 }  // namespace ingot::grammar

@@ -14,6 +14,8 @@ namespace ingot::grammar {
 
 class Vocabulary;
 class Grammar;
+class MaskStore;
+class MemoryAccount;
 
 enum class Language : uint8_t {
   kJsonObject,     // any JSON object; no text
@@ -36,16 +38,33 @@ struct Source {
   std::string key() const;  // equal for equal sources and for no others: for a cache
 };
 
+// Whose a grammar is.
+struct GrammarOwner {
+  // What it shares with other grammars of the same owner; none: masks of JSON's own lexemes alone are shared.
+  std::shared_ptr<MaskStore> masks = nullptr;
+  // Who counts the bytes of the grammar from the first count() on, and those of its matchers; none: nobody.
+  std::shared_ptr<MemoryAccount> account = nullptr;
+};
+
 // What all matchers of one grammar share: the grammar, the vocabulary, and the lexer's states and masks as far as they
 // were needed so far. Safe for threads.
 class Compiled {
  public:
-  Compiled(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const Vocabulary> vocabulary, const Limits& limits);
+  Compiled(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const Vocabulary> vocabulary, const Limits& limits,
+           GrammarOwner owner = {});
   ~Compiled();
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   const Grammar& grammar() const { return *grammar_; }
   const Limits& limits() const { return limits_; }
-  size_t memory() const;  // bytes, without the vocabulary; grows while it is used
+  // Both without a lock: bytes, without the vocabulary and the store of masks; grows while it is used.
+  size_t memory() const;
+  // Its tables are half way to a limit, by what matchers have needed so far: whoever comes next had better compile it
+  // anew, so that no answer fails by what others have asked for.
+  bool worn() const;
+  // Tells the owner's account what it takes by now. Throws LimitError where there is no room for it.
+  void count() const;
+  const std::shared_ptr<MemoryAccount>& account() const { return account_; }
+  const std::shared_ptr<MaskStore>& masks() const { return masks_; }
 
   struct Shared;  // of the matchers
   Shared& shared() const { return *shared_; }
@@ -54,12 +73,16 @@ class Compiled {
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   Limits limits_;
+  size_t grammar_bytes_;
+  std::shared_ptr<MaskStore> masks_;
+  std::shared_ptr<MemoryAccount> account_;
   std::unique_ptr<Shared> shared_;
 };
 
-// Throws GrammarError: the source is refused (place() says where), or a limit was reached.
+// Throws GrammarError: the source is refused (place() says where), or a limit was reached; and what limits.meter
+// throws.
 std::shared_ptr<const Compiled> compile(const Source& source, std::shared_ptr<const Vocabulary> vocabulary,
-                                        const Limits& limits = {});
+                                        const Limits& limits = {}, GrammarOwner owner = {});
 // The grammar alone; `vocabulary` is asked for special tokens only.
 std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabulary& vocabulary, const Limits& limits);
 

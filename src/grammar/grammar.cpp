@@ -18,6 +18,7 @@ size_t Grammar::memory() const {
 GrammarBuilder::GrammarBuilder(const Limits& limits)
     : limits_(limits), regexes_(std::make_shared<Regexes>(limits.nodes)) {
   regexes_->limit_searches(limits_.steps / 40);  // 50,000 take a second
+  regexes_->set_meter(limits_.meter);
   nothing_ = rule("nothing");
   empty_ = rule("empty");
   add(empty_, {});
@@ -42,9 +43,15 @@ Symbol GrammarBuilder::own_lexeme(Expr expr) {
   if (const auto it = lexeme_of_.find(expr); it != lexeme_of_.end()) return it->second;
   Symbol symbol = static_cast<Symbol>(lexemes_.size());
   lexemes_.push_back(expr);
+  common_.push_back(false);
   if (regexes_->nullable(expr)) symbol = optional(symbol);  // a lexeme has one byte at least: the lexer sees to that
   lexeme_of_.emplace(expr, symbol);
   return symbol;
+}
+
+void GrammarBuilder::mark_common(Symbol lexeme) {
+  check_symbol(lexeme);
+  if (!is_rule(lexeme)) common_[lexeme] = true;
 }
 
 Symbol GrammarBuilder::special_token(int32_t token) { return own_lexeme(regexes_->literal(special_code(token))); }
@@ -58,6 +65,7 @@ Symbol GrammarBuilder::rule(std::string name) {
 void GrammarBuilder::add(Symbol rule, std::span<const Symbol> right) {
   CHECK(is_rule(rule), "{:#x}", rule);
   check_symbol(rule);
+  if (limits_.meter) limits_.meter->spend(1 + right.size());
   const auto first = static_cast<uint32_t>(right_.size());
   for (const Symbol symbol : right) {
     check_symbol(symbol);
@@ -152,6 +160,7 @@ std::vector<bool> GrammarBuilder::productive_lexemes() const {
 // The rules that have a right side of such lexemes and such rules alone, found from the lexemes up: with all productive
 // lexemes the productive rules, with none those that derive the empty text.
 std::vector<bool> GrammarBuilder::rules_over(const std::vector<bool>& lexeme_ok) const {
+  if (limits_.meter) limits_.meter->spend((right_.size() + productions_.size()) / 8);
   std::vector<bool> productive(rule_names_.size());
   std::vector<uint32_t> waits(productions_.size());
   std::vector<uint32_t> heads(rule_names_.size() + 1);
@@ -238,6 +247,7 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
         } else if (id == kNone) {
           id = static_cast<uint32_t>(grammar->lexemes_.size());
           grammar->lexemes_.push_back(lexemes_[symbol]);
+          grammar->common_.push_back(common_[symbol]);
         }
         grammar->items_.push_back({is_rule(symbol) ? Grammar::Item::Kind::kRule : Grammar::Item::Kind::kLexeme, id});
       }
@@ -246,6 +256,7 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
     grammar->rules_.push_back(std::move(made));
   }
   regexes_->forget_derivatives();
+  regexes_->set_meter(nullptr);
   grammar->regexes_ = std::move(regexes_);
   grammar->relaxed_ = std::move(relaxed_);
   return grammar;

@@ -41,6 +41,8 @@ class Grammar {
   const std::vector<Item>& items() const { return items_; }
   const std::vector<Rule>& rules() const { return rules_; }
   const std::vector<Expr>& lexemes() const { return lexemes_; }
+  // Of each lexeme: it is one of those that every grammar of JSON has (GrammarBuilder::mark_common).
+  const std::vector<bool>& common() const { return common_; }
   RuleId start() const { return start_; }
   // The expressions of the lexemes; the lexer derives in a pool of its own made from this one.
   const Regexes& regexes() const { return *regexes_; }
@@ -54,6 +56,7 @@ class Grammar {
   std::vector<Item> items_;
   std::vector<Rule> rules_;
   std::vector<Expr> lexemes_;
+  std::vector<bool> common_;
   RuleId start_ = 0;
   std::shared_ptr<Regexes> regexes_;
 };
@@ -69,6 +72,8 @@ class GrammarBuilder {
   // matches nothing makes every right side that has it vanish.
   Symbol lexeme(Expr expr);
   Symbol text(std::string_view literal) { return lexeme(regexes_->literal(literal)); }
+  // This lexeme tells nothing of what was asked for: masks of it may be shared by all who have a grammar.
+  void mark_common(Symbol lexeme);
   // One of the vocabulary's special tokens, which no expression over text matches: see Vocabulary::special_token().
   Symbol special_token(int32_t token);
 
@@ -121,6 +126,7 @@ class GrammarBuilder {
   Limits limits_;
   std::shared_ptr<Regexes> regexes_;
   std::vector<Expr> lexemes_;
+  std::vector<bool> common_;  // of each lexeme
   std::unordered_map<Expr, Symbol> lexeme_of_;
   std::vector<std::string> rule_names_;
   std::vector<Production> productions_;

@@ -44,6 +44,10 @@ JsonParts::JsonParts(GrammarBuilder& builder) : builder_(builder) {
   any_string = any_key = spaced(string);
   any_number = spaced(number);
   literals = spaced(r.literals({"true", "false", "null"}));
+  for (const Symbol lexeme :
+       {open_object, close_object, open_array, close_array, comma, colon, any_string, any_number, literals}) {
+    builder.mark_common(lexeme);
+  }
 }
 
 Expr JsonParts::quoted(std::string_view text) {

@@ -15,20 +15,30 @@ constexpr size_t kMaxKeyNodes = 160;       // of a state that grammars share: a 
 
 Lexer::Lexer(const Grammar& grammar, const Limits& limits)
     : max_states_(limits.states),
+      max_bytes_(limits.lexer_bytes),
+      mask_work_(limits.mask_work),
+      max_work_(limits.lexer_work),
       regexes_(grammar.regexes()),
       lexemes_(grammar.lexemes()),
+      common_(grammar.common()),
       chunks_(limits.states / kChunk + 2),
       accept_chunks_(kMaxAccepts / 64) {
-  regexes_.set_max_nodes(regexes_.size() + 4 * limits.nodes);
+  first_bytes_ = regexes_.memory();
+  if (first_bytes_ > max_bytes_) throw LimitError("[grammar] the grammar takes more than {} bytes", max_bytes_);
+  first_nodes_ = regexes_.size();
+  regexes_.set_max_nodes(first_nodes_ + 4 * limits.nodes);
   class_count_ = regexes_.byte_classes(lexemes_, classes_);
   letters_.resize(static_cast<size_t>(class_count_));
   for (int byte = 255; byte >= 0; byte--) letters_[classes_[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+  for (int c = 0; c < class_count_; c++) single_.push_back(std::ranges::count(classes_, static_cast<uint8_t>(c)) == 1);
   regexes_.limit_searches(kMaxSearched);
   plain_char_ = regexes_.chars(Vocabulary::plain_chars());
   accept_lists_.emplace_back();
   accept_chunks_[0] = new AcceptChunk();
   state_of({}, false);  // 0: no state
   state_of({}, true);   // kDead
+  memory_ += chunks_.capacity() * sizeof(chunks_[0]) + accept_chunks_.capacity() * sizeof(accept_chunks_[0]);
+  bytes_ = memory_ + regexes_.memory();
 }
 
 Lexer::~Lexer() {
@@ -103,6 +113,22 @@ LexState Lexer::state_of(std::span<const Part> parts, bool is_start) {
   return id;
 }
 
+// What the lexer takes by now, and whether that is half of what it may beyond what it began with. REQUIRES: as for
+// state_of().
+void Lexer::measure() {
+  const size_t bytes = memory_ + regexes_.memory() + (parts_.capacity() + accept_lists_.size() * 4) * sizeof(Part);
+  bytes_.store(bytes, std::memory_order_relaxed);
+  const auto half = [](size_t now, size_t first, size_t most) {
+    return now > first && now - first > (most - first) / 2;
+  };
+  if (half(count_.load(std::memory_order_relaxed), 0, max_states_) || half(work_, 0, max_work_) ||
+      half(bytes, std::min(first_bytes_, max_bytes_), max_bytes_) || half(accept_lists_.size(), 0, kMaxAccepts) ||
+      half(regexes_.size(), first_nodes_, regexes_.max_nodes()) || half(regexes_.searched(), 0, kMaxSearched)) {
+    worn_.store(true, std::memory_order_relaxed);
+  }
+  if (bytes > max_bytes_) throw LimitError("[grammar] the lexer takes more than {} bytes", max_bytes_);
+}
+
 LexState Lexer::start(std::span<const LexemeId> lexemes) {
   if (lexemes.empty()) return kDead;
   std::vector<LexemeId> key(lexemes.begin(), lexemes.end());
@@ -113,6 +139,7 @@ LexState Lexer::start(std::span<const LexemeId> lexemes) {
   const LexState state = state_of(parts, true);
   memory_ += 96 + key.size() * sizeof(LexemeId);
   starts_.emplace(std::move(key), state);
+  measure();
   return state;
 }
 
@@ -120,13 +147,22 @@ LexState Lexer::start(std::span<const LexemeId> lexemes) {
 void Lexer::charge(size_t work) {
   const size_t now = work_.load(std::memory_order_relaxed) + work;
   work_.store(now, std::memory_order_relaxed);
-  if (now > mask_end_.load(std::memory_order_relaxed) || now > kMaxWork) {
+  if (now > mask_end_.load(std::memory_order_relaxed) || now > max_work_) {
     throw LimitError("[grammar] too many lexemes are under way at once");
   }
 }
 
 LexState Lexer::make_next(LexState state, uint8_t byte) {
   const std::lock_guard lock(mutex_);
+  try {
+    return derived(state, byte);
+  } catch (const LimitError&) {
+    worn_.store(true, std::memory_order_relaxed);
+    throw;
+  }
+}
+
+LexState Lexer::derived(LexState state, uint8_t byte) {
   const Info& from = info(state);
   charge(from.part_count);
   const size_t searched = regexes_.searched();
@@ -140,6 +176,7 @@ LexState Lexer::make_next(LexState state, uint8_t byte) {
   }
   charge((regexes_.searched() - searched) * kSearchWork);
   const LexState to = left.empty() ? kDead : state_of(left, false);
+  measure();
   from.next[classes_[byte]].store(to, std::memory_order_release);
   return to;
 }
@@ -155,6 +192,30 @@ uint32_t Lexer::accepts_of_places(LexState state, const std::vector<uint32_t>& p
   std::vector<LexemeId> lexemes;
   for (const uint32_t place : places) lexemes.push_back(parts_[info(state).first_part + place].lexeme);
   return accepts_number(std::move(lexemes));
+}
+
+bool Lexer::is_common(LexState state) const {
+  const std::lock_guard lock(mutex_);
+  const Info& of = info(state);
+  const auto parts = std::span(parts_).subspan(of.first_part, of.part_count);
+  return std::ranges::all_of(parts, [&](const Part& part) { return common_[part.lexeme]; });
+}
+
+int Lexer::only_byte(std::span<const LexState> states, size_t& tries) {
+  int found = -1;
+  for (int c = 0; c < class_count_; c++) {
+    const uint8_t byte = letters_[static_cast<size_t>(c)];
+    bool may_come = false;
+    for (const LexState state : states) {
+      if (tries == 0) return -1;
+      tries--;
+      may_come |= next(state, byte) != kDead;
+    }
+    if (!may_come) continue;
+    if (found >= 0 || !single_[static_cast<size_t>(c)]) return -1;
+    found = byte;
+  }
+  return found;
 }
 
 std::string Lexer::shared_key(LexState state, size_t depth) {
@@ -209,11 +270,6 @@ uint32_t Lexer::plain_room(LexState state) {
   room = std::min(room, kUnbounded - 1);
   of.room = room + 1;
   return room;
-}
-
-size_t Lexer::memory() const {
-  const std::lock_guard lock(mutex_);
-  return memory_ + regexes_.memory() + (parts_.capacity() + accept_lists_.size() * 4) * sizeof(Part);
 }
 
 }  // namespace ingot::grammar

@@ -43,7 +43,7 @@ class Lexer {
     return known != 0 ? known : make_next(state, byte);
   }
   // What follows, up to the next call, may make as many states as one mask may cost; then next() throws LimitError.
-  void begin_mask() { mask_end_.store(work_.load(std::memory_order_relaxed) + kMaskWork, std::memory_order_relaxed); }
+  void begin_mask() { mask_end_.store(work_.load(std::memory_order_relaxed) + mask_work_, std::memory_order_relaxed); }
   // The lexemes that may end here, by number: 0 is none. A state where lexemes begin has none.
   uint32_t accepts(LexState state) const { return info(state).accepts; }
   std::span<const LexemeId> accepted(uint32_t accepts) const;
@@ -59,10 +59,18 @@ class Lexer {
   // The number of the lexemes that are at these places of parts(state), and the places of a number.
   uint32_t accepts_of_places(LexState state, const std::vector<uint32_t>& places);
 
+  // Every lexeme of the state is one that all grammars of JSON have.
+  bool is_common(LexState state) const;
+  // The one byte that may come next in any of these states; -1: none or several may, or that takes more than `tries`
+  // looks, which are taken off.
+  int only_byte(std::span<const LexState> states, size_t& tries);
+
   int classes() const { return class_count_; }
   uint8_t class_of(uint8_t byte) const { return classes_[byte]; }
   size_t states() const { return count_.load(std::memory_order_relaxed); }
-  size_t memory() const;
+  // Both without a lock.
+  size_t memory() const { return bytes_.load(std::memory_order_relaxed); }
+  bool worn() const { return worn_.load(std::memory_order_relaxed); }  // half of a limit was needed so far
 
  private:
   struct Info {
@@ -73,9 +81,7 @@ class Lexer {
     uint32_t room = 0;                        // plain_room + 1; 0: not known yet
   };
   static constexpr size_t kChunk = 64;
-  // What is left of a lexeme after a byte counts one, about 150 ns on a Neoverse-V1; a step of a search about a
-  // hundred.
-  static constexpr size_t kMaskWork = 1'000'000, kMaxWork = 20'000'000, kSearchWork = 100;
+  static constexpr size_t kSearchWork = 100;  // what a step of a search counts beside what is left of a lexeme
   static constexpr size_t kMaxSearched = 100'000;
   struct Chunk {
     std::array<Info, kChunk> infos;
@@ -86,21 +92,27 @@ class Lexer {
     return chunks_[state / kChunk].load(std::memory_order_acquire)->infos[state % kChunk];
   }
   LexState make_next(LexState state, uint8_t byte);
+  LexState derived(LexState state, uint8_t byte);
   void charge(size_t work);
   LexState state_of(std::span<const Part> parts, bool is_start);
   uint32_t accepts_number(std::vector<LexemeId> lexemes);
   uint32_t room_of(Expr rest);
   bool holds_plain(Expr one);
+  void measure();
 
-  const size_t max_states_;
+  const size_t max_states_, max_bytes_, mask_work_, max_work_;
   Regexes regexes_;
   const std::vector<Expr> lexemes_;
+  const std::vector<bool> common_;
   std::array<uint8_t, 256> classes_{};
   int class_count_ = 0;
   std::vector<uint8_t> letters_;  // the first byte of each class
+  std::vector<bool> single_;      // of each class: it has one byte alone
   std::vector<std::atomic<Chunk*>> chunks_;
   std::atomic<uint32_t> count_{0};
-  std::atomic<size_t> work_{0}, mask_end_{kMaskWork};
+  std::atomic<size_t> work_{0}, mask_end_{mask_work_};
+  std::atomic<size_t> bytes_{0};
+  std::atomic<bool> worn_{false};
 
   mutable std::mutex mutex_;  // of all that follows, of regexes_ and of making states
   std::vector<Part> parts_;
@@ -113,6 +125,7 @@ class Lexer {
   std::unordered_map<Expr, bool> holds_plain_;
   Expr plain_char_ = kNothing;
   size_t memory_ = 0;
+  size_t first_bytes_ = 0, first_nodes_ = 0;  // of the lexer before any state
 };
 
 }  // namespace ingot::grammar

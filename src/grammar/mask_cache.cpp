@@ -5,8 +5,8 @@
 
 namespace ingot::grammar {
 
-MaskCache::MaskCache(const Vocabulary& vocabulary, Lexer& lexer, const Limits& limits)
-    : vocabulary_(vocabulary), lexer_(lexer), limits_(limits) {
+MaskCache::MaskCache(const Vocabulary& vocabulary, Lexer& lexer, std::shared_ptr<MaskStore> own, const Limits& limits)
+    : vocabulary_(vocabulary), lexer_(lexer), own_(std::move(own)), limits_(limits) {
   nodes_.push_back(std::make_shared<const TrieNodes>(TrieNodes{vocabulary.root()}));
 }
 
@@ -19,9 +19,10 @@ std::shared_ptr<const MaskCache::Entry> MaskCache::get(NodesId nodes, LexState s
   }
   auto made = make(nodes, state, steps);
   const size_t bytes = made->mask->memory() + made->exits.size() * sizeof(Entry::Exit) + 160;
+  std::unordered_map<uint64_t, std::shared_ptr<const Entry>> dropped;  // go after the lock
   const std::unique_lock lock(mutex_);
   if (entry_bytes_ + bytes > limits_.cache_bytes) {  // all go; whoever holds one keeps it
-    entries_.clear();
+    dropped.swap(entries_);
     entry_bytes_ = 0;
   }
   const auto [it, is_new] = entries_.emplace(key, std::move(made));
@@ -37,10 +38,11 @@ MaskCache::NodesId MaskCache::number_of(std::shared_ptr<const TrieNodes> nodes) 
   for (auto it = from; it != to; ++it) {
     if (*nodes_[it->second] == *nodes) return it->second;
   }
-  node_bytes_ += nodes->capacity() * sizeof(uint32_t) + 120;
-  if (node_bytes_ > limits_.cache_bytes) {
+  const size_t bytes = nodes->capacity() * sizeof(uint32_t) + 120;
+  if (node_bytes_ + bytes > limits_.cache_bytes) {
     throw LimitError("[grammar] lexemes end within tokens at too many places: more than {} bytes", limits_.cache_bytes);
   }
+  node_bytes_ += bytes;
   const auto id = static_cast<NodesId>(nodes_.size());
   nodes_.push_back(std::move(nodes));
   by_hash_.emplace(hash, id);
@@ -163,7 +165,8 @@ LexState MaskCache::permissive_after(LexState state) {
 std::shared_ptr<const MaskCache::Entry> MaskCache::make(NodesId nodes, LexState state, size_t& steps) {
   auto entry = std::make_shared<Entry>();
   const std::string key = nodes == kWhole ? lexer_.shared_key(state, vocabulary_.longest()) : std::string();
-  if (!key.empty()) entry->mask = vocabulary_.find_mask(key);
+  MaskStore& store = lexer_.is_common(state) ? vocabulary_.common_masks() : *own_;
+  if (!key.empty()) entry->mask = store.find(key);
   if (!entry->mask) {
     Walk walk{vocabulary_.nodes().data(), lexer_, {}, {}, {}};
     const LexState like = nodes == kWhole && slice_for(state) == nullptr ? permissive_after(state) : kDead;
@@ -185,7 +188,7 @@ std::shared_ptr<const MaskCache::Entry> MaskCache::make(NodesId nodes, LexState 
     }
     entry->mask = mask;
     if (key.empty()) return entry;
-    vocabulary_.keep_mask(key, std::move(mask));
+    store.keep(key, std::move(mask));
   }
   for (const TokenMask::Exit& exit : entry->mask->exits) {
     std::vector<uint32_t> places;
@@ -249,11 +252,6 @@ std::shared_ptr<TokenMask> MaskCache::walk_beside(LexState like, LexState state,
   }
   std::erase_if(walk.exits, [](const Walk::Exit& exit) { return exit.nodes.empty(); });
   return mask;
-}
-
-size_t MaskCache::memory() const {
-  const std::shared_lock lock(mutex_);
-  return entry_bytes_ + node_bytes_;
 }
 
 }  // namespace ingot::grammar

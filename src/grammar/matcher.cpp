@@ -1,6 +1,7 @@
 #include "grammar/matcher.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 #include <utility>
 
@@ -9,6 +10,8 @@
 
 namespace ingot::grammar {
 namespace {
+
+constexpr size_t kForcedTries = 8192;  // some 10 µs; a byte of a literal takes one for each class of bytes
 
 // A lexeme is under way, or about to begin: `state` of the lexer since `row` of the parser.
 struct Active {
@@ -49,9 +52,12 @@ struct Matcher::State {
     Active at;
   };
   std::vector<Below> waiting;
+  Counted counted;  // by the grammar's owner
 
   explicit State(std::shared_ptr<const Compiled> shared)
-      : compiled(std::move(shared)), rows(compiled->grammar(), lexer(), compiled->limits()) {
+      : compiled(std::move(shared)),
+        rows(compiled->grammar(), lexer(), compiled->limits()),
+        counted(compiled->account()) {
     now.push_back({Rows::kFirst, rows.start(Rows::kFirst)});
   }
 
@@ -62,6 +68,9 @@ struct Matcher::State {
   void push();
   bool may_end();
   void fill(std::span<uint32_t> words);
+  size_t memory() const {
+    return sizeof(State) + rows.memory() + past.capacity() * sizeof(Active) + history.capacity() * sizeof(Before);
+  }
 };
 
 // One byte: lexemes go on, or end and others begin. What begins at one place is one row.
@@ -157,28 +166,42 @@ void Matcher::State::fill(std::span<uint32_t> words) {
   }
 }
 
-Matcher::Matcher(std::shared_ptr<const Compiled> compiled) : state_(std::make_unique<State>(std::move(compiled))) {}
-Matcher::Matcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Matcher::Matcher(std::shared_ptr<const Compiled> compiled) : state_(std::make_shared<State>(std::move(compiled))) {}
+Matcher::Matcher(std::shared_ptr<State> state) : state_(std::move(state)), cloned_(true) {}
 Matcher::~Matcher() = default;
 
+// The state as this matcher's alone.
+Matcher::State& Matcher::own() const {
+  if (cloned_ || lent_) state_ = std::make_shared<State>(*state_);
+  if (cloned_) {
+    state_->history.clear();
+    state_->past.clear();
+  }
+  cloned_ = lent_ = false;
+  return *state_;
+}
+
 bool Matcher::mask(std::span<uint32_t> words) {
-  const Vocabulary& vocabulary = state_->compiled->vocabulary();
+  State& state = own();
+  const Vocabulary& vocabulary = state.compiled->vocabulary();
   CHECK(words.size() >= vocabulary.words(), "{} words of {}", words.size(), vocabulary.words());
   std::ranges::fill(words, 0);
   if (failed()) return false;
   try {
-    state_->lexer().begin_mask();
-    if (!state_->ended) state_->fill(words);
-    if (state_->may_end()) {
+    state.lexer().begin_mask();
+    if (!state.ended) state.fill(words);
+    if (state.may_end()) {
       for (const int32_t token : vocabulary.end_tokens()) {
         words[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token & 31);
       }
     }
+    state.compiled->count();
+    state.counted.set(state.memory());
   } catch (const GrammarError& error) {
-    state_->failure = error.what();
+    state.failure = error.what();
   }
   if (!failed() && std::ranges::all_of(words, [](uint32_t word) { return word == 0; })) {
-    state_->failure = "[grammar] no token of the vocabulary may follow";
+    state.failure = kDeadEnd;
   }
   if (failed()) std::ranges::fill(words, 0);
   return !failed();
@@ -186,36 +209,38 @@ bool Matcher::mask(std::span<uint32_t> words) {
 
 bool Matcher::advance(int32_t token) {
   if (failed()) return false;
-  const Vocabulary& vocabulary = state_->compiled->vocabulary();
+  State& state = own();
+  const Vocabulary& vocabulary = state.compiled->vocabulary();
   try {
-    state_->lexer().begin_mask();
-    if (!vocabulary.is_end(token)) return state_->follow(vocabulary.token_bytes(token));
-    if (!state_->may_end()) return false;
+    state.lexer().begin_mask();
+    if (!vocabulary.is_end(token)) return state.follow(vocabulary.token_bytes(token));
+    if (!state.may_end()) return false;
   } catch (const GrammarError& error) {
-    state_->failure = error.what();
+    state.failure = error.what();
     return false;
   }
-  state_->push();
-  state_->ended = true;
+  state.push();
+  state.ended = true;
   return true;
 }
 
 bool Matcher::advance_text(std::string_view bytes) {
   if (failed()) return false;
+  State& state = own();
   if (bytes.empty()) {
-    state_->push();
+    state.push();
     return true;
   }
   try {
-    return state_->follow(bytes);
+    return state.follow(bytes);
   } catch (const GrammarError& error) {
-    state_->failure = error.what();
+    state.failure = error.what();
     return false;
   }
 }
 
 void Matcher::rollback(int n) {
-  State& state = *state_;
+  State& state = own();
   CHECK(n >= 0 && static_cast<size_t>(n) <= state.history.size(), "{} of {}", n, state.history.size());
   if (n == 0) return;
   const size_t kept = state.history.size() - static_cast<size_t>(n);
@@ -227,14 +252,15 @@ void Matcher::rollback(int n) {
   state.history.resize(kept);
 }
 
-int Matcher::advanced() const { return static_cast<int>(state_->history.size()); }
+int Matcher::advanced() const { return cloned_ ? 0 : static_cast<int>(state_->history.size()); }
 
 bool Matcher::may_end() const {
   if (failed()) return false;
+  State& state = own();
   try {
-    return state_->may_end();
+    return state.may_end();
   } catch (const GrammarError& error) {
-    state_->failure = error.what();
+    state.failure = error.what();
     return false;
   }
 }
@@ -245,26 +271,25 @@ bool Matcher::complete() const {
 }
 
 std::string Matcher::forced(size_t max_bytes) {
-  State& state = *state_;
   std::string out;
-  if (failed() || state.ended) return out;
+  if (failed() || state_->ended) return out;
+  State& state = own();
   const std::vector<Active> before = state.now;
+  size_t tries = kForcedTries;
   try {
+    state.lexer().begin_mask();
     while (out.size() < max_bytes && state.now.size() == 1 && !state.may_end()) {
-      std::vector<Active> at = state.now;
-      int found = -1;
-      for (int byte = 0; byte < 256 && found != -2; byte++) {
-        at = state.now;
-        state.step(at, static_cast<uint8_t>(byte));
-        if (!at.empty()) found = found == -1 ? byte : -2;
-      }
+      std::array<LexState, 2> states = {state.now[0].state, kDead};
+      const uint32_t accepts = state.lexer().accepts(states[0]);
+      if (accepts != 0) states[1] = state.rows.start(state.rows.after(state.now[0].row, accepts));
+      const int found = state.lexer().only_byte(std::span(states).first(accepts != 0 ? 2 : 1), tries);
       if (found < 0) break;
       state.step(state.now, static_cast<uint8_t>(found));
       out.push_back(static_cast<char>(found));
       state.settle(state.now);
     }
-  } catch (const GrammarError& error) {
-    state.failure = error.what();
+  } catch (const GrammarError&) {
+    // A guess that is too dear is none: what an answer needs is tried again by its mask.
   }
   state.now = before;
   return out;
@@ -274,17 +299,12 @@ bool Matcher::failed() const { return !state_->failure.empty(); }
 const std::string& Matcher::failure() const { return state_->failure; }
 
 std::unique_ptr<Matcher> Matcher::clone() const {
-  auto copy = std::make_unique<State>(*state_);
-  copy->history.clear();
-  copy->past.clear();
-  return std::unique_ptr<Matcher>(new Matcher(std::move(copy)));
+  lent_ = true;
+  return std::unique_ptr<Matcher>(new Matcher(state_));
 }
 
 const Compiled& Matcher::compiled() const { return *state_->compiled; }
 
-size_t Matcher::memory() const {
-  return sizeof(State) + state_->rows.memory() + state_->past.capacity() * sizeof(Active) +
-         state_->history.capacity() * sizeof(State::Before);
-}
+size_t Matcher::memory() const { return state_->memory(); }
 
 }  // namespace ingot::grammar

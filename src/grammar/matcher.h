@@ -5,6 +5,7 @@
 // The caller ends the answer with that message; no token goes unchecked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -36,22 +37,29 @@ class Matcher {
 
   bool may_end() const;   // the text so far is complete
   bool complete() const;  // and nothing may follow, or an end token came
-  // The text that must follow, whatever the answer: up to `max_bytes`; empty where there is a choice or the answer may
-  // end. It may end within a character.
+  // The text that must follow, whatever the answer: up to `max_bytes`, and as far as some thousand looks at the lexer
+  // reach; empty where there is a choice or the answer may end. It may end within a character. Never fails.
   std::string forced(size_t max_bytes = 256);
 
   bool failed() const;
   const std::string& failure() const;  // "[grammar] …"; empty unless failed()
+  // The one failure that is no limit: it never comes where the vocabulary has a token for each byte.
+  static constexpr std::string_view kDeadEnd = "[grammar] no token of the vocabulary may follow";
 
-  // A matcher in the same state that goes its own way; its calls so far cannot be taken back.
+  // A matcher in the same state that goes its own way; its calls so far cannot be taken back. Takes no time: what they
+  // have in common is copied when one of them is used.
   std::unique_ptr<Matcher> clone() const;
   const Compiled& compiled() const;
   size_t memory() const;
 
  private:
   struct State;
-  explicit Matcher(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Matcher(std::shared_ptr<State> state);
+  State& own() const;
+
+  mutable std::shared_ptr<State> state_;
+  mutable bool cloned_ = false;             // and not used yet: what came before is not its own
+  mutable std::atomic<bool> lent_ = false;  // clones may have the same state
 };
 
 }  // namespace ingot::grammar

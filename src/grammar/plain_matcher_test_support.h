@@ -1,5 +1,5 @@
-// Whether a grammar derives a text, by the plainest way: Earley's, byte by byte, without a vocabulary. For tests of
-// front ends, and beside the real matcher.
+// Whether a grammar derives a text, by the plainest way: Earley's, byte by byte, without a vocabulary, a lexer's states
+// or masks. For tests of front ends, and beside the real matcher.
 #pragma once
 
 #include <memory>
@@ -21,23 +21,44 @@ class PlainMatcher {
   }
 
   bool accepts(std::string_view text) {
+    begin();
+    return follow(text) && may_end();
+  }
+
+  // A text that is followed piece by piece: from the empty one on.
+  void begin() {
     rows_.assign(1, {});
-    std::set<Thread> threads;
+    threads_.clear();
     for (const uint32_t dot : grammar_->rules()[grammar_->start()].starts) rows_[0].insert({dot, 0});
-    close(0, threads);
-    for (size_t at = 0; at < text.size(); at++) {
-      rows_.emplace_back();
-      std::set<Thread> next;
-      for (const auto& [expr, dot, origin] : threads) {
-        const Expr rest = pool_.derivative(expr, static_cast<uint8_t>(text[at]));
-        if (rest == kNothing) continue;
-        next.insert({rest, dot, origin});
-        if (pool_.nullable(rest)) rows_.back().insert({dot + 1, origin});
-      }
-      threads = std::move(next);
-      close(at + 1, threads);
-      if (threads.empty() && rows_.back().empty()) return false;
+    close(0, threads_);
+  }
+  // False, and nothing changed, where no text of the grammar goes on so.
+  bool follow(std::string_view bytes) {
+    const size_t rows = rows_.size();
+    std::set<Thread> threads = threads_;
+    for (const char byte : bytes) {
+      threads = step(threads, static_cast<uint8_t>(byte));
+      if (!threads.empty() || !rows_.back().empty()) continue;
+      rows_.resize(rows);
+      return false;
     }
+    if (threads.empty() && !may_end()) {
+      rows_.resize(rows);
+      return false;
+    }
+    threads_ = std::move(threads);
+    return true;
+  }
+  // Whether follow() would be true.
+  bool goes_on(std::string_view bytes) {
+    const size_t rows = rows_.size();
+    const std::set<Thread> before = threads_;
+    if (!follow(bytes)) return false;
+    rows_.resize(rows);
+    threads_ = before;
+    return true;
+  }
+  bool may_end() const {
     for (const auto& [dot, origin] : rows_.back()) {
       const Grammar::Item item = grammar_->items()[dot];
       if (origin == 0 && item.kind == Grammar::Item::Kind::kEnd && item.id == grammar_->start()) return true;
@@ -46,8 +67,23 @@ class PlainMatcher {
   }
 
  private:
+  static constexpr size_t kSearch = 1'000'000;
   using Dotted = std::pair<uint32_t, size_t>;         // place in the right sides, row where it began
   using Thread = std::tuple<Expr, uint32_t, size_t>;  // rest of a lexeme, and whose it is
+
+  // One byte: lexemes go on, and what follows them begins.
+  std::set<Thread> step(const std::set<Thread>& threads, uint8_t byte) {
+    rows_.emplace_back();
+    std::set<Thread> next;
+    for (const auto& [expr, dot, origin] : threads) {
+      const Expr rest = pool_.derivative(expr, byte);
+      if (rest == kNothing || (pool_.may_hide_nothing(rest) && pool_.is_empty(rest, kSearch))) continue;
+      next.insert({rest, dot, origin});
+      if (pool_.nullable(rest)) rows_.back().insert({dot + 1, origin});
+    }
+    close(rows_.size() - 1, next);
+    return next;
+  }
 
   // Predicts and completes row `at`, and starts the lexemes that it asks for.
   void close(size_t at, std::set<Thread>& threads) {
@@ -77,6 +113,7 @@ class PlainMatcher {
   std::shared_ptr<const Grammar> grammar_;
   Regexes pool_;
   std::vector<std::set<Dotted>> rows_;
+  std::set<Thread> threads_;
 };
 
 }  // namespace ingot::grammar

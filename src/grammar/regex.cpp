@@ -122,6 +122,7 @@ bool Regexes::wild_of(const Node& node, std::span<const Expr> parts) const {
 }
 
 Expr Regexes::intern(const Node& node, std::span<const Expr> parts) {
+  spend(1 + parts.size() / 8);
   const uint64_t hash = hash_of(node, parts);
   size_t at = hash & (table_.size() - 1);
   while (table_[at] != 0) {
@@ -251,6 +252,7 @@ void Regexes::flatten(Kind kind, std::span<const Expr> parts, std::vector<Expr>&
       out.push_back(part);
     }
   }
+  spend(1 + out.size() / 2);
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
 }

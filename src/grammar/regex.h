@@ -126,6 +126,9 @@ class Regexes {
   size_t size() const { return nodes_.size(); }
   size_t memory() const;  // bytes, about
   void set_max_nodes(size_t max_nodes) { max_nodes_ = max_nodes; }
+  size_t max_nodes() const { return max_nodes_; }
+  // Counts what is made and searched from now on; none: nobody does. Outlives that.
+  void set_meter(Meter* meter) { meter_ = meter; }
   void forget_derivatives() { derived_.clear(); }  // of which copies would carry more than they need
 
  private:
@@ -145,7 +148,12 @@ class Regexes {
   bool known_derivative(Expr a, uint8_t byte, Expr& out) const;
   bool derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing, Expr& out);
 
+  void spend(size_t steps) const {
+    if (meter_) meter_->spend(steps);
+  }
+
   size_t max_nodes_;
+  Meter* meter_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<ByteSet> first_;  // of each node
   std::vector<Expr> children_;

@@ -101,6 +101,7 @@ Expr Regexes::derivative(Expr a, uint8_t byte) {
   std::vector<Expr> stack = {a}, missing;
   while (!stack.empty()) {
     const Expr top = stack.back();
+    spend(1);
     missing.clear();
     if (known_derivative(top, byte, out)) {
       stack.pop_back();
@@ -208,6 +209,7 @@ bool Regexes::search_is_empty(Expr a, size_t max_steps, std::span<const uint8_t>
     if (++searched_ > max_searched_) {
       throw LimitError("[grammar] intersections were searched for a text for more than {} steps", max_searched_);
     }
+    spend(byte_of.size());
     for (const uint8_t byte : byte_of) {
       const Expr next = derivative(met[i], byte);
       bool empty = false;
@@ -228,6 +230,7 @@ bool Regexes::search_is_empty(Expr a, size_t max_steps, std::span<const uint8_t>
 }
 
 int Regexes::byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>& classes) const {
+  spend(nodes_.size() / 512 + sets_.size());
   std::vector<bool> seen(nodes_.size()), used(sets_.size());
   bool digits = false;
   std::vector<Expr> stack(roots.begin(), roots.end());
@@ -236,6 +239,7 @@ int Regexes::byte_classes(std::span<const Expr> roots, std::array<uint8_t, 256>&
     stack.pop_back();
     if (seen[top]) continue;
     seen[top] = true;
+    spend(1);
     const Node& node = nodes_[top];
     if (node.kind == Kind::kBytes) used[node.a] = true;
     if (node.kind == Kind::kDecimal) digits = true;

@@ -10,7 +10,7 @@
 namespace ingot::grammar {
 namespace {
 
-constexpr size_t kKeptBytes = size_t{48} << 20;  // of masks that all grammars share
+constexpr size_t kCommonBytes = size_t{8} << 20;  // of masks that all grammars share
 
 constexpr std::array<CharRange, 4> kPlain = {CharRange{0x20, 0x21}, CharRange{0x23, 0x5B}, CharRange{0x5D, 0x7E},
                                              CharRange{0x80, 0x10FFFF}};
@@ -90,14 +90,10 @@ std::string special_code(int32_t token) {
   return out;
 }
 
-size_t TokenMask::memory() const {
-  size_t bytes = sizeof(*this) + bits.capacity() * 4 + tokens.capacity() * 4;
-  for (const Exit& exit : exits) bytes += sizeof(Exit) + exit.nodes->capacity() * 4;
-  return bytes;
-}
-
 Vocabulary::Vocabulary(std::vector<Token> tokens, std::span<const int32_t> end_tokens)
-    : size_(static_cast<int>(tokens.size())), end_tokens_(end_tokens.begin(), end_tokens.end()) {
+    : size_(static_cast<int>(tokens.size())),
+      end_tokens_(end_tokens.begin(), end_tokens.end()),
+      common_masks_(kCommonBytes) {
   std::erase_if(end_tokens_, [&](int32_t token) { return token < 0 || token >= size_; });
   std::ranges::sort(end_tokens_);
   end_tokens_.erase(std::unique(end_tokens_.begin(), end_tokens_.end()), end_tokens_.end());
@@ -183,24 +179,7 @@ std::span<const CharRange> Vocabulary::plain_chars() { return kPlain; }
 size_t Vocabulary::memory() const {
   size_t bytes = arena_.capacity() + begins_.capacity() * 4 + nodes_.capacity() * sizeof(TrieNode);
   for (const Slice& slice : slices_) bytes += slice.bits.capacity() * 4;
-  const std::lock_guard lock(mutex_);
-  return bytes + mask_bytes_;
-}
-
-std::shared_ptr<const TokenMask> Vocabulary::find_mask(const std::string& key) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = masks_.find(key);
-  return it == masks_.end() ? nullptr : it->second;
-}
-
-void Vocabulary::keep_mask(const std::string& key, std::shared_ptr<const TokenMask> mask) const {
-  const size_t bytes = key.size() + mask->memory() + 128;
-  const std::lock_guard lock(mutex_);
-  if (mask_bytes_ + bytes > kKeptBytes) {  // rare: all go, and those in use come back with their next walk
-    masks_.clear();
-    mask_bytes_ = 0;
-  }
-  if (masks_.emplace(key, std::move(mask)).second) mask_bytes_ += bytes;
+  return bytes + common_masks_.memory();
 }
 
 }  // namespace ingot::grammar

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "grammar/mask_store.h"
 #include "grammar/regex.h"
 
 namespace ingot {
@@ -27,20 +27,6 @@ struct TrieNode {
   uint32_t end;   // one past the last node of its subtree; its first child is the next node
   int32_t token;  // that ends here; -1: none
   uint8_t byte;   // leads here from its parent
-};
-
-using TrieNodes = std::vector<uint32_t>;  // some nodes: the walks below each of them
-
-// The tokens that a walk met, and where lexemes can end within tokens: it depends on no parser.
-struct TokenMask {
-  std::vector<uint32_t> bits;   // a whole mask, or empty:
-  std::vector<int32_t> tokens;  // these alone
-  struct Exit {
-    uint32_t places;  // which of the state's lexemes end, a bit each
-    std::shared_ptr<const TrieNodes> nodes;
-  };
-  std::vector<Exit> exits;
-  size_t memory() const;
 };
 
 // Immutable but for its cache, which is safe for threads.
@@ -85,9 +71,8 @@ class Vocabulary {
   };
   std::span<const Same> same() const { return same_; }
 
-  // Masks of lexer states that several grammars have, by what is left of the lexemes; kept within some megabytes.
-  std::shared_ptr<const TokenMask> find_mask(const std::string& key) const;
-  void keep_mask(const std::string& key, std::shared_ptr<const TokenMask> mask) const;
+  // Masks of JSON's own lexemes, which all grammars share; within some megabytes.
+  MaskStore& common_masks() const { return common_masks_; }
 
  private:
   struct Sorted;
@@ -102,10 +87,7 @@ class Vocabulary {
   std::vector<TrieNode> nodes_;
   std::vector<Slice> slices_;
   std::vector<Same> same_;
-
-  mutable std::mutex mutex_;  // of what follows
-  mutable std::unordered_map<std::string, std::shared_ptr<const TokenMask>> masks_;
-  mutable size_t mask_bytes_ = 0;
+  mutable MaskStore common_masks_;
 };
 
 // The bytes that stand for a special token: 0xFF, which no text has, and its id.

@@ -50,6 +50,18 @@ Tensor Build::rms_norm(const Tensor& x, const Names& w, float eps, float offset,
   return out;
 }
 
+Tensor Build::rms_norm(const Tensor& x, float eps, int64_t width, const std::string& label) {
+  RmsNorm op;
+  op.x = x;
+  op.width = width;
+  op.weight = weights_.ones(label, width);
+  op.out = like(x);
+  op.eps = eps;
+  const Tensor out = op.out;
+  emit(std::move(op), label);
+  return out;
+}
+
 Tensor Build::layer_norm(const Tensor& x, const Names& w, float eps) {
   LayerNorm op;
   op.x = x;
@@ -128,7 +140,12 @@ KvLayer Build::kv_layer(const AttentionSpec& spec) {
   return layer;
 }
 
-Tensor Build::attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec, const Names& w) {
+Tensor Build::attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& given, const Names& w) {
+  AttentionSpec spec = given;
+  if (spec.chunked && options_.context <= spec.window) {  // one chunk: every row sees all before it
+    spec.chunked = false;
+    spec.window = 0;
+  }
   const KvLayer layer = kv_layer(spec);
   emit(KvWrite{.k = k, .v = v, .kv = layer}, w["kv_write"].path());
   Attention op;
@@ -137,6 +154,7 @@ Tensor Build::attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   op.kv = layer;
   op.heads = spec.heads;
   op.window = spec.window;
+  op.chunked = spec.chunked;
   op.scale = spec.scale;
   op.softcap = spec.softcap;
   op.sinks = spec.sinks;

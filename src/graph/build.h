@@ -38,6 +38,7 @@ class Names {
 struct AttentionSpec {
   int heads = 0, kv_heads = 0, k_dim = 0, v_dim = 0;
   int window = 0;
+  bool chunked = false;  // the window is the row's own chunk (ops/attention)
   float scale = 1;
   float softcap = 0;
   Weight sinks = {};    // [heads] f32, or none
@@ -79,6 +80,8 @@ class Build {
   Tensor linear(const Tensor& x, const Weight& weight, const std::string& label, const Weight& bias = {});
   // Over each `width` columns; 0: over the whole row. `offset` is added to the stored weights.
   Tensor rms_norm(const Tensor& x, const Names& w, float eps, float offset = 0, int64_t width = 0);
+  // Without weights; `label` names it in dumps.
+  Tensor rms_norm(const Tensor& x, float eps, int64_t width, const std::string& label);
   Tensor layer_norm(const Tensor& x, const Names& w, float eps);
   // Rotates q and k in place. Heads of q may have more: q_head values, the rotated ones from q_first on (0: as k's).
   void rope(const Tensor& q, const Tensor& k, const RopeSpec& spec, int q_head = 0, int q_first = 0);

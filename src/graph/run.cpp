@@ -102,6 +102,10 @@ void Runner::run(size_t begin, size_t end, const Batch& batch) {
     } else {
       std::visit([&](auto& op) { cpu::run(op, c); }, program_.nodes[n].op);
     }
+    if (const auto* router = std::get_if<RouterTopk>(&program_.nodes[n].op)) {
+      const Tensor& chosen = router->experts;
+      experts_.add_layer(chosen.row<int32_t>(0), chosen.stride, c.rows(chosen), chosen.cols, router->logits.cols);
+    }
     if (!node_seconds_.empty()) node_seconds_[n] += std::chrono::duration<double>(Clock::now() - start).count();
   }
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "graph/expert_use.h"
 #include "graph/kv_store.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
@@ -56,6 +57,8 @@ class Runner final : public StepOutputs {
   // Seconds that each node took since the last reset; empty unless profiling.
   void profile(bool on);
   const std::vector<double>& node_seconds() const { return node_seconds_; }
+  // At any time, by any thread.
+  ExpertUse expert_use() const { return experts_.now(); }
 
  private:
   void run(size_t begin, size_t end, const Batch& batch);
@@ -71,6 +74,7 @@ class Runner final : public StepOutputs {
   std::vector<Weight> tables_;
   int table_rows_ = 0;  // read since their pages were given back
   std::vector<double> node_seconds_;
+  ExpertCounters experts_;
 };
 
 }  // namespace ingot

@@ -44,6 +44,17 @@ inline bool has_matrix(const Op& op) {
   return any;
 }
 
+// Whether a device packs matrices of BF16 too, and reads them no more as they are published. Default: those of other
+// formats alone.
+inline bool packs_bf16(const Op& op) {
+  return std::visit(
+      [](const auto& o) {
+        if constexpr (requires { o.packs_bf16(); }) return o.packs_bf16();
+        return false;
+      },
+      op);
+}
+
 // The part of its matrices that a run of `rows` rows reads: of experts, those that some row meets, where all are as
 // likely. Default: all.
 inline double matrix_share(const Op& op, double rows) {

@@ -1,6 +1,7 @@
 #include "models/blocks.h"
 
 #include "models/experts.h"
+#include "weights/config.h"
 
 namespace ingot {
 
@@ -27,6 +28,7 @@ Tensor attend(Build& b, const Qkv& a, const Names& w, const Hparams& hp, int i, 
                            .k_dim = hp.head_dim,
                            .v_dim = hp.head_dim,
                            .window = hp.window_of(i),
+                           .chunked = hp.chunked && hp.window_of(i) > 0,
                            .scale = hp.attention_scale,
                            .softcap = hp.attn_softcap,
                            .sinks = options.sinks};
@@ -36,16 +38,19 @@ Tensor attend(Build& b, const Qkv& a, const Names& w, const Hparams& hp, int i, 
 }
 
 Tensor gated_mlp(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
-  const bool fused = b.weights().has(w["gate_up_proj"].weight());
+  const bool linears = b.weights().has(w["input_linear"].weight());
+  const bool fused = linears || b.weights().has(w["gate_up_proj"].weight());
+  const char* joined = linears ? "input_linear" : "gate_up_proj";
   const auto part = [&](const char* name, int64_t begin) {
     const TakeOptions take{
         .shard = Shard::kCols, .row_begin = fused ? begin : 0, .stored_rows = fused ? 2 * int64_t{hp.ffn} : 0};
-    return b.linear(x, w[fused ? "gate_up_proj" : name], {.out = hp.ffn, .bias = hp.mlp_bias, .take = take});
+    return b.linear(x, w[fused ? joined : name], {.out = hp.ffn, .bias = hp.mlp_bias, .take = take});
   };
   const Tensor gate = part("gate_proj", 0);
   const Tensor up = part("up_proj", hp.ffn);
   const Tensor middle = b.glu(gate, up, activation_kind(hp));
-  return b.linear(middle, w["down_proj"], {.out = hp.hidden, .bias = hp.mlp_bias, .take = {.shard = Shard::kRows}});
+  return b.linear(middle, w[linears ? "output_linear" : "down_proj"],
+                  {.out = hp.hidden, .bias = hp.mlp_bias, .take = {.shard = Shard::kRows}});
 }
 
 Tensor norm(Build& b, const Tensor& x, const Names& w, const Hparams& hp) {
@@ -93,6 +98,16 @@ void head(Build& b, Tensor x, const Hparams& hp, const Names& embedding,
   x = b.linear(x, b.weights().take(name, hp.vocab, hp.hidden, take), "lm_head", bias);
   x = b.softcap(b.scale(x, hp.logit_scale), hp.final_softcap);
   b.output("logits", x);
+}
+
+void read_granite_multipliers(Hparams& hp, const Config& config) {
+  hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);
+  hp.embed_scale = static_cast<float>(config.number("embedding_multiplier", "embedding_scale").value_or(1));
+  hp.residual_scale = static_cast<float>(config.number("residual_multiplier", "residual_scale").value_or(1));
+  // Left out, it is 1 in a config, and the usual scale in GGUF.
+  const double usual = config.is_gguf() ? hp.attention_scale : 1;
+  hp.attention_scale = static_cast<float>(config.number("attention_multiplier", "attention.scale").value_or(usual));
+  hp.logit_scale = static_cast<float>(1 / config.number("logits_scaling", "logit_scale").value_or(1));
 }
 
 ActivationKind activation_kind(const Hparams& hp) {

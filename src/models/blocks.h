@@ -5,6 +5,8 @@
 
 namespace ingot {
 
+class Config;
+
 struct Qkv {
   Tensor q;  // [T, H · head_dim]
   Tensor k;  // [T, K · head_dim]
@@ -23,7 +25,7 @@ struct AttendOptions {
 // Rope as layer `i` has it, if it has any, then attention and the output projection.
 Tensor attend(Build& b, const Qkv& a, const Names& w, const Hparams& hp, int i, const AttendOptions& options = {});
 
-// down(f(gate(x)) · up(x)), from gate_proj and up_proj or from a fused gate_up_proj.
+// down(f(gate(x)) · up(x)), from gate_proj and up_proj or from a fused gate_up_proj, which some call input_linear.
 Tensor gated_mlp(Build& b, const Tensor& x, const Names& w, const Hparams& hp);
 
 // The RMS norm of this model: its epsilon and the offset of its weights.
@@ -42,5 +44,9 @@ void head(Build& b, Tensor x, const Hparams& hp, const Names& embedding,
           Tensor (*final_norm)(Build& b, const Tensor& x, const Hparams& hp));
 
 ActivationKind activation_kind(const Hparams& hp);
+
+// Granite's four multipliers, on the embedding, the attention scores, each residual branch and the logits, and its
+// biases on attention.
+void read_granite_multipliers(Hparams& hp, const Config& config);
 
 }  // namespace ingot

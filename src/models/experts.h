@@ -9,10 +9,10 @@
 namespace ingot {
 
 struct MoeSpec {
-  std::string router = "gate";   // the router's linear, below the layer's MLP
-  bool router_bias = false;      // that linear has a bias
-  std::string choice_bias = {};  // the vector that chooses but does not weigh; "": none
-  std::string experts = "experts";
+  std::string router = "gate";      // the router's linear, below the layer's MLP
+  bool router_bias = false;         // that linear has a bias
+  std::string choice_bias = {};     // the vector that chooses but does not weigh; "": none
+  std::string experts = "experts";  // below the layer's MLP; "": there itself
   bool expert_bias = false;
   ExpertForm form = {};
   ActivationKind activation = ActivationKind::kNone;  // kNone: the model's

@@ -7,14 +7,8 @@ namespace ingot {
 namespace {
 
 void configure(Hparams& hp, const Config& config) {
-  hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);
+  read_granite_multipliers(hp, config);
   hp.mlp_bias = config.boolean("mlp_bias", "").value_or(false);
-  hp.embed_scale = static_cast<float>(config.number("embedding_multiplier", "embedding_scale").value_or(1));
-  hp.residual_scale = static_cast<float>(config.number("residual_multiplier", "residual_scale").value_or(1));
-  // Left out, it is 1 in a config, and the usual scale in GGUF.
-  const double usual = config.is_gguf() ? hp.attention_scale : 1;
-  hp.attention_scale = static_cast<float>(config.number("attention_multiplier", "attention.scale").value_or(usual));
-  hp.logit_scale = static_cast<float>(1 / config.number("logits_scaling", "logit_scale").value_or(1));
 }
 
 Tensor layer(Build& b, Tensor x, const Hparams& hp, int i) {

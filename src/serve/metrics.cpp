@@ -67,6 +67,14 @@ void device_text(Out& out, const Metrics::Now& now) {
   one(out, "ingot_device_memory_total_bytes", "gauge", "Memory of the device that computes.", d.total_bytes);
 }
 
+void experts_text(Out& out, const ExpertUse& use) {
+  one(out, "ingot_expert_layers_total", "counter", "Layers of experts that ran.", use.layers);
+  one(out, "ingot_experts_touched_total", "counter", "Experts that some row met, of each of these layers.",
+      use.touched);
+  one(out, "ingot_expert_busiest_rows_total", "counter", "Rows of the expert that most met, of each of these layers.",
+      use.busiest);
+}
+
 void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   one(out, "ingot_requests_running", "gauge", "Seqs that take part in steps.", s.running);
   one(out, "ingot_requests_waiting", "gauge", "Requests that wait for their first step.", s.waiting);
@@ -85,6 +93,7 @@ void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   one(out, "ingot_prefix_hit_tokens_total", "counter", "Tokens of prompts found in the prefix cache.", s.reused_tokens);
   one(out, "ingot_preemptions_total", "counter", "Seqs set back for want of pages.", s.preempted);
   one(out, "ingot_evictions_total", "counter", "Cached pages given up.", s.evicted);
+  if (s.experts.layers > 0) experts_text(out, s.experts);
   one(out, "ingot_engine_stalled", "gauge", "1: requests run and no step has ended for too long.", int{now.stalled});
   one(out, "ingot_engine_stalled_seconds", "gauge", "Seconds since the last step while requests run.",
       now.stalled_seconds);
@@ -219,6 +228,8 @@ std::string Metrics::text(const Now& now) const {
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});
+  one(out, "ingot_kept_responses", "gauge", "Answers that are kept.", now.kept_responses);
+  one(out, "ingot_kept_response_bytes", "gauge", "Memory of answers that are kept.", now.kept_response_bytes);
   one(out, "ingot_worker_jobs", "gauge", "Jobs that wait for a worker.", now.worker_jobs);
   one(out, "ingot_worker_busy_seconds", "gauge", "How long the longest job that runs has run.", now.worker_seconds);
   one(out, "ingot_worker_failures_total", "counter", "Jobs that threw.", now.failed_jobs);

@@ -88,7 +88,7 @@ class Metrics {
   Counter prompt_tokens, cached_prompt_tokens, generated_tokens;  // of requests that were accepted
   Counter client_gone;                                            // before the answer was complete
   Histogram grammar_compile_seconds;                              // written by who reads requests
-  Histogram grammar_mask_seconds;                                 // written by the engine's thread
+  Histogram grammar_mask_seconds;                                 // written by threads beside the engine's
   Counter grammars_found, grammars_refused;                       // kept from an earlier request; answered with 400
   Counter tools_relaxed;                                          // offered without their schema being held
   Counter key_reloads, key_reload_failures;
@@ -106,6 +106,7 @@ class Metrics {
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
     double worker_seconds = 0;  // of the longest job that runs
     int64_t requests_in_flight = 0;
+    int64_t kept_responses = 0, kept_response_bytes = 0;
     DeviceUse device;
   };
   // The text format 0.0.4.

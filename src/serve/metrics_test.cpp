@@ -59,6 +59,16 @@ TEST(Metrics, CountsReasons) {
   EXPECT_EQ(found.at("ingot_finished_total{reason=\"length\"}"), 0);
 }
 
+TEST(Metrics, TellsHowExpertsWereUsed) {
+  Metrics::Now now;
+  EXPECT_FALSE(series(Metrics().text(now)).contains("ingot_experts_touched_total"));
+  now.engine.experts = {.layers = 48, .touched = 384, .busiest = 50};
+  const auto found = series(Metrics().text(now));
+  EXPECT_EQ(found.at("ingot_expert_layers_total"), 48);
+  EXPECT_EQ(found.at("ingot_experts_touched_total"), 384);
+  EXPECT_EQ(found.at("ingot_expert_busiest_rows_total"), 50);
+}
+
 TEST(Metrics, EverySeriesHasHelpAndAType) {
   const std::string text = Metrics().text({});
   std::set<std::string> declared;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <string>
@@ -25,10 +26,10 @@ void send_json(Responder& responder, const Json& body, int status = 200) {
   responder.send({.status = status, .body = to_json(body)});
 }
 
-JsonObject model_json(const ServedModel& model) {
+JsonObject model_json(const ServedModel& model, const std::string& id) {
   JsonObject formats;
   for (const auto& [name, bytes] : model.formats) formats[name] = bytes;
-  return {{"id", model.name},
+  return {{"id", id},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "ingot"},
@@ -126,7 +127,8 @@ void handle_usage(Server& server, HttpRequest request, std::shared_ptr<Responder
 void handle_models(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   JsonArray models;
   if (may_use(caller_of(request.head)->rights(), server.context().model)) {
-    models.push_back(model_json(server.context().model));
+    const ServedModel& model = server.context().model;
+    for (const std::string& name : model.listed_names()) models.push_back(model_json(model, name));
   }
   send_json(*responder, JsonObject{{"object", "list"}, {"data", models}});
 }
@@ -138,7 +140,9 @@ void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder
     throw ApiError{
         .status = 404, .message = "this model is not served here", .param = "model", .code = "model_not_found"};
   }
-  send_json(*responder, model_json(model));
+  const std::vector<std::string> names = model.listed_names();
+  const bool listed = std::ranges::find(names, asked) != names.end();
+  send_json(*responder, model_json(model, listed ? asked : model.name));
 }
 
 void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -164,6 +168,8 @@ void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responde
   limits["requests"] = JsonObject{{"in_flight", server.options().max_in_flight},
                                   {"running", server.context().engine().config().max_seqs},
                                   {"seconds", server.options().request_seconds}};
+  const ResponseStore& kept = server.context().responses;
+  limits["responses"] = JsonObject{{"kept_bytes", kept.most()}, {"kept_seconds", ResponseStore::kSeconds}};
   limits["key"] = rights_json(caller_of(request.head)->rights());
   send_json(*responder, limits);
 }
@@ -199,6 +205,9 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
                                    {"device_total_bytes", gpu ? Json(now.device.total_bytes) : Json(nullptr)},
                                    {"device_free_bytes", gpu ? Json(now.device.free_bytes) : Json(nullptr)},
                                    {"rss_bytes", facts.resident_bytes},
+                                   {"expert_layers", s.experts.layers},
+                                   {"experts_touched", s.experts.touched},
+                                   {"expert_busiest_rows", s.experts.busiest},
                                    {"in_flight", now.requests_in_flight},
                                    {"connections", now.http.open},
                                    {"uptime_seconds", unix_now - facts.start_seconds}});

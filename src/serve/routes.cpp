@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "serve/answer/answering.h"
+#include "serve/ollama/ollama.h"
 #include "serve/page_files.h"
 #include "serve/probes.h"
+#include "serve/responses/stored_responses.h"
 #include "serve/server.h"
 #include "serve/ui_files.h"
 
@@ -25,9 +29,20 @@ std::vector<Route> make_routes() {
   std::vector<Route> table = {
       {"POST", "/v1/chat/completions", api<handle_chat>, kKey, kWorker, true},
       {"POST", "/v1/completions", api<handle_completions>, kKey, kWorker, true},
+      {"POST", "/v1/responses", api<handle_responses>, kKey, kWorker, true},
+      {"GET", "/v1/responses/*", api<handle_stored_response>},
+      {"DELETE", "/v1/responses/*", api<handle_delete_response>},
       {"POST", "/v1/messages", api<handle_messages>, kKey, kWorker, true},
       {"POST", "/v1/embeddings", api<handle_embeddings>, kKey, kWorker, true},
       {"POST", "/v1/messages/count_tokens", api<handle_count_tokens>},
+      {"POST", "/api/chat", api<handle_ollama_chat>, kKey, kWorker, true},
+      {"POST", "/api/generate", api<handle_ollama_generate>, kKey, kWorker, true},
+      {"POST", "/api/embed", api<handle_ollama_embed>, kKey, kWorker, true},
+      {"POST", "/api/embeddings", api<handle_ollama_embeddings>, kKey, kWorker, true},
+      {"POST", "/api/show", handle_ollama_show},
+      {"GET", "/api/tags", handle_ollama_tags},
+      {"GET", "/api/ps", handle_ollama_ps},
+      {"GET", "/api/version", handle_ollama_version},
       {"POST", "/tokenize", handle_tokenize},
       {"POST", "/detokenize", handle_detokenize},
       {"GET", "/v1/models", handle_models},
@@ -80,7 +95,9 @@ RouteMatch find_route(std::string_view method, std::string_view path) {
 
 std::vector<std::string_view> route_labels() {
   std::vector<std::string_view> labels;
-  for (const Route& route : routes()) labels.push_back(route.path);
+  for (const Route& route : routes()) {
+    if (std::ranges::find(labels, route.path) == labels.end()) labels.push_back(route.path);  // of several methods
+  }
   return labels;
 }
 

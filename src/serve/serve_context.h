@@ -15,6 +15,7 @@
 #include "serve/http/workers.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
+#include "serve/responses/response_store.h"
 #include "serve/served_model.h"
 #include "serve/tenants/caller.h"
 
@@ -33,6 +34,7 @@ struct ServeContext {
   Metrics& metrics;
   Keys& keys;
   Log& log;
+  ResponseStore& responses;
   double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 
@@ -55,9 +57,11 @@ inline void check_list(std::string_view param, size_t items, const Engine& engin
 // Sends a whole answer, once its line of usage is written.
 inline void send_complete(Caller& caller, std::shared_ptr<Responder> responder, ApiStyle style, HttpResponse response) {
   const auto held = std::make_shared<HttpResponse>(std::move(response));
-  caller.complete([responder = std::move(responder), held, style](const std::optional<ApiError>& refused) {
-    responder->send(refused ? error_response(*refused, style) : std::move(*held));
-  });
+  caller.complete(
+      [responder = std::move(responder), held, style](const std::optional<ApiError>& refused) {
+        responder->send(refused ? error_response(*refused, style) : std::move(*held));
+      },
+      held->body.size());
 }
 
 // The 503 of a request that the engine does not take now; counted.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -31,10 +33,27 @@ std::string name_of(std::string path) {
   return name.empty() || name == "." || name == ".." ? "model" : name;
 }
 
+// A name and the same name with the tag that stands for none.
+std::string_view without_latest(std::string_view name) {
+  constexpr std::string_view kLatest = ":latest";
+  if (name.size() > kLatest.size() && name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
+  return name;
+}
+
 }  // namespace
 
 bool ServedModel::answers_to(std::string_view asked) const {
-  return asked.empty() || asked == name || std::ranges::find(aliases, asked) != aliases.end();
+  if (asked.empty()) return true;
+  const auto is_it = [asked](const std::string& one) { return without_latest(one) == without_latest(asked); };
+  return is_it(name) || std::ranges::any_of(aliases, is_it) || std::ranges::any_of(unlisted, is_it);
+}
+
+std::vector<std::string> ServedModel::listed_names() const {
+  std::vector<std::string> names = {name};
+  for (const std::string& alias : aliases) {
+    if (std::ranges::find(names, alias) == names.end()) names.push_back(alias);
+  }
+  return names;
 }
 
 std::string ServedModel::fingerprint() const {
@@ -45,11 +64,11 @@ std::string ServedModel::fingerprint() const {
   return fmt::format("fp_{:010x}", hash >> 24);
 }
 
-ServedModel served_model(Session& session, const std::string& name, std::vector<std::string> aliases,
-                         std::string& template_error) {
+ServedModel served_model(Session& session, ModelNames names, std::string& template_error) {
   ServedModel served;
-  served.name = name.empty() ? name_of(session.path()) : name;
-  served.aliases = std::move(aliases);
+  served.name = names.name.empty() ? name_of(session.path()) : std::move(names.name);
+  served.aliases = std::move(names.aliases);
+  served.unlisted = std::move(names.unlisted);
   served.created = std::time(nullptr);
   served.engine = &session.engine();
   served.tokenizer = &session.tokenizer();
@@ -67,6 +86,10 @@ ServedModel served_model(Session& session, const std::string& name, std::vector<
   served.vocab = session.model().hp.vocab;
   served.hidden = session.model().hp.hidden;
   served.architecture = session.model().arch->name;
+  served.container = container_name(*session.model().files);
+  for (const StoredTensor& tensor : stored_tensors(*session.model().files)) {
+    served.parameters += std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  }
   served.formats = bytes_of_formats(*session.model().files);
   served.format = format_text(served.formats);
   return served;

@@ -19,9 +19,10 @@
 namespace ingot {
 
 struct ServedModel {
-  std::string name;                  // as /v1/models says it; requests may leave it out or give any of `aliases`
-  std::vector<std::string> aliases;  // further names that requests may use
-  int64_t created = 0;               // unix time
+  std::string name;                   // as /v1/models says it; requests may leave it out or give any of the others
+  std::vector<std::string> aliases;   // further names, which /v1/models lists too
+  std::vector<std::string> unlisted;  // further names that are told to nobody
+  int64_t created = 0;                // unix time
 
   Engine* engine = nullptr;
   const Tokenizer* tokenizer = nullptr;
@@ -34,23 +35,32 @@ struct ServedModel {
   SamplingParams sampling;                   // the model's own defaults
   std::shared_ptr<Constraints> constraints;  // grammars for it
   std::vector<Token> end_tokens;
-  int context = 0;  // positions of the prompt and the answer together
-  int vocab = 0;    // logits of the head
-  int hidden = 0;   // size of an embedding
+  int context = 0;         // positions of the prompt and the answer together
+  int vocab = 0;           // logits of the head
+  int hidden = 0;          // size of an embedding
+  int64_t parameters = 0;  // numbers in its weights
   std::string architecture;
+  std::string container;                   // of its file: "gguf" or "safetensors"
   std::string format;                      // of the weights: "q8_0", "q4_k+q6_k"
   std::map<std::string, int64_t> formats;  // bytes in each
 
+  // By any of its names. One without a tag is the same as with the tag "latest", as Ollama's clients write it.
   bool answers_to(std::string_view asked) const;
+  // The name and the aliases.
+  std::vector<std::string> listed_names() const;
   // What answers carry so that clients see that they came from the same weights in the same formats: of the name, the
   // architecture and the formats with their bytes. The same after a restart.
   std::string fingerprint() const;
 };
 
-// The model of a session, which must outlive it. An empty `name`: that of its file, without a directory, so that
-// clients learn nothing of where files lie. A chat template that cannot be parsed is left out, since completions work
-// without it, and `template_error` says why; else that stays as it is.
-ServedModel served_model(Session& session, const std::string& name, std::vector<std::string> aliases,
-                         std::string& template_error);
+struct ModelNames {
+  std::string name = {};  // empty: that of the file, without a directory, so that nobody learns where files lie
+  std::vector<std::string> aliases = {};   // as ServedModel has them
+  std::vector<std::string> unlisted = {};  // likewise
+};
+
+// The model of a session, which must outlive it. A chat template that cannot be parsed is left out, since completions
+// work without it, and `template_error` says why; else that stays as it is.
+ServedModel served_model(Session& session, ModelNames names, std::string& template_error);
 
 }  // namespace ingot

@@ -73,6 +73,7 @@ Server::Server(const ServerOptions& options)
       keys_(with_routes(options.keys)),
       metrics_(route_labels()),
       workers_(2, 1024, options.http.limits.bodies_bytes),
+      responses_(options.response_bytes),
       http_((check_exposure(options, keys_), options.http),
             {.admit = [this](const HttpHead& head) { return admit(head); },
              .handle = [this](HttpRequest request,
@@ -88,6 +89,7 @@ void Server::set_model(const ServedModel& model) {
                                   .metrics = metrics_,
                                   .keys = keys_,
                                   .log = log_,
+                                  .responses = responses_,
                                   .queue_seconds = options_.queue_seconds});
   if (!model.constraints) return;
   model.constraints->report({.compiled = [this](double s) { metrics_.grammar_compile_seconds.observe(s); },
@@ -223,7 +225,7 @@ HttpHeaders Server::common_headers(const HttpHead& head) const {
   headers.emplace_back("access-control-allow-origin", options_.cors_origin);
   headers.emplace_back("vary", "Origin");
   if (head.method == "OPTIONS") {
-    headers.emplace_back("access-control-allow-methods", "GET, POST, OPTIONS");
+    headers.emplace_back("access-control-allow-methods", "GET, POST, DELETE, OPTIONS");
     headers.emplace_back("access-control-allow-headers", allowed_request_headers(head));
     headers.emplace_back("access-control-max-age", "600");
   } else {
@@ -376,6 +378,8 @@ Metrics::Now Server::now() const {
           .failed_jobs = workers_.failed_jobs() + streams_.failed_jobs(),
           .worker_seconds = std::max(workers_.busy_seconds(), streams_.busy_seconds()),
           .requests_in_flight = in_flight_.generating(),
+          .kept_responses = static_cast<int64_t>(responses_.count()),
+          .kept_response_bytes = static_cast<int64_t>(responses_.bytes()),
           .device = engine.device()};
 }
 

@@ -27,6 +27,7 @@ struct ServerOptions {
   double request_seconds = 0;                   // what takes longer ends with 504; 0: no limit
   double watchdog_seconds = 8;                  // without a step while requests run: /health says 503 (workers: 8 x)
   double key_check_seconds = 2;                 // how often the key file is looked at
+  size_t response_bytes = 0;                    // of answers that are kept (ResponseStore); 0: none is
   std::string version = {};
 };
 
@@ -103,6 +104,7 @@ class Server {
   Workers workers_;  // parse, tokenize, write whole answers
   Workers streams_;  // write the events of streams: nothing that takes long
   InFlight in_flight_;
+  ResponseStore responses_;
   std::unique_ptr<ServeContext> context_;
   std::mutex gap_mutex_;
   struct GapMark {

@@ -126,9 +126,15 @@ TEST_F(ServerTenants, LimitsCountOnEveryRouteThatComputes) {
   const std::pair<const char*, const char*> bodies[] = {
       {"/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})"},
       {"/v1/completions", R"({"prompt":"a","max_tokens":1})"},
+      {"/v1/responses", R"({"input":"a","max_output_tokens":1})"},
       {"/v1/messages", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})"},
       {"/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"a"}]})"},
       {"/v1/embeddings", R"({"input":"a"})"},
+      {"/api/chat", R"({"messages":[{"role":"user","content":"a"}],"options":{"num_predict":1}})"},
+      {"/api/generate", R"({"prompt":"a","options":{"num_predict":1}})"},
+      {"/api/embed", R"({"input":"a"})"},
+      {"/api/embeddings", R"({"prompt":"a"})"},
+      {"/api/show", "{}"},
       {"/tokenize", R"({"text":"a"})"},
       {"/detokenize", R"({"tokens":[70]})"}};
   std::string keys = "free free-key-1\n";

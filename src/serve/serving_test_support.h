@@ -192,6 +192,10 @@ class ToyServer {
     if (path == "/v1/completions") return handle_completions;
     if (path == "/v1/messages") return handle_messages;
     if (path == "/v1/messages/count_tokens") return handle_count_tokens;
+    if (path == "/api/chat") return handle_ollama_chat;
+    if (path == "/api/generate") return handle_ollama_generate;
+    if (path == "/api/embed") return handle_ollama_embed;
+    if (path == "/api/embeddings") return handle_ollama_embeddings;
     return handle_embeddings;
   }
   // As the server does it: what the handler throws is the answer.
@@ -268,7 +272,8 @@ class ToyServer {
   Workers workers_, streams_;
 
  public:
-  ServeContext context{model, workers_, streams_, metrics, keys, log};
+  ResponseStore responses;
+  ServeContext context{model, workers_, streams_, metrics, keys, log, responses};
 
  private:
   Model weights_;

@@ -1,4 +1,4 @@
-// What a model with experts reads of its weights, from the headers of its files alone.
+// What a model has of weights and what a step reads of them, from the headers of its files alone.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,14 @@ namespace ingot {
 
 struct ModelFiles;
 
+// Layers behind the last, which predict further tokens, are not counted: no graph reads them.
 struct ActiveWeights {
-  double parameters = 0;  // that a row meets
-  double step_bytes = 0;  // of the weights that a step of `rows` rows is expected to read, tables of tokens left out
+  int64_t parameters = 0;  // in all
+  double active = 0;       // of them, that a row meets
+  double step_bytes = 0;   // of the weights that a step of `rows` rows is expected to read, tables of tokens left out
 };
 
-// Where each expert is as likely as the others. REQUIRES: experts.count > 0.
+// Where each expert is as likely as the others.
 ActiveWeights active_weights(const ModelFiles& files, const Hparams& hp, int rows);
 
 }  // namespace ingot

@@ -54,6 +54,23 @@ void read_score(RouterSpec& router, const Config& config) {
     throw Error("[config] the router's function '{}' is not supported", name);
 }
 
+// Some configs name the kind of each layer, or have a number for each. False: this one does not.
+bool name_layers(Hparams& hp, const Config& config) {
+  const std::vector<std::string> types = config.strings("mlp_layer_types");
+  const Json* freq = find(config.json(), "moe_layer_freq");
+  const std::vector<double> marks =
+      freq && freq->is_array() ? config.numbers("moe_layer_freq", "") : std::vector<double>{};
+  if (types.empty() && marks.empty()) return false;
+  const size_t n = types.empty() ? marks.size() : types.size();
+  if (n != static_cast<size_t>(hp.layers)) {
+    throw Error("[config] {} has {} entries for {} layers", types.empty() ? "moe_layer_freq" : "mlp_layer_types", n,
+                hp.layers);
+  }
+  hp.experts.layers.clear();
+  for (size_t i = 0; i < n; ++i) hp.experts.layers.push_back(types.empty() ? marks[i] != 0 : types[i] == "sparse");
+  return true;
+}
+
 void read_layers(Hparams& hp, const Config& config) {
   if (config.is_gguf()) {
     // Its numbers do not tell every order of layers; its tensors do.
@@ -62,6 +79,7 @@ void read_layers(Hparams& hp, const Config& config) {
       hp.experts.layers.push_back(config.has_tensor(fmt::format("blk.{}.ffn_gate_inp.weight", i)));
     return;
   }
+  if (name_layers(hp, config)) return;
   const int dense = count_of(config, {"first_k_dense_replace", "num_dense_layers"}, "", 0, hp.layers, 0);
   const int step = count_of(config, {"decoder_sparse_step", "moe_layer_freq"}, "", 1, 4096, 1);
   std::vector<bool>& layers = hp.experts.layers;

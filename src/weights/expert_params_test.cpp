@@ -54,6 +54,15 @@ TEST(ExpertParams, SpellingsOfConfigs) {
   EXPECT_EQ(e.layers, (std::vector<bool>{false, true, false, false}));
 }
 
+TEST(ExpertParams, LayersNamedOneByOne) {
+  const std::string some = R"(, "num_experts": 4, "num_experts_per_tok": 1)";
+  const std::vector<bool> want{false, true, false, true};
+  EXPECT_EQ(read(some + R"(, "moe_layer_freq": [0, 1, 0, 1])").experts.layers, want);
+  EXPECT_EQ(read(some + R"(, "mlp_layer_types": ["dense", "sparse", "dense", "sparse"])").experts.layers, want);
+  EXPECT_EQ(refused(some + R"(, "moe_layer_freq": [0, 1])"), "[config] moe_layer_freq has 2 entries for 4 layers");
+  EXPECT_EQ(refused(some + R"(, "mlp_layer_types": ["dense"])"), "[config] mlp_layer_types has 1 entries for 4 layers");
+}
+
 TEST(ExpertParams, ContradictionsAreRefused) {
   EXPECT_EQ(refused(R"(, "num_experts": 4, "num_experts_per_tok": 5)"), "[config] a row asks for 5 of 4 experts");
   EXPECT_EQ(refused(R"(, "num_experts": 4, "num_experts_per_tok": 0)"), "[config] a row asks for 0 of 4 experts");

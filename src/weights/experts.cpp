@@ -8,6 +8,8 @@
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "tensor/memory.h"
+#include "weights/random_values.h"
+#include "weights/scale_blocks.h"
 #include "weights/weights.h"
 
 namespace ingot {
@@ -37,6 +39,51 @@ std::string expert_name(const std::string& path, int64_t e, const char* part) {
 
 }  // namespace
 
+// Scales beside a stack: [E] one for each expert, [E, N / a, K / b] one for each block; turned as the stack is.
+void Weights::stack_scales(std::vector<Weight>& all, const Stack& stack, int64_t cols) {
+  const std::string scales = has(stack.name + "_scale_inv") ? stack.name + "_scale_inv" : stack.name + "_scale";
+  if (!has(scales)) return;
+  const StoredWeight& stored = *source_->find(scales, {});
+  std::vector<int64_t> shape = stored.shape;
+  shape.resize(3, 1);
+  const int64_t down = shape[stack.transposed ? 2 : 1], across = shape[stack.transposed ? 1 : 2];
+  if (stored.shape.empty() || stored.shape.size() > 3 || shape[0] != stack.count || down < 1 || across < 1 ||
+      down > stack.stored_rows || across > cols || format_block(stored.format) != 1) {
+    throw Error("[weights] '{}' is [{}] in {}, which does not fit {} experts of [{}, {}]", scales,
+                fmt::join(stored.shape, ", "), format_name(stored.format), stack.count, stack.stored_rows, cols);
+  }
+  const int64_t block = scale_block(scales, stack.stored_rows, down), of_expert = down * across;
+  if (down > 1 && block % stack.step && block != 1)
+    throw Error("[weights] '{}': blocks of {} rows do not fit every {}th", scales, block, stack.step);
+  taken_.insert(scales);
+  // A row more: where every second is passed over, the last one's is copied with what follows it.
+  const int64_t all_values = stack.count * of_expert + across;
+  auto* values = reinterpret_cast<float*>(allocate(all_values * static_cast<int64_t>(sizeof(float))));
+  std::fill_n(values + all_values - across, across, 0.0f);
+  std::vector<float> row(static_cast<size_t>(of_expert));
+  for (int64_t e = 0; e < stack.count; ++e, values += of_expert) {
+    const std::byte* from = stored.data + e * of_expert * format_block_bytes(stored.format);
+    format_decode(stored.format, from, row.data(), of_expert);
+    for (int64_t d = 0; d < down; ++d)
+      for (int64_t a = 0; a < across; ++a)
+        values[d * across + a] = row[static_cast<size_t>(stack.transposed ? a * down + d : d * across + a)];
+    Weight& weight = all[static_cast<size_t>(e)];
+    Weight whole = weight;
+    whole.rows = stack.stored_rows;
+    whole.scale = values;
+    whole.scale_rows = block;
+    whole.scale_cols = scale_block(scales, cols, across);
+    whole.scale_stride = across;
+    if (down > 1) cut_scales(whole, stack.first);
+    weight.scale_cols = whole.scale_cols;
+    // Of every second row a block has half as many; where each row has its own, every second is passed over.
+    const bool passed = whole.scale_rows % stack.step != 0;
+    weight.scale_stride = passed ? across * stack.step : across;
+    weight.scale_rows = down == 1 ? weight.rows : passed ? 1 : whole.scale_rows / stack.step;
+    weight.scale = whole.scale + (down == 1 ? 0 : stack.first / whole.scale_rows * across);
+  }
+}
+
 // Experts as they lie in the tensor, without a copy.
 std::vector<Weight> Weights::cut_stack(const Stack& stack, int64_t rows, int64_t cols) {
   const StoredWeight& stored = find(stack.name, {stack.count, stack.stored_rows, cols});
@@ -56,9 +103,11 @@ std::vector<Weight> Weights::cut_stack(const Stack& stack, int64_t rows, int64_t
     weight.data = stored.data + (e * stack.stored_rows + stack.first) * row_bytes;
     weight.mapped = stored.mapped;
     weight.random = stored.random;
+    weight.random.key = expert_key(stored.random.key, e);
     align(weight);
     all.push_back(std::move(weight));
   }
+  stack_scales(all, stack, cols);
   return all;
 }
 
@@ -96,6 +145,7 @@ std::vector<Weight> Weights::turn_stack(const Stack& stack, int64_t rows, int64_
     all.push_back(std::move(weight));
   }
   if (stored.mapped) give_back_pages(stored.data, stack.count * stack.stored_rows * cols * size);
+  stack_scales(all, stack, cols);
   return all;
 }
 

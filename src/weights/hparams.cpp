@@ -1,10 +1,12 @@
 #include "weights/hparams.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "weights/config.h"
+#include "weights/schemes/scheme.h"
 
 namespace ingot {
 namespace {
@@ -156,6 +158,19 @@ void read_windows(Hparams& hp, const Config& config) {
   for (size_t i = 0; i < types.size(); ++i) hp.sliding[i] = types[i] == "sliding_attention";
 }
 
+// GGUF may have a number for each layer: the first one's, where the architecture's own file reads the others.
+int kv_head_count(const Config& config, int heads) {
+  constexpr const char* kKey = "attention.head_count_kv";
+  const GgufValue* value = config.is_gguf() ? config.gguf().find(config.type() + "." + kKey) : nullptr;
+  if (value == nullptr || !value->is_array()) return config.integer("num_key_value_heads", kKey, 1, 1 << 14, heads);
+  const std::vector<double> all = config.numbers("", kKey);
+  const bool alike = std::ranges::all_of(all, [&](double n) { return n == all[0]; });
+  if (all.empty() || (!alike && config.type() != "mimo2"))
+    throw Error("[config] '{}' differs from layer to layer, which is not supported", kKey);
+  if (!(all[0] >= 1 && all[0] <= 1 << 14)) throw Error("[config] '{}' is {}", kKey, all[0]);
+  return static_cast<int>(all[0]);
+}
+
 int vocab_size(const Config& config) {
   if (!config.is_gguf()) return config.integer("vocab_size", "", 1, 1 << 24);
   const GgufTensor* table = config.gguf().find_tensor("token_embd.weight");
@@ -169,7 +184,7 @@ void check_quantization(const Config& config) {
   if (config.is_gguf()) return;
   const JsonObject* quantization = find_object(config.json(), "quantization_config");
   const std::string method = quantization ? get_string(*quantization, "quant_method", "") : "";
-  if (!method.empty() && method != "fp8" && method != "mxfp4")
+  if (!method.empty() && !scheme_method_known(method))
     throw Error("[config] quantization by '{}' is not supported", method);
 }
 
@@ -182,7 +197,7 @@ Hparams read_hparams(const Config& config) {
   hp.layers = config.integer("num_hidden_layers", "block_count", 1, 4096);
   hp.hidden = config.integer("hidden_size", "embedding_length", 1, 1 << 20);
   hp.heads = config.integer("num_attention_heads", "attention.head_count", 1, 1 << 14);
-  hp.kv_heads = config.integer("num_key_value_heads", "attention.head_count_kv", 1, 1 << 14, hp.heads);
+  hp.kv_heads = kv_head_count(config, hp.heads);
   // Where heads have a rotary part of their own, its size is what rope is about.
   const int usual = config.integer("qk_rope_head_dim", "", 1, 1 << 14, std::max(1, hp.hidden / hp.heads));
   hp.head_dim = config.integer("head_dim", "attention.key_length", 1, 1 << 14, usual);

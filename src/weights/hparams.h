@@ -37,10 +37,12 @@ struct ExpertParams {
 struct Hparams {
   std::string arch;  // the name of the model's file in models/: "llama", "gemma3" …
   int layers = 0;
-  int hidden = 0;    // D
-  int heads = 0;     // H
-  int kv_heads = 0;  // K
+  int hidden = 0;          // D
+  int heads = 0;           // H
+  int kv_heads = 0;        // K
+  int kv_heads_local = 0;  // of the sliding-window layers; 0: kv_heads
   int head_dim = 0;
+  int v_dim = 0;    // of a value's head; 0: head_dim
   int ffn = 0;      // width of the MLP's middle
   int vocab = 0;    // V, the rows of the embedding
   int context = 0;  // positions that the model was made for
@@ -53,15 +55,20 @@ struct Hparams {
   float embed_scale = 1;
   float residual_scale = 1;
   float logit_scale = 1;
-  float attn_softcap = 0;   // 0: none
-  float final_softcap = 0;  // 0: none
-  float norm_offset = 0;    // added to the stored weights of RMS norms
+  float attn_softcap = 0;      // 0: none
+  float final_softcap = 0;     // 0: none
+  float norm_offset = 0;       // added to the stored weights of RMS norms
+  float value_scale = 1;       // of v
+  bool qk_norm = false;        // where a model's file says that q and k may have norms
+  int temperature_period = 0;  // positions after which queries of layers without rope grow; 0: they do not
+  float temperature_beta = 0;  //   by so much of a logarithm (ops/position_scale)
 
   LatentSpec latent;
 
   RopeSpec rope;
   RopeSpec rope_local;              // of the sliding-window layers
   int window = 0;                   // of the sliding-window layers
+  bool chunked = false;             // which see their own chunk of `window` positions instead
   std::vector<bool> sliding;        // [layers]
   std::vector<bool> uses_rope;      // [layers]
   bool transposed_linears = false;  // stored [K, N] instead of [N, K]
@@ -69,6 +76,10 @@ struct Hparams {
 
   const RopeSpec& rope_of(int layer) const { return sliding[static_cast<size_t>(layer)] ? rope_local : rope; }
   int window_of(int layer) const { return sliding[static_cast<size_t>(layer)] ? window : 0; }
+  int kv_heads_of(int layer) const {
+    return kv_heads_local > 0 && sliding[static_cast<size_t>(layer)] ? kv_heads_local : kv_heads;
+  }
+  int value_dim() const { return v_dim > 0 ? v_dim : head_dim; }
 };
 
 // What all architectures have in common. The model's own file adds its peculiarities. Throws Error for a

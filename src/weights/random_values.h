@@ -18,6 +18,11 @@ INGOT_HD constexpr uint64_t random_bits(uint64_t z) {
   return z ^ (z >> 31);
 }
 
+// The key of expert e where `key` is that of the stack.
+INGOT_HD constexpr uint64_t expert_key(uint64_t key, int64_t e) {
+  return e == 0 ? key : key + (random_bits(static_cast<uint64_t>(e)) << 20);
+}
+
 // Uniform in [-range, range).
 INGOT_HD constexpr float random_value(uint64_t key, int64_t row, int64_t col, int64_t cols, float range) {
   const uint64_t counter = key + static_cast<uint64_t>(row % kRandomRows * cols + col);

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <utility>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "base/seeded_hash.h"
 #include "weights/model_files.h"
 #include "weights/random_values.h"
+#include "weights/schemes/scheme.h"
 
 namespace ingot {
 namespace {
@@ -18,7 +20,10 @@ bool ignorable(const std::string& name, const ArchNames& names) {
 }
 
 // A router's rows must differ: experts with equal scores are chosen by their index, always the same.
-bool is_router(const std::string& name) { return name.ends_with(".gate.weight") || name.ends_with(".router.weight"); }
+bool is_router(const std::string& name) {
+  return name.ends_with(".gate.weight") || name.ends_with(".router.weight") || name.ends_with(".router.layer.weight") ||
+         name.ends_with(".gate.wg.weight");
+}
 
 // Weights that lie in mapped files.
 class FileSource : public WeightSource {
@@ -79,10 +84,9 @@ class FileSource : public WeightSource {
       if (bare && !weight.name.starts_with("lm_head.")) weight.name = names.prefix + weight.name;
       if (ignorable(weight.name, names)) continue;
       const std::optional<Format> format = format_by_name(tensor.dtype);
-      // Blocks of 4-bit floats and their scales: Weights puts them together.
-      weight.bytes = tensor.dtype == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales"));
-      if (!format && !weight.bytes)
-        throw Error("[weights] '{}' is stored as {}, which is not supported", tensor.name, tensor.dtype);
+      weight.bytes = !format;  // with_schemes() knows whether they are part of a weight
+      weight.dtype = tensor.dtype;
+      weight.stored_bytes = static_cast<int64_t>(tensor.bytes);
       if (format) weight.format = *format;
       weight.shape = tensor.shape;
       weight.data = tensor.data;
@@ -105,8 +109,17 @@ class FileSource : public WeightSource {
 
 }  // namespace
 
+int64_t StoredWeight::values() const {
+  CheckedSize n(1, "[weights] values of a tensor");
+  for (const int64_t d : shape) n *= d;
+  return n.as_int64();
+}
+
 std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNames& names) {
-  return std::make_unique<FileSource>(files, names);
+  auto source = std::make_unique<FileSource>(files, names);
+  if (files.gguf) return source;
+  const JsonObject* settings = find_object(files.config, "quantization_config");
+  return with_schemes(std::move(source), settings != nullptr ? *settings : JsonObject{});
 }
 
 const StoredWeight* RandomSource::find(const std::string& name, const std::vector<int64_t>& wanted) {
@@ -140,13 +153,23 @@ void RandomSource::fill(StoredWeight& weight, int64_t rows, int64_t cols) {
   const int64_t row_bytes = format_row_bytes(weight.format, cols);
   std::byte* out = memory_.back().data();
   std::vector<float> row(static_cast<size_t>(cols));
+  const bool router = is_router(weight.name), encoded = format_block(weight.format) > 1;
+  // Experts are stacked, and differ: those of encoded formats by the order in which the rows come again.
+  const int64_t of_expert = weight.shape.size() == 3 ? weight.shape[1] : rows;
   for (int64_t r = 0; r < rows; ++r) {
-    if (r >= kRandomRows && !is_router(weight.name)) {
-      std::memcpy(out + r * row_bytes, out + (r % kRandomRows) * row_bytes, static_cast<size_t>(row_bytes));
+    const int64_t e = r / of_expert, i = r % of_expert;
+    const int64_t order =
+        e == 0 ? 0 : static_cast<int64_t>(random_bits(static_cast<uint64_t>(e)) % uint64_t{kRandomRows});
+    if (!router && (encoded ? r : i) >= kRandomRows) {
+      const int64_t same = encoded ? i % kRandomRows ^ order : r - i + i % kRandomRows;
+      std::memcpy(out + r * row_bytes, out + same * row_bytes, static_cast<size_t>(row_bytes));
       continue;
     }
+    uint64_t key = random.key;
+    if (router) key = expert_key(key, r / kRandomRows);  // no two experts have the same logit
+    if (!encoded) key = expert_key(key, e);
     for (int64_t c = 0; c < cols; ++c) {
-      row[static_cast<size_t>(c)] = middle + random_value(random.key, r, c, cols, random.range);
+      row[static_cast<size_t>(c)] = middle + random_value(key, encoded ? r : i, c, cols, random.range);
     }
     format_encode(weight.format, row.data(), out + r * row_bytes, cols);
   }

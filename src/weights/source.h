@@ -23,9 +23,13 @@ struct StoredWeight {
   Format format = Format::kF32;
   std::vector<int64_t> shape;  // row-major: [experts, rows, cols], [rows, cols], [n], or [] for a scalar
   const std::byte* data = nullptr;
-  bool mapped = false;  // `data` is a mapped file
-  bool bytes = false;   // plain bytes, part of another weight: no format
+  bool mapped = false;       // `data` is a mapped file
+  bool bytes = false;        // plain bytes or integers, part of another weight: no format
+  std::string dtype = {};    // what a safetensors file calls it: "I32"
+  int64_t stored_bytes = 0;  // in a safetensors file
   RandomValues random = {};
+
+  int64_t values() const;  // of its shape
 };
 
 class WeightSource {
@@ -41,6 +45,8 @@ class WeightSource {
   virtual bool generates() const { return false; }
   // Whether q and k rows are stored in the order of interleaved rotation.
   virtual bool permuted_qk() const { return false; }
+  // Frees what it made of stored tensors and of which `done` says that nobody reads it any more.
+  virtual void release(const std::function<bool(const std::byte*)>& done) { static_cast<void>(done); }
 };
 
 // `files` must outlive the source. Throws Error for a tensor whose type is not a weight format, unless it is

@@ -6,10 +6,36 @@
 #include <optional>
 #include <utility>
 
+#include "base/checked_size.h"
 #include "quant/format.h"
 #include "weights/model_files.h"
 
 namespace ingot {
+
+namespace {
+
+int64_t values_of(const std::vector<int64_t>& shape) {
+  CheckedSize n(1, "[model] values of a tensor");
+  for (const int64_t d : shape) n *= d;
+  return n.as_int64();
+}
+
+// A tensor of safetensors: some are part of another, which is packed or has scales beside it.
+StoredTensor described(const SafeTensor& t) {
+  const std::optional<Format> format = format_by_name(t.dtype);
+  const auto ends = [&](const char* suffix) { return t.name.ends_with(suffix); };
+  const bool packed = t.dtype == "U8" && (ends("_blocks") || ends("_scales"));  // MXFP4: two values in a byte
+  const bool beside = ends("_scale_inv") || ends("_scale") || (packed && ends("_scales"));
+  StoredTensor tensor{t.name, t.shape, t.dtype, static_cast<int64_t>(t.bytes)};
+  if (packed) tensor.format = format_name(Format::kMXFP4);
+  if (format) tensor.format = format_name(*format);
+  tensor.parameters = beside ? 0 : values_of(t.shape) * (packed ? 2 : 1);
+  return tensor;
+}
+
+}  // namespace
+
+std::string container_name(const ModelFiles& files) { return files.is_gguf() ? "gguf" : "safetensors"; }
 
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files) {
   std::vector<StoredTensor> tensors;
@@ -19,14 +45,11 @@ std::vector<StoredTensor> stored_tensors(const ModelFiles& files) {
       tensors.push_back({t.name,
                          {t.dims.rbegin(), t.dims.rend()},
                          format ? std::string(format_name(*format)) : fmt::format("type {}", t.type),
-                         static_cast<int64_t>(t.bytes)});
+                         static_cast<int64_t>(t.bytes),
+                         values_of(t.dims)});
     }
   } else {
-    for (const SafeTensor& t : files.safetensors->tensors()) {
-      const std::optional<Format> format = format_by_name(t.dtype);
-      tensors.push_back(
-          {t.name, t.shape, format ? std::string(format_name(*format)) : t.dtype, static_cast<int64_t>(t.bytes)});
-    }
+    for (const SafeTensor& t : files.safetensors->tensors()) tensors.push_back(described(t));
   }
   return tensors;
 }

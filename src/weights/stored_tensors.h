@@ -15,7 +15,11 @@ struct StoredTensor {
   std::vector<int64_t> shape;  // row-major
   std::string format;          // "q4_0"; what the file calls it where it is none of ours
   int64_t bytes = 0;
+  int64_t parameters = 0;  // values of the model; 0 of scales that lie beside others
 };
+
+// "gguf" or "safetensors".
+std::string container_name(const ModelFiles& files);
 
 // In the order of the files.
 std::vector<StoredTensor> stored_tensors(const ModelFiles& files);

@@ -8,16 +8,6 @@
 #include "weights/weights.h"
 
 namespace ingot {
-namespace {
-
-// Whether a block of scales is of one head, and of its keys or its values alone.
-bool scales_fit(const Weight& all, int64_t heads, int64_t keys) {
-  if (all.scale == nullptr || all.scale_rows >= all.rows) return true;
-  const int64_t head = all.rows / heads;
-  return keys % all.scale_rows == 0 && head % all.scale_rows == 0;
-}
-
-}  // namespace
 
 // A matrix of heads · rows that is stored so, or as [heads, rows, cols].
 Weight Weights::stack(const std::string& name, int64_t heads, int64_t rows, int64_t cols) {
@@ -118,9 +108,10 @@ UpProjection Weights::up_projection(const std::string& path, int heads, int64_t 
   const std::string key = path + ".k_b_proj.weight", value = path + ".v_b_proj.weight";
   if (source_->generates() || has(key)) return {stack(key, heads, rank, nope), stack(value, heads, v_dim, rank)};
   Weight all = take(path + ".kv_b_proj.weight", heads * (nope + v_dim), rank);
-  if (!scales_fit(all, heads, nope)) {
-    throw Error("[weights] '{}': blocks of {} rows with one scale do not fit heads of {} + {}", all.name,
-                all.scale_rows, nope, v_dim);
+  // Blocks of rows with one scale end where a head's keys end, and its values: 64 rows of 128 in heads of 192 + 256.
+  if (all.scale_rows < all.rows) {
+    cut_scales(all, nope);
+    cut_scales(all, nope + v_dim);
   }
   return {turned_heads(all, heads, nope), rows_of_heads(all, heads, nope, v_dim)};
 }

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 
 #include "base/check.h"
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "tensor/memory.h"
+#include "weights/scale_blocks.h"
 
 namespace ingot {
 namespace {
@@ -169,6 +171,18 @@ Weight Weights::vector(const std::string& name, int64_t n, float offset, const T
   return weight;
 }
 
+Weight Weights::ones(const std::string& name, int64_t n) {
+  Weight weight;
+  weight.name = name;
+  weight.rows = 1;
+  weight.cols = n;
+  weight.row_bytes = n * static_cast<int64_t>(sizeof(float));
+  auto* values = reinterpret_cast<float*>(allocate(weight.row_bytes));
+  std::fill_n(values, n, 1.0f);
+  weight.data = reinterpret_cast<const std::byte*>(values);
+  return weight;
+}
+
 // Scales that Hugging Face stores beside 8-bit floats: one for the tensor, one for each row, or one for each block.
 void Weights::attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows) {
   if (!name.ends_with(".weight")) return;
@@ -189,26 +203,29 @@ void Weights::attach_scales(Weight& weight, const std::string& name, int64_t row
       throw Error("[weights] '{}' is {}, which does not divide [{}, {}]", stored->name, shape_text(shape), stored_rows,
                   weight.cols);
     }
-    // Blocks are whole but for the last: 128 for 300 values in 3 blocks, found as the power of two that fits.
-    const auto block = [&](int64_t values_of, int64_t blocks) {
-      if (blocks == 1) return values_of;
-      int64_t size = 1;
-      while ((values_of + size - 1) / size > blocks) size *= 2;
-      if ((values_of + size - 1) / size != blocks) {
-        throw Error("[weights] '{}' has {} blocks for {} values", stored->name, blocks, values_of);
-      }
-      return size;
-    };
     weight.scale = values;
-    weight.scale_rows = block(stored_rows, down);
-    weight.scale_cols = block(weight.cols, across);
+    weight.scale_rows = scale_block(stored->name, stored_rows, down);
+    weight.scale_cols = scale_block(stored->name, weight.cols, across);
     weight.scale_stride = across;
-    if (row_begin % weight.scale_rows && down > 1) {
-      throw Error("[weights] '{}': row {} lies inside a block of scales", stored->name, row_begin);
+    if (down > 1) {
+      cut_scales(weight, row_begin);
+      weight.scale += row_begin / weight.scale_rows * across;
     }
-    if (down > 1) weight.scale += row_begin / weight.scale_rows * across;
     return;
   }
+}
+
+void Weights::cut_scales(Weight& weight, int64_t at) {
+  if (weight.scale == nullptr || at % weight.scale_rows == 0) return;
+  const int64_t unit = std::gcd(weight.scale_rows, at), down = (weight.rows + unit - 1) / unit,
+                stride = weight.scale_stride;
+  // A row more than there are, as stack_scales() has.
+  auto* finer = reinterpret_cast<float*>(allocate((down + 1) * stride * static_cast<int64_t>(sizeof(float))));
+  for (int64_t r = 0; r < down; ++r)
+    std::copy_n(weight.scale + r * unit / weight.scale_rows * stride, stride, finer + r * stride);
+  std::fill_n(finer + down * stride, stride, 0.0f);
+  weight.scale = finer;
+  weight.scale_rows = unit;
 }
 
 void Weights::transpose(Weight& weight, const StoredWeight& stored) {

@@ -55,8 +55,11 @@ class Weights {
   // The vector `name` of `n` values in F32, with `offset` added to each. `options` as for a matrix's rows.
   Weight vector(const std::string& name, int64_t n, float offset = 0, const TakeOptions& options = {});
 
+  // `n` times 1, for norms that have no weights of their own. `name` is for dumps.
+  Weight ones(const std::string& name, int64_t n);
+
   // A layer's experts below `path`, `count` matrices of `rows` × `cols`. Stored as a tensor for each, as one tensor,
-  // gate and up in one, or blocks of MXFP4 with their scales beside them.
+  // gate and up in one, each of them with scales beside it, or blocks of MXFP4 with their scales beside them.
   std::vector<Weight> experts(const std::string& path, ExpertPart part, int64_t count, int64_t rows, int64_t cols,
                               const ExpertForm& form = {});
   // Their biases, one behind the other, in F32.
@@ -79,6 +82,7 @@ class Weights {
   // Frees the copies of which `done` says that nobody reads them any more.
   void release(const std::function<bool(const std::byte*)>& done) {
     std::erase_if(memory_, [&](const std::unique_ptr<std::byte[]>& copy) { return done(copy.get()); });
+    source_->release(done);
   }
   WeightSource& source() { return *source_; }
 
@@ -86,12 +90,15 @@ class Weights {
   const StoredWeight& find(const std::string& name, const std::vector<int64_t>& wanted);
   std::byte* allocate(int64_t bytes);
   void attach_scales(Weight& weight, const std::string& name, int64_t row_begin, int64_t stored_rows);
+  // Makes the blocks of rows that share a scale as much smaller as it takes for one to begin at row `at`.
+  void cut_scales(Weight& weight, int64_t at);
   void transpose(Weight& weight, const StoredWeight& stored);
   void align(Weight& weight);
   void decode(Weight& weight);
   struct Stack;
   std::vector<Weight> cut_stack(const Stack& stack, int64_t rows, int64_t cols);
   std::vector<Weight> turn_stack(const Stack& stack, int64_t rows, int64_t cols);
+  void stack_scales(std::vector<Weight>& all, const Stack& stack, int64_t cols);
   std::vector<Weight> join_blocks(const Stack& stack, int64_t rows, int64_t cols);
   Weight stack(const std::string& name, int64_t heads, int64_t rows, int64_t cols);
   Weight rows_of_heads(const Weight& all, int64_t heads, int64_t first, int64_t rows);

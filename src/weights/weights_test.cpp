@@ -226,6 +226,17 @@ TEST(Weights, RandomWeightsAreTheSameEachTime) {
   EXPECT_EQ(a.find("w.weight", {4, 64}), x);
 }
 
+// No kernel that reads another expert's weights may go unnoticed.
+TEST(Weights, RandomExpertsDiffer) {
+  for (const Format format : {Format::kQ4_0, Format::kBF16}) {
+    RandomSource source([&](const std::string&) { return format; });
+    const StoredWeight* w = source.find("experts.weight", {5, 96, 64});
+    const auto bytes = static_cast<size_t>(96 * format_row_bytes(format, 64));
+    for (size_t a = 0; a < 5; ++a)
+      for (size_t b = 0; b < a; ++b) EXPECT_NE(std::memcmp(w->data + a * bytes, w->data + b * bytes, bytes), 0);
+  }
+}
+
 TEST(Names, GgufAndBack) {
   const ArchNames plain;
   const ArchNames phi{.gguf_layer = {{"ffn_up", "mlp.gate_up_proj"}}};
@@ -294,7 +305,43 @@ TEST(Weights, UpProjectionWithScales) {
   const auto [one_key, one_value] = take({1}, {3}, 4);
   for (const float x : one_key) EXPECT_EQ(x, 3);
   for (const float x : one_value) EXPECT_EQ(x, 3);
-  EXPECT_THROW(take({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, 2), Error);  // a block of both
+  // A block that a head's keys and values share: rows 2 and 3 of a head have the scales of its keys.
+  const auto [cut_key, cut_value] = take({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, 2);
+  for (size_t i = 0; i < cut_key.size(); ++i) EXPECT_EQ(cut_key[i], static_cast<float>(i / 8 * 4 + 1 + i / 4 % 2)) << i;
+  for (size_t i = 0; i < cut_value.size(); ++i) {
+    const size_t head = i / 24, row = i % 24 / 4 + 2;
+    EXPECT_EQ(cut_value[i], static_cast<float>(head * 4 + row / 4 * 2 + 1 + i / 2 % 2)) << i;
+  }
+}
+
+// Two experts of 8-bit floats in one tensor, with scales for an expert, for blocks of 2 × 2, and for each row.
+TEST(Weights, StacksOfExpertsWithScales) {
+  const auto take = [](std::vector<int64_t> shape, const std::vector<float>& scales, const ExpertForm& form,
+                       ExpertPart part) {
+    auto source = std::make_unique<MemorySource>();
+    source->add("x.gate_up_proj", Format::kF8_E4M3, {2, 4, 4}, std::vector<uint8_t>(32, 0x38));  // 1 in e4m3
+    source->add("x.gate_up_proj_scale_inv", Format::kF32, std::move(shape), scales);
+    Weights weights(std::move(source));
+    std::vector<float> all;
+    for (const Weight& weight : weights.experts("x", part, 2, 2, 4, form))
+      for (const float v : values(weight)) all.push_back(v);
+    weights.finish();
+    return all;
+  };
+  using V = std::vector<float>;
+  EXPECT_EQ(take({2}, {3, 5}, {}, ExpertPart::kUp), (V{3, 3, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5, 5, 5, 5}));
+  const V blocks = iota(8);  // of expert 0: 0 1 / 2 3
+  EXPECT_EQ(take({2, 2, 2}, blocks, {}, ExpertPart::kGate), (V{0, 0, 1, 1, 0, 0, 1, 1, 4, 4, 5, 5, 4, 4, 5, 5}));
+  EXPECT_EQ(take({2, 2, 2}, blocks, {}, ExpertPart::kUp), (V{2, 2, 3, 3, 2, 2, 3, 3, 6, 6, 7, 7, 6, 6, 7, 7}));
+  // Turned around: the first of a pair of scales is of gate, the second of up.
+  EXPECT_EQ(take({2, 2, 2}, blocks, {.transposed = true}, ExpertPart::kUp),
+            (V{1, 1, 3, 3, 1, 1, 3, 3, 5, 5, 7, 7, 5, 5, 7, 7}));
+  EXPECT_EQ(take({2, 2, 2}, blocks, {.interleaved = true}, ExpertPart::kUp),
+            (V{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7}));
+  EXPECT_EQ(take({2, 4, 1}, iota(8), {.interleaved = true}, ExpertPart::kUp),
+            (V{1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7}));
+  EXPECT_THROW(take({2, 3, 2}, iota(12), {}, ExpertPart::kUp), Error);
+  EXPECT_THROW(take({3}, iota(3), {}, ExpertPart::kUp), Error);
 }
 
 }  // namespace

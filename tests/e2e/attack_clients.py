@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 
+import attack_grammars
 from attack_keys import known_hash_keys, object_text, salted_fnv_keys
 
 MIB = 1 << 20
@@ -385,6 +386,36 @@ class Tokenize(Attack):
         await self.ask(index, "POST", "/tokenize", self.data)
 
 
+class Constrained(Attack):
+    """Long streams at the highest priority, held to what attack_grammars.py says (REQUEST; its own fields too)."""
+
+    COUNT = 4
+    PAUSE = 0.05
+    REQUEST = None
+
+    async def prepare(self):
+        self.numbers = itertools.count(time.time_ns() % 1_000_000_000)
+        self.own = {name: json.loads(value) for name, value in self.fields.items() if name not in ("tokens", "patience")}
+
+    async def client(self, index):
+        path, fields = self.REQUEST(next(self.numbers), **self.own)
+        prompt = {} if "messages" in fields else {"prompt": "a"}
+        body = {**prompt, "max_tokens": self.field("tokens", 200), "ignore_eos": True, "stream": True, "priority": 100,
+                **fields}
+        reader, writer = await self.connect()
+        try:
+            writer.write(request("POST", path, body, self.key))
+            await writer.drain()
+            self.place(index)
+            if await self.answer(index, reader) != 200:
+                return
+            data = b"x"
+            while data and b"[DONE]" not in data and b'"error"' not in data:
+                data = await reader.read(65536)
+        finally:
+            writer.close()
+
+
 ATTACKS = {
     "missing-byte": MissingByte,
     "chunked-byte": ChunkedByte,
@@ -399,6 +430,8 @@ ATTACKS = {
     "salted-hash": SaltedHash,
     "flood": Flood,
     "tokenize": Tokenize,
+    **{name: type("Constrained", (Constrained,), {"REQUEST": staticmethod(request)})
+       for name, request in attack_grammars.REQUESTS.items()},
 }
 
 

@@ -1,8 +1,13 @@
 """What the tests with other people's clients share: a server whose answers are known, and tools to offer it."""
+import copy
 import inspect
+import json
+import os
+import random
 
 import scripted
 import serving
+from test_serve_bad_requests import strange_values
 
 KEY = "a-key-of-the-tests"
 WEATHER = {
@@ -27,6 +32,41 @@ class ScriptedCase(serving.ToyCase):
         if "$ref" in schema:
             schema = described["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
         return set(schema["properties"])
+
+
+    def check_malformed(self, bodies):
+        """Bodies by path, with any value in any place: refused as wrong, or answered; never the server's fault."""
+        rng = random.Random(26)
+        statuses = set()
+        connection = self.server.connect()
+        for _ in range(10000 if os.environ.get("INGOT_LONG") == "1" else 300):
+            path = rng.choice(sorted(bodies))
+            body = copy.deepcopy(bodies[path])
+            for _ in range(rng.choice([1, 1, 2, 3])):
+                at, key = rng.choice(places(body))
+                at[key] = strange_values(rng)
+            if rng.random() < 0.5:
+                body["stream"] = rng.random() < 0.5
+            data = json.dumps(body)
+            connection.request("POST", path, data, {"content-type": "application/json"})
+            response = connection.getresponse()
+            answer = response.read()
+            serving.check_refusal(response.status, answer)
+            statuses.add(response.status)
+            self.assertIn(response.status, (200, 400, 404), f"{path} {data[:2000]} -> {answer[:500]}")
+        connection.close()
+        self.assertLessEqual({200, 400}, statuses)
+        self.assert_alive()
+
+
+def places(value):
+    """(container, key) of every value inside."""
+    found = []
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        found.append((value, key))
+        found += places(inner)
+    return found
 
 
 # Of the clients' methods: for the client itself, sent as headers, or turned into another field by it.

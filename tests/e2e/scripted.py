@@ -26,7 +26,8 @@ TEMPLATE = """\
 {%- if tools %}{{ '<s>system\\n' }}Call as <tool_call>{"name": ..., "arguments": ...}</tool_call>
 {%- for tool in tools %}{{ tool | tojson }}{% endfor %}{{ '</s>' }}{% endif %}
 {%- for message in messages %}{{ '<s>' + message.role + '\\n' + message.content }}
-{%- for call in message.tool_calls or [] %}{{ call.function.name + ' ' + call.function.arguments.city }}{% endfor %}
+{%- for call in message.tool_calls or [] %}{{ '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}{{ call.function.arguments | tojson }}
+{{- '}\\n</tool_call>' }}{% endfor %}
 {{- '</s>' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<s>assistant\\n' }}
 {%- if messages[-1].role == 'tool' %}<|after|>{% elif 'two' in messages[-1].content and tools %}<|two|>
@@ -52,8 +53,8 @@ def pieces_of(text, used):
     return pieces
 
 
-def make(directory):
-    """Writes the model and returns its directory."""
+def make(directory, answers=ANSWERS, template=TEMPLATE):
+    """Writes the model and returns its directory. `answers`: by the control token with which the template asks for them."""
     tokenizer = models.tiny_tokenizer()
     vocab = tokenizer["model"]["vocab"]
     used, successor = set(), {}
@@ -64,7 +65,7 @@ def make(directory):
             tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": vocab[name], "content": name})
         return vocab[name]
 
-    for start, text in ANSWERS.items():
+    for start, text in answers.items():
         at = add(start, True)
         for piece in pieces_of(text, used):
             token = add("".join(map(models.byte_name, piece)), False)
@@ -78,7 +79,7 @@ def make(directory):
     (directory / "config.json").write_text(json.dumps(config))
     (directory / "generation_config.json").write_text("{}")
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
-    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "chat_template": TEMPLATE}
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "chat_template": template}
     (directory / "tokenizer_config.json").write_text(json.dumps(names))
     return directory
 

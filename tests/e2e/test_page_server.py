@@ -61,7 +61,7 @@ class Files(unittest.TestCase):
             "model": str, "context": int, "running": int, "waiting": int, "tokens": int, "prompt_tokens": int,
             "reused_tokens": int, "steps": int, "step_seconds": (int, float), "gap_ms": (int, float, type(None)),
             "pages": int, "free_pages": int, "cached_pages": int, "kv_bytes": int, "rss_bytes": int,
-            "uptime_seconds": (int, float),
+            "uptime_seconds": (int, float), "expert_layers": int, "experts_touched": int, "expert_busiest_rows": int,
         }  # fmt: skip
         for name, kind in wanted.items():
             with self.subTest(name):

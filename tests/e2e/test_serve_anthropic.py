@@ -1,13 +1,51 @@
-"""The server as the `anthropic` Python client sees it, unpatched."""
+"""The server as the `anthropic` Python client sees it, unpatched; every event by the schema of the client's own types."""
+import json
+
 import client_case
 import packages
 import scripted
 
+PATH = "/v1/messages"
 HELLO = [{"role": "user", "content": "hello"}]
 TOOLS = [
     {"name": t["name"], "description": t["description"], "input_schema": t["schema"]}
     for t in (client_case.WEATHER, client_case.TIME)
 ]
+
+
+UNIT = {"type": "object", "properties": {"unit": {"enum": ["C", "F"]}}, "required": ["unit"],
+        "additionalProperties": False}
+
+
+def plain(message):
+    """What must not depend on how an answer is sent: without ids, and what of the prompt was found in the cache."""
+    message = json.loads(json.dumps(message))
+    message.pop("id")
+    usage = message["usage"]
+    usage["input_tokens"] += usage.pop("cache_read_input_tokens")
+    for block in message["content"]:
+        block.pop("id", None)
+    return message
+
+
+def joined(events):
+    """The message that a stream tells, put together as a client does."""
+    message = events[0]["message"]
+    for event in events[1:]:
+        block = message["content"][event["index"]] if event["type"] != "content_block_start" and "index" in event else None
+        if event["type"] == "content_block_start":
+            message["content"].append(event["content_block"])
+        elif event["type"] == "content_block_delta":
+            delta = event["delta"]
+            name = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature",
+                    "input_json_delta": "partial_json"}[delta["type"]]
+            block[name] = block.get(name, "") + delta[name]
+        elif event["type"] == "content_block_stop" and block["type"] == "tool_use":
+            block["input"] = json.loads(block.pop("partial_json", None) or "{}")
+        elif event["type"] == "message_delta":
+            message.update(event["delta"])
+            message["usage"] = event["usage"]
+    return message
 
 
 class Messages(client_case.ScriptedCase):
@@ -74,6 +112,145 @@ class Messages(client_case.ScriptedCase):
         self.assertEqual(answer.content[0].thinking, scripted.THOUGHT)
         self.assertEqual(answer.content[1].text, "Then I answer.")
 
+    def test_thinking_is_asked_for_and_sent_back(self):
+        ask = [{"role": "user", "content": "think about it"}]
+        for thinking in ({"type": "enabled", "budget_tokens": 1024}, {"type": "adaptive"}, {"type": "disabled"}):
+            with self.client.messages.stream(model=self.name, max_tokens=200, messages=ask, thinking=thinking) as stream:
+                kinds = [event.type for event in stream]
+                final = stream.get_final_message()
+            self.assertIn("thinking", kinds)
+            self.assertIn("signature", kinds)
+            self.assertEqual(final.content[0].thinking, scripted.THOUGHT)
+            self.assertTrue(final.content[0].signature)
+            self.assertGreater(final.usage.output_tokens_details.thinking_tokens, 5)
+        hidden = {"type": "redacted_thinking", "data": "abc"}
+        back = [*ask, {"role": "assistant", "content": [hidden, *(b.model_dump() for b in final.content)]}, *HELLO]
+        self.assertEqual(self.ask(back).content[0].text, scripted.PLAIN)
+
+    def test_streams_are_what_whole_answers_are(self):
+        pydantic = packages.need("pydantic")
+        jsonschema = packages.need("jsonschema")
+        types = packages.need("anthropic.types")
+        event_type = jsonschema.Draft202012Validator(pydantic.TypeAdapter(types.RawMessageStreamEvent).json_schema())
+        message_type = jsonschema.Draft202012Validator(pydantic.TypeAdapter(types.Message).json_schema())
+        tool = {"name": "warm", "input_schema": UNIT}
+        for more in ({}, {"tools": TOOLS}, {"messages": [{"role": "user", "content": "two"}], "tools": TOOLS},
+                     {"messages": [{"role": "user", "content": "think"}]}, {"max_tokens": 4},
+                     {"tools": TOOLS, "max_tokens": 12}, {"stop_sequences": ["side"]},
+                     {"output_config": {"format": {"type": "json_schema", "schema": UNIT}}},
+                     {"tools": [tool], "tool_choice": {"type": "any"}}):
+            with self.subTest(more):
+                body = {"messages": HELLO, "max_tokens": 200, "temperature": 0, **more}
+                whole = self.post(PATH, body)
+                message_type.validate(whole)
+                events = self.server.post(PATH, {**body, "stream": True}).events()
+                for event in events:
+                    if event["type"] != "ping":
+                        event_type.validate(event)
+                if more != {"tools": TOOLS, "max_tokens": 12}:  # cut inside of a call, whose arguments are no JSON then
+                    self.assertEqual(plain(joined([e for e in events if e["type"] != "ping"])), plain(whole))
+                self.assertEqual([e["type"] for e in events[-2:]], ["message_delta", "message_stop"])
+
+    def test_forced_calls(self):
+        """A model that would answer with text makes a call, and its arguments fit the schema."""
+        tools = [{"name": name, "input_schema": UNIT, "strict": True} for name in ("warm", "cold")]
+        for choice, names in (({"type": "any"}, {"warm", "cold"}), ({"type": "tool", "name": "cold"}, {"cold"}),
+                              ({"type": "any", "disable_parallel_tool_use": True}, {"warm", "cold"})):
+            with self.subTest(choice):
+                answer = self.ask(tools=tools, tool_choice=choice, max_tokens=3000, extra_body={"temperature": 0})
+                self.assertEqual(answer.stop_reason, "tool_use")
+                call, = answer.content
+                self.assertIn(call.name, names)
+                self.assertIn(call.input, ({"unit": "C"}, {"unit": "F"}))
+        none = self.ask(tools=tools, tool_choice={"type": "none"})
+        self.assertEqual(none.content[0].text, scripted.PLAIN)
+        strange = {"type": "object", "properties": {"a": {"type": "string", "maximumLength": 2}}}
+        named = {"type": "tool", "name": "f"}
+        with self.assertRaises(self.anthropic.BadRequestError) as caught:
+            self.ask(tools=[{"name": "f", "input_schema": strange, "strict": True}], tool_choice=named)
+        self.assertIn("maximumLength", caught.exception.body["error"]["message"])
+
+    def test_an_answer_of_a_schema(self):
+        packages.need("pydantic")
+        import pydantic
+
+        class Weather(pydantic.BaseModel):
+            unit: bool
+
+        answer = self.client.messages.parse(model=self.name, max_tokens=200, messages=HELLO, output_format=Weather)
+        self.assertIsInstance(answer.parsed_output, Weather)
+
+    def test_results_of_every_shape(self):
+        use = {"type": "tool_use", "id": "1", "name": "get_weather", "input": {"city": "Rome"}}
+        for result in ({"content": "18"}, {"content": [{"type": "text", "text": "18"}, {"type": "text", "text": "C"}]},
+                       {"content": "no such city", "is_error": True}, {"is_error": True}, {}):
+            block = {"type": "tool_result", "tool_use_id": "1", "cache_control": {"type": "ephemeral"}, **result}
+            messages = [*HELLO, {"role": "assistant", "content": [use]}, {"role": "user", "content": [block]}]
+            self.assertEqual(self.ask(messages, tools=TOOLS).content[0].text, scripted.AFTER)
+
+    def test_an_agent(self):
+        """The client's own loop: it calls the tool, sends the result and has the answer."""
+        seen = []
+
+        @self.anthropic.beta_tool
+        def get_weather(city: str, days: list[int]) -> str:
+            """The weather of a place."""
+            seen.append((city, days))
+            return "18"
+
+        runner = self.client.beta.messages.tool_runner(model=self.name, max_tokens=200, messages=HELLO,
+                                                       tools=[get_weather], thread=False, betas=["anything-2030-01-01"])
+        final = runner.until_done()
+        self.assertEqual(seen, [("Zürich", [1, 2])])
+        self.assertEqual(final.content[0].text, scripted.AFTER)
+
+    def test_what_coding_agents_send(self):
+        """The fields of a request of Claude Code, in its second turn."""
+        hint = {"type": "ephemeral", "ttl": "1h"}
+        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "additionalProperties": False, **UNIT}
+        use = {"type": "tool_use", "id": "toolu_01", "name": "Read", "input": {"unit": "C"}}
+        result = {"type": "tool_result", "tool_use_id": "toolu_01", "content": "18", "is_error": False, "cache_control": hint}
+        body = {
+            "model": self.name, "max_tokens": 32000, "stream": True, "temperature": 1, "metadata": {"user_id": "user_1"},
+            "system": [{"type": "text", "text": "You are an agent.", "cache_control": hint}, {"type": "text", "text": "Be brief."}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "<system-reminder>x</system-reminder>"},
+                                             {"type": "text", "text": "Read it.", "cache_control": hint}]},
+                {"role": "assistant", "content": [{"type": "thinking", "thinking": "I read.", "signature": "abc"}, use]},
+                {"role": "user", "content": [result]},
+            ],
+            "tools": [{"name": name, "description": "d", "input_schema": schema} for name in ("Read", "Bash", "mcp__a__b")],
+            "thinking": {"type": "enabled", "budget_tokens": 31999}, "output_config": {"effort": "high"},
+            "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        }
+        headers = {"anthropic-version": "2023-06-01", "x-app": "cli",
+                   "anthropic-beta": "claude-code-20250219,context-management-2025-06-27"}
+        answer = self.server.post(PATH + "?beta=true", body, headers=headers)
+        self.assertEqual(answer.status, 200, answer.body[:500])
+        text = joined([e for e in answer.events() if e["type"] != "ping"])["content"][0]["text"]
+        self.assertEqual(text, scripted.AFTER)
+
+    def test_headers(self):
+        body = {"messages": HELLO, "max_tokens": 5}
+        beta = {"anthropic-version": "2023-06-01", "anthropic-beta": "a-2030-01-01,interleaved-thinking-2025-05-14"}
+        self.assertEqual(self.server.post(PATH + "?beta=true", body, headers=beta).status, 200)
+        old = self.server.post(PATH, body, headers={"anthropic-version": "2023-01-01"})
+        self.assertEqual((old.status, old.json()["error"]["type"]), (400, "invalid_request_error"))
+
+    def test_malformed_bodies(self):
+        """A body of every kind of block and tool with any value in any place."""
+        blocks = [{"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "text", "text": "a"},
+                  {"type": "tool_use", "id": "1", "name": "f", "input": {"x": [1]}}]
+        result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "r"}], "is_error": False}
+        body = {
+            "messages": [*HELLO, {"role": "assistant", "content": blocks}, {"role": "user", "content": [result]}],
+            "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}], "max_tokens": 2,
+            "tools": [{"name": "f", "description": "d", "input_schema": UNIT, "strict": False}],
+            "tool_choice": {"type": "auto"}, "thinking": {"type": "enabled", "budget_tokens": 1024},
+            "output_config": {"effort": "low"}, "metadata": {"user_id": "u"}, "stop_sequences": ["x"], "temperature": 0.5,
+        }
+        self.check_malformed({PATH: body})
+
     def test_every_field_of_the_client_is_known(self):
         known = self.known_fields("/v1/messages")
         self.assertEqual(client_case.parameters(self.client.messages.create) - known, set())
@@ -84,11 +261,18 @@ class Messages(client_case.ScriptedCase):
         counted = self.client.messages.count_tokens(model=self.name, messages=HELLO).input_tokens
         usage = self.ask().usage
         self.assertEqual(counted, usage.input_tokens + usage.cache_read_input_tokens)
+        with_tools = self.client.messages.count_tokens(model=self.name, messages=HELLO, tools=TOOLS,
+                                                       tool_choice={"type": "any"}, thinking={"type": "adaptive"})
+        usage = self.ask(tools=TOOLS).usage
+        self.assertEqual(with_tools.input_tokens, usage.input_tokens + usage.cache_read_input_tokens)
+        self.assertGreater(with_tools.input_tokens, counted + 50)
 
     def test_errors(self):
         for more in ({"max_tokens": 0}, {"messages": []}, {"extra_body": {"temperature": 9}},
                      {"extra_body": {"no_such_field": 1}},
-                     {"tools": TOOLS, "tool_choice": {"type": "any"}},
+                     {"tool_choice": {"type": "any"}}, {"tools": TOOLS, "tool_choice": {"type": "tool", "name": "none"}},
+                     {"tools": TOOLS, "output_config": {"format": {"type": "json_schema", "schema": UNIT}}},
+                     {"tools": [{"type": "bash_20250124", "name": "bash"}]},
                      {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}):
             with self.subTest(more):
                 with self.assertRaises(self.anthropic.BadRequestError) as caught:

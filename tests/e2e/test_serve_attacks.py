@@ -13,6 +13,7 @@ import time
 import attack_clients
 import attack_keys
 import attacks
+import models
 import serving
 import support
 
@@ -211,6 +212,68 @@ class Workers(AttackCase):
                     result = stream.result()
                     self.assertEqual((result.status, result.whole), (200, True))
                     self.assertLess(result.longest_gap(), 1)
+
+
+class Grammars(AttackCase):
+    """What answers are held to: dear to compile, dear at each token, large, many. Others compile, read and stream."""
+
+    MEMORY = 192 * MIB  # of which grammars have 128 at most
+    CONFIG = {"max_position_embeddings": 2048}
+    TOOLS = (
+        "{% if tools %}{{ '<s>system\\nCall as <tool_call>{\"name\": .., \"arguments\": ..}</tool_call></s>' }}{% endif %}"
+        "{% for message in messages %}{{ '<s>' + message['role'] + '\\n' + (message['content'] or '') }}"
+        "{% for call in message.tool_calls or [] %}{{ '<tool_call>\\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}"
+        "{{ call.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{% endfor %}{{ '</s>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<s>assistant\\n' }}{% endif %}")
+
+    @classmethod
+    def make_model(cls, path):
+        return models.make_tiny(path, template=cls.TOOLS, **cls.CONFIG)
+
+    def stream_beside(self, name, **more):
+        """Streams and requests of the honest tenant, held to a schema or free, while the attack goes on."""
+        schema = {"json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}
+        with self.under(name, key=ATTACKER, **more) as attacker:
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                stream = pool.submit(attacks.Streamed, self.server, HONEST, max_tokens=300)
+                self.assert_honest_is_served(4, max_tokens=24, **schema)
+                self.assert_honest_is_served(4)
+                result = stream.result()
+            self.assertEqual((result.status, result.whole), (200, True))
+            self.assertLess(result.longest_gap(), 2)
+        limits = self.server.get("/v1/limits", headers={"authorization": f"Bearer {HONEST}"}).json()["constraints"]
+        self.assertLessEqual(limits["memory_bytes"], 128 * MIB)
+        return attacker.answers
+
+    def test_large_schemas(self):
+        self.stream_beside("large-schemas")
+
+    def test_schemas_that_are_dear_to_compile(self):
+        self.stream_beside("dear-schemas", count=6)
+
+    def test_patterns_with_many_states(self):
+        self.stream_beside("regex-states")
+
+    def test_masks_that_are_dear(self):
+        self.stream_beside("dear-masks", count=2)
+
+    def test_many_choices_with_a_schema(self):
+        self.stream_beside("schema-choices", tokens=60)
+
+    def test_calls_without_end(self):
+        answers = self.stream_beside("endless-calls", tokens=200)
+        self.assertIn("200", answers)
+
+    def test_a_compile_is_paid_for_and_ends_with_its_client(self):
+        """Whoever leaves while its schema is compiled has paid for what was done."""
+        usage = lambda: self.server.get("/v1/usage", headers={"authorization": f"Bearer {ATTACKER}"}).json()["own"]
+        before = usage().get("tokenizer_tokens", 0)
+        with self.under("dear-schemas", count=2, key=ATTACKER):
+            time.sleep(1)
+        limit = time.monotonic() + 30
+        while usage().get("tokenizer_tokens", 0) <= before and time.monotonic() < limit:
+            time.sleep(0.1)
+        self.assertGreater(usage().get("tokenizer_tokens", 0), before)
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ class NamesTest(serving.ToyCase):
                  "x" * 512, "\u202e"]
         self.assertGreaterEqual(len(names), 30)
         for name in names:
-            for path, body in ((CHAT, chat(model=name)), (TEXT, text(model=name)),
+            for path, body in ((CHAT, chat(model=name)), (TEXT, text(model=name)), ("/v1/responses", {"input": "a", "model": name}),
                                ("/v1/embeddings", {"input": "a", "model": name})):
                 with self.subTest(name=name, path=path):
                     error = self.post(path, body, 404)["error"]
@@ -262,6 +262,12 @@ class NamesTest(serving.ToyCase):
             answer = self.server.post(CHAT, body)
             self.assertEqual(answer.status, 400)
             self.assertNotIn(secret, answer.body.decode())
+
+
+# A request to each route of Ollama's that takes a body.
+OLLAMA = {"/api/chat": {"messages": MESSAGES, "options": {"num_predict": 3}},
+          "/api/generate": {"prompt": "a", "options": {"num_predict": 3}}, "/api/embed": {"input": "a"},
+          "/api/embeddings": {"prompt": "a"}, "/api/show": {}}
 
 
 def strange_values(rng):
@@ -283,8 +289,9 @@ class TypeConfusionTest(serving.ToyCase):
         rng = random.Random(20)
         count = 100000 if LONG else 1500
         base = {CHAT: chat(), TEXT: text(), "/v1/messages": {"messages": MESSAGES, "max_tokens": 3},
+                "/v1/responses": {"input": "a", "max_output_tokens": 3},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
-                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}}
+                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}, **OLLAMA}
         connection = self.server.connect()
         statuses = set()
         for i in range(count):
@@ -307,7 +314,8 @@ class TypeConfusionTest(serving.ToyCase):
 
     def test_deep_and_large(self):
         for value in ("[" * 10000 + "]" * 10000, '{"a":' * 10000 + "1" + "}" * 10000, "[" + "1," * 999999 + "1]"):
-            for path, field in ((CHAT, "messages"), (CHAT, "tools"), (TEXT, "prompt"), (TEXT, "logit_bias")):
+            for path, field in ((CHAT, "messages"), (CHAT, "tools"), (TEXT, "prompt"), (TEXT, "logit_bias"), ("/v1/responses", "input"),
+                                ("/v1/responses", "tools")):
                 begun = time.monotonic()
                 answer = self.server.post(path, '{"%s":%s}' % (field, value))
                 self.assertEqual(answer.status, 400, answer.body[:300])

@@ -7,7 +7,7 @@ import unittest
 import models
 import serving
 import support
-from test_serve_bad_requests import CHAT, MESSAGES, TEXT, chat, find_tables, text
+from test_serve_bad_requests import CHAT, MESSAGES, OLLAMA, TEXT, chat, find_tables, text
 
 ALONE = "measures times"  # not beside other modules: tools/run_tests.py
 
@@ -103,16 +103,20 @@ class LimitsTest(serving.ToyCase):
             return ""
         self.assertEqual(answer.status, 400, answer.body[:300])
         error = answer.json()["error"]
+        if isinstance(error, str):
+            return error.split()[0]
         return error["param"] if "param" in error else error["message"].split()[0]
 
     def test_every_number_at_both_ends(self):
         """For every number of every endpoint: the ends of its range are taken, what lies beyond is refused by name."""
         base = {CHAT: chat(max_tokens=1), TEXT: text(max_tokens=1), "/v1/messages": {"messages": MESSAGES, "max_tokens": 1},
+                "/v1/responses": {"input": "a", "max_output_tokens": 1},
                 "/v1/messages/count_tokens": {"messages": MESSAGES}, "/v1/embeddings": {"input": "a"},
-                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}}
+                "/tokenize": {"text": "a"}, "/detokenize": {"ids": [5]}, **OLLAMA}
         # What some numbers need beside them. Vectors have one size: of `dimensions` only that one is taken.
-        beside = {"best_of": lambda value: {"n": value}, "min_tokens": lambda value: {"max_tokens": max(value, 1)},
-                  "top_logprobs": lambda value: {"logprobs": True}}
+        beside = {"best_of": lambda value: {"n": value},
+                  "min_tokens": lambda value: {k: max(value, 1) for k in base[path] if k.startswith("max_")},
+                  "top_logprobs": lambda value: {"logprobs": True} if path == CHAT else {}}
         tested = 0
         for path, table in find_tables(self.server.get("/v1/limits").json()).items():
             for name, field in table.items():

@@ -47,7 +47,9 @@ class Hosts(serving.ToyCase):
         yield "GET", "/nowhere", None
         yield "DELETE", "/v1/models", None
         yield "GET", "/v1/models/%2e%2e%2fetc%2fpasswd", None
-        for path in ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/embeddings", "/tokenize",
+        yield "DELETE", "/v1/responses/%2e%2e%2fetc%2fpasswd", None
+        yield "GET", "/v1/responses/../../etc/passwd", None
+        for path in ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/tokenize",
                      "/detokenize", "/v1/messages/count_tokens"):
             for body in ("", "{", "[]", "nul", '{"model": 3}', '{"model": "../../etc/passwd"}', '{"a": 1, "a": 2}',
                          "[" * 1000, '{"messages": [{"role": "user", "content": "x"}], "n": 1e99}', "\xff\xfe",

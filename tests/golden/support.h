@@ -39,6 +39,11 @@ inline bool is_golden(const std::string& name) {
   const bool known = std::ranges::any_of(
       architectures(), [&](const Architecture* arch) { return std::ranges::count(arch->hf_types, type) > 0; });
   if (!known) return false;
+  // Layers that carry a state are to come.
+  if (const JsonArray* types = find_array(as_object(config, "config"), "layer_types")) {
+    if (std::ranges::any_of(*types, [](const Json& one) { return as_string(one, "layer_types") == "mamba"; }))
+      return false;
+  }
   const Json expected = read_json_file(folder + "/expected.json");
   const JsonObject& values = as_object(expected, "expected");
   return find(values, "logits_last") && find(values, "argmax") && !find(values, "pixel_values");

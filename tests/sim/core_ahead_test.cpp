@@ -165,7 +165,7 @@ TEST(CoreAhead, OnlyWhereTheHostIsNotNeeded) {
       {false, [](Request& r) { r.sampling.presence_penalty = 0.1f; }},
       {false, [](Request& r) { r.sampling.frequency_penalty = 0.1f; }},
       {false, [](Request& r) { r.sampling.dry_multiplier = 0.8f; }},
-      {false, [](Request& r) { r.constraint = std::make_shared<Anything>(); }},
+      {true, [](Request& r) { r.constraint = std::make_shared<Anything>(); }},  // its masks come to the draw
       {false, [](Request& r) { r.drafter = std::make_shared<NoGuess>(); }},
       {false, [](Request& r) { r.drafter = std::make_shared<SomeGuess>(); }},
       {false, [](Request& r) { r.on_logits = [](int, std::span<const float>) {}; }},

@@ -11,6 +11,7 @@
 
 #include "engine/core.h"
 #include "sim/scripted_model.h"
+#include "sim/scripted_workers.h"
 
 namespace ingot::sim {
 
@@ -28,6 +29,7 @@ struct Fixture {
   std::unique_ptr<EngineCore> core;
   int64_t now_ns = 1;
   bool ahead = false;                                         // the model runs ahead
+  ScriptedWorkers workers;                                    // of masks, where the test says so
   std::map<SeqId, std::map<int, std::vector<int32_t>>> made;  // [request][choice]
   std::map<SeqId, FinishReason> finish;                       // of the request's last choice
   std::map<SeqId, int> reused;

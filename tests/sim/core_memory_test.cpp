@@ -67,6 +67,8 @@ const std::vector<Kind>& kinds() {
          r.min_tokens = 1000;
        }},
       {"a constraint", same, [](Request& r) { r.constraint = std::make_shared<Anything>(); }},
+      {"a constraint ahead", [](Fixture& f) { f.ahead = true; },
+       [](Request& r) { r.constraint = std::make_shared<Anything>(); }},
       {"a drafter", [](Fixture& f) { f.config.max_draft = 2; },
        [](Request& r) {
          r.drafter = std::make_shared<TwoGuesses>();

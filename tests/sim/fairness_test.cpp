@@ -312,9 +312,11 @@ TEST(Fairness, ChoicesCountInTheQueue) {
   EXPECT_FALSE(come("honest", 5));
   EXPECT_TRUE(come("honest", 3));
   EXPECT_FALSE(come("honest", 1));
-  // With a share of five: of what is larger one, while it has nothing that waits.
+  // With a share of five: of what is larger one, while it has nothing that waits; and one of all who have such.
   EXPECT_TRUE(come("large", 100));
   EXPECT_FALSE(come("large", 1));
+  for (const char* tenant : {"fourth", "fifth", "sixth"}) EXPECT_FALSE(come(tenant, 100)) << tenant;
+  EXPECT_TRUE(come("fourth", 1));
   f.run();
   EXPECT_TRUE(come("large", 100));
   EXPECT_FALSE(come("large", 100));

@@ -88,7 +88,7 @@ class Builder:
                       f"-I{build}/generated", f'-DINGOT_SOURCE_DIR="{ROOT}"', "-iquote", str(self.src)]
         self.core = [path.stem for path in sorted((self.src / "engine").glob("core*.cpp"))]
         names = ["kv_pages", "prefix_cache", "tenants", "admission", "scheduler", "scheduler_share", "fill", "sampler",
-                 *self.core]
+                 "mask_task", *self.core]
         self.sources = {n: find(self.src, f"{n}.cpp") for n in names}
         self.sources |= {n: ROOT / "tests" / "sim" / f"{n}.cpp" for n in ["simulation", "allocation", "simulation_test"]}
 

@@ -102,9 +102,13 @@ class ScriptedModel : public StepModel {
   std::function<void(const StepWork& work)> on_step;
   // Whether the logits of this row are not numbers.
   std::function<bool(const SampleRow& row)> is_nan;
+  // Whether the rows of a step that waits for masks have run.
+  std::function<bool()> body_ends;
   bool ahead = false;  // a step may be launched while others run
   size_t flights = 2;  // so many at once
   int64_t launched = 0;
+  int64_t drawn_later = 0;    // steps
+  int64_t guessed_ahead = 0;  // seqs with guesses in steps that were launched before the token in front was known
   size_t most_in_flight = 0;
   int64_t copies = 0;
 
@@ -116,17 +120,30 @@ class ScriptedModel : public StepModel {
     for (int row = 0; row < work.batch.n_rows; ++row) {
       const int32_t token = work.batch.token[static_cast<size_t>(row)];
       if (token >= 0) continue;
+      const auto next = static_cast<size_t>(row) + 1;
+      guessed_ahead += row + 1 < work.batch.n_rows && work.batch.seq[next] == work.batch.seq[next - 1];
       CHECK(before && static_cast<size_t>(-1 - token) < before->samples.size(), "row {} reads result {}", row,
             -1 - token);
     }
+    if (before) CHECK(!before->undrawn, "a step is launched behind one that is not drawn");
     if (before) CHECK(!reports(*before) && !reports(work), "a step that reports runs beside another");
     pause_allocation_failure();
-    steps_.push_back({&work, {}, {}, {}});
-    keep_samples(steps_.back());
+    steps_.push_back({&work, {}, {}, {}, false});
+    if (!work.undrawn) keep_samples(steps_.back());
     resume_allocation_failure();
     ++launched;
     most_in_flight = std::max(most_in_flight, steps_.size());
   }
+
+  void draw(StepWork& work) override {
+    CHECK(!steps_.empty() && steps_.back().work == &work && steps_.back().masks.empty(), "another step is to be drawn");
+    pause_allocation_failure();
+    keep_samples(steps_.back());
+    resume_allocation_failure();
+    ++drawn_later;
+  }
+
+  bool body_ended() override { return body_ends && body_ends(); }
 
   std::string wait() override {
     CHECK(!steps_.empty(), "no step runs");
@@ -145,12 +162,12 @@ class ScriptedModel : public StepModel {
     for (const StateOp& op : work.states) apply(op);
     std::vector<uint64_t> seen(static_cast<size_t>(work.batch.n_rows));
     for (int s = 0; s < work.batch.n_seqs; ++s) run_seq(work.batch, s, seen);
-    for (size_t i = 0; i < work.samples.size(); ++i) {
+    for (size_t i = 0; i < work.samples.size() && step.drawn; ++i) {
       const SampleRow& row = work.samples[i];
       CHECK(row.position == work.logits[i].position + 1, "row {} samples position {}", i, row.position);
       const uint64_t all = seen[static_cast<size_t>(work.logits[i].row)] ^ step.past[i];
       work.results[i].token =
-          is_nan && is_nan(row) ? -1 : draw(all, row.params->seed, row.choice, shape_.vocab, row.mask);
+          is_nan && is_nan(row) ? -1 : sim::draw(all, row.params->seed, row.choice, shape_.vocab, row.mask);
     }
     made_.clear();
     for (const SampleResult& result : work.results) made_.push_back(result.token);
@@ -165,6 +182,7 @@ class ScriptedModel : public StepModel {
     std::vector<SamplingParams> params;
     std::vector<std::vector<uint32_t>> masks;
     std::vector<uint64_t> past;
+    bool drawn;
   };
 
   static bool reports(const StepWork& work) {
@@ -172,6 +190,7 @@ class ScriptedModel : public StepModel {
   }
 
   static void keep_samples(Step& step) {
+    step.drawn = true;
     step.params.reserve(step.work->samples.size());
     for (SampleRow& row : step.work->samples) {
       step.past.push_back(past(*row.params, row.history));
@@ -286,7 +305,9 @@ inline std::vector<int32_t> expected_tokens(const Shape& shape, const Request& r
     std::vector<uint32_t> mask((static_cast<size_t>(shape.vocab) + 31) / 32, ~0u);
     if (constraint) constraint->mask(mask);
     if (static_cast<int>(made.size()) < request.min_tokens) {
-      for (const int32_t token : request.end_tokens) mask[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
+      std::vector<uint32_t> longer = mask;
+      for (const int32_t token : request.end_tokens) longer[static_cast<size_t>(token) / 32] &= ~(1u << (token % 32));
+      if (draw(0, 0, 0, shape.vocab, longer) >= 0) mask = longer;  // an end that the constraint demands comes
     }
     SampleRow row;
     row.params = &request.sampling;

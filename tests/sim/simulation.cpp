@@ -7,6 +7,7 @@
 #include <random>
 
 #include "sim/scripted_model.h"
+#include "sim/scripted_workers.h"
 
 namespace ingot::sim {
 namespace {
@@ -20,13 +21,19 @@ bool row_is_nan(const SampleRow& row) {
   return (row.params->seed & kNanSeed) != 0 && row.position >= static_cast<int>(row.prompt_tokens) + 2;
 }
 
-// Tokens whose sum with the last one is a multiple of 3 may not come.
+// Tokens whose sum with the last one is a multiple of 3 may not come; where it forces, four tokens must come after each
+// multiple of 7, and it proposes them.
 class EveryThird : public TokenConstraint {
  public:
-  explicit EveryThird(int vocab, bool throws) : vocab_(vocab), throws_(throws) {}
+  EveryThird(int vocab, bool throws, bool forces) : vocab_(vocab), throws_(throws), forces_(forces) {}
   std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<EveryThird>(*this); }
   void mask(std::span<uint32_t> words) override {
     if (throws_ && history_.size() >= 4) throw std::runtime_error("constraint");
+    if (const int32_t only = forced(); only >= 0) {
+      std::ranges::fill(words, 0);
+      words[static_cast<size_t>(only) / 32] |= 1u << (only % 32);
+      return;
+    }
     const int last = history_.empty() ? 1 : history_.back();
     for (int t = 0; t < vocab_; ++t) {
       if ((t + last) % 3 == 0) words[static_cast<size_t>(t) / 32] &= ~(1u << (t % 32));
@@ -34,10 +41,28 @@ class EveryThird : public TokenConstraint {
   }
   void advance(int32_t token) override { history_.push_back(token); }
   void rollback(int n) override { history_.resize(history_.size() - static_cast<size_t>(n)); }
+  bool proposes() const override { return forces_; }
+  void propose(int max, std::vector<int32_t>& draft) override {
+    const size_t before = history_.size();
+    for (int32_t next = forced(); next >= 0 && static_cast<int>(draft.size()) < max; next = forced()) {
+      draft.push_back(next);
+      history_.push_back(next);
+    }
+    history_.resize(before);
+  }
 
  private:
+  // -1: there is a choice.
+  int32_t forced() const {
+    for (size_t k = 1; forces_ && k <= std::min<size_t>(4, history_.size()); ++k) {
+      const int32_t token = history_[history_.size() - k];
+      if (token % 7 == 0) return static_cast<int32_t>(token + static_cast<int32_t>(k)) % vocab_;
+    }
+    return -1;
+  }
+
   const int vocab_;
-  const bool throws_;
+  const bool throws_, forces_;
   std::vector<int32_t> history_;
 };
 
@@ -77,6 +102,13 @@ class Run {
     model_->flights = 2 + mix(seed, 1) % 3;
     model_->is_nan = row_is_nan;
     model_->on_step = [this](const StepWork& work) { on_step(work); };
+    // Masks are made by the core's own thread, or whenever it happens.
+    model_->body_ends = [this] { return mask_random_() % 3 == 0; };
+    workers_.at_once = [this] { return mask_random_() % 3 == 0; };
+    workers_.which = [this](size_t n) { return n == 0 ? 0 : mask_random_() % (n + 1); };
+    workers_.seconds = [this] { return 1e-6 * static_cast<double>(mask_random_() % 3000); };
+    mask_random_.seed(mix(seed, 2));
+    if (mix(seed, 3) % 3 != 0) options_.masks = &workers_;
     core_ = std::make_unique<EngineCore>(*model_, config_, options_, static_cast<int>(model_->flights));
   }
 
@@ -117,6 +149,9 @@ class Run {
     count("copied on write", model_->copies);
     count("draft accepted", stats.accepted);
     count("draft refused", stats.drafted - stats.accepted);
+    count("mask put off", stats.put_off);
+    count("drawn later", model_->drawn_later);
+    count("guessed ahead", model_->guessed_ahead);
     count("step failed", stats.failed_steps);
     count("ran ahead", stats.ahead);
     count("three in flight", model_->most_in_flight > 2);
@@ -210,16 +245,16 @@ class Run {
     Client client;
     client.may_fail = memory_faults_ || (r.sampling.seed & (kNanSeed | kPoisonSeed)) != 0;
     client.may_time_out = r.deadline_seconds > 0;
-    const bool constrained = pick(6) == 0, throws = constrained && pick(5) == 0;
+    const bool constrained = pick(4) == 0, throws = constrained && pick(5) == 0, forces = pick(2) == 0;
     for (int c = 0; c < r.choices; ++c) {
-      EveryThird plain(shape_.vocab, false);
+      EveryThird plain(shape_.vocab, false, forces);
       client.expected.push_back(r.max_tokens == 0 ? std::vector<int32_t>{}
                                                   : expected_tokens(shape_, r, c, options_.context, nan_of(r),
                                                                     constrained ? &plain : nullptr));
       client.open.push_back(1);
     }
     client.got.resize(static_cast<size_t>(r.choices));
-    if (constrained) r.constraint = std::make_shared<EveryThird>(shape_.vocab, throws);
+    if (constrained) r.constraint = std::make_shared<EveryThird>(shape_.vocab, throws, forces);
     client.may_fail |= throws;
     if (pick(4) == 0) r.drafter = std::make_shared<Guesser>(r.prompt.size(), client.expected[0], random_());
     if (memory_faults_ && pick(5) == 0) fail_allocation(pick(0, 30));
@@ -343,6 +378,8 @@ class Run {
   CoreOptions options_;
   std::vector<std::vector<int32_t>> texts_;
   const std::vector<double> weights_ = {1, 0.1, 3, 1000};
+  std::mt19937_64 mask_random_;
+  ScriptedWorkers workers_;
   std::unique_ptr<ScriptedModel> model_;
   std::unique_ptr<EngineCore> core_;
   std::map<SeqId, Client> clients_;
@@ -376,6 +413,9 @@ const std::vector<std::string>& required_branches() {
                                                  "copied on write",
                                                  "draft accepted",
                                                  "draft refused",
+                                                 "mask put off",
+                                                 "drawn later",
+                                                 "guessed ahead",
                                                  "step failed",
                                                  "ran ahead",
                                                  "three in flight",

@@ -5,6 +5,6 @@
 
 namespace ingot {
 
-extern const Command kBenchOps, kBenchServe, kBenchTrace, kBenchGrammar;
+extern const Command kBenchOps, kBenchServe, kBenchTrace, kBenchGrammar, kBenchSchema;
 
 }  // namespace ingot

@@ -81,7 +81,7 @@ class Bench {
     try {
       compiled = grammar::compile(
           {.language = grammar::Language::kJsonSchema, .text = one.schema, .choices = {}, .strict = options_.strict},
-          vocabulary_);
+          vocabulary_, {}, {.masks = masks_, .account = nullptr});
       grammar::Matcher(compiled).mask(words_);
     } catch (const grammar::GrammarError& error) {
       ++figures.refused_by[keyword_of(error)];
@@ -115,6 +115,7 @@ class Bench {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<GrammarCase> cases_;
   std::shared_ptr<const grammar::Vocabulary> vocabulary_;
+  std::shared_ptr<grammar::MaskStore> masks_ = std::make_shared<grammar::MaskStore>(size_t{48} << 20);
   std::vector<uint32_t> words_;
 };
 

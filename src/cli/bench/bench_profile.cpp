@@ -83,12 +83,17 @@ Profile profile_steps(LocalEngine& engine, const ProfileStep& step, const std::f
   using Clock = std::chrono::steady_clock;
   DeviceModel& device = engine.device();
   device.profile(true);
+  const ExpertUse before = device.expert_use();
   int steps = 0;
   const auto start = Clock::now();
   while (next()) ++steps;
   Profile profile;
   profile.rows = step.rows;
   if (steps == 0) return profile;
+  const ExpertUse after = device.expert_use();
+  profile.experts = {.layers = after.layers - before.layers,
+                     .touched = after.touched - before.touched,
+                     .busiest = after.busiest - before.busiest};
   const double own = device.profiled_seconds();
   profile.seconds = (own > 0 ? own : std::chrono::duration<double>(Clock::now() - start).count()) / steps;
 
@@ -129,6 +134,11 @@ void print_profile(const Profile& profile, const std::string& title, const Bench
   }
   fmt::print("{:9.3f} {:6.1f} {:6} {:>8} {:>8} {:>9} {:>9}  between nodes: scheduling, sampling\n", left * 1e3,
              100 * left / profile.seconds, "", "", "", "", "");
+  if (const ExpertUse& use = profile.experts; use.layers > 0) {
+    const double layers = static_cast<double>(use.layers);
+    fmt::print("experts: a layer's rows met {:.1f} different ones, the busiest had {:.1f} rows (means of {} layers)\n",
+               static_cast<double>(use.touched) / layers, static_cast<double>(use.busiest) / layers, use.layers);
+  }
 }
 
 JsonObject profile_json(const Profile& profile) {
@@ -143,7 +153,11 @@ JsonObject profile_json(const Profile& profile) {
   for (const ProfileNode& node : profile.nodes) {
     timeline.push_back(JsonArray{node.line, node.seconds, node.label});
   }
-  return {{"rows", profile.rows}, {"seconds", profile.seconds}, {"nodes", nodes}, {"timeline", timeline}};
+  JsonObject json{{"rows", profile.rows}, {"seconds", profile.seconds}, {"nodes", nodes}, {"timeline", timeline}};
+  if (const ExpertUse& use = profile.experts; use.layers > 0) {
+    json["experts"] = JsonObject{{"layers", use.layers}, {"touched", use.touched}, {"busiest_rows", use.busiest}};
+  }
+  return json;
 }
 
 std::string profile_page(const JsonArray& profiles, const JsonObject& machine) {

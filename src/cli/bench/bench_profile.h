@@ -32,6 +32,7 @@ struct Profile {
   std::vector<ProfileNode> nodes;
   double seconds = 0;  // of one step; on the CPU with sampling and bookkeeping
   int rows = 0;        // of one step
+  ExpertUse experts;   // of all steps
 };
 
 // What a step does, for its cost: how much of the cache it reads follows from no shape.

@@ -56,12 +56,39 @@ void CpuModel::launch(StepWork& work) {
     const std::lock_guard lock(mutex_);
     CHECK(!work_, "a step is running");
     work_ = &work;
+    draw_ = work.undrawn ? Draw::kAwaited : Draw::kMay;
+    body_ended_ = false;
   }
   wake_.notify_all();
 }
 
+void CpuModel::draw(StepWork&) {
+  {
+    const std::lock_guard lock(mutex_);
+    draw_ = Draw::kMay;
+  }
+  wake_.notify_all();
+}
+
+bool CpuModel::body_ended() {
+  const std::lock_guard lock(mutex_);
+  return !work_ || body_ended_;
+}
+
+// Until the tokens may be drawn; false where they never will.
+bool CpuModel::await_draw() {
+  std::unique_lock lock(mutex_);
+  body_ended_ = true;
+  wake_.wait(lock, [this] { return draw_ != Draw::kAwaited; });
+  return draw_ == Draw::kMay;
+}
+
 std::string CpuModel::wait() {
   std::unique_lock lock(mutex_);
+  if (draw_ == Draw::kAwaited) {
+    draw_ = Draw::kNever;
+    wake_.notify_all();
+  }
   wake_.wait(lock, [this] { return !work_; });
   return std::move(failed_);
 }
@@ -121,7 +148,8 @@ void CpuModel::run_head(StepWork& work, size_t first, size_t count) {
       work.threw[first + i] = 1;  // its own request ends
     }
   }
-  if (first < work.samples.size()) sample(work, first, std::min(count, work.samples.size() - first));
+  if (first >= work.samples.size() || !await_draw()) return;
+  sample(work, first, std::min(count, work.samples.size() - first));
 }
 
 // The first `count` rows of this run of the head.

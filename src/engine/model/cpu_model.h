@@ -21,6 +21,8 @@ class CpuModel final : public DeviceModel {
   ~CpuModel() override;
 
   void launch(StepWork& work) override;
+  void draw(StepWork& work) override;
+  bool body_ended() override;
   std::string wait() override;
 
   const std::vector<int>& pages() const override { return pages_; }
@@ -28,6 +30,7 @@ class CpuModel final : public DeviceModel {
   const Program& program() const override { return runner_->program(); }
   void profile(bool on) override { runner_->profile(on); }
   const std::vector<double>& node_seconds() const override { return runner_->node_seconds(); }
+  ExpertUse expert_use() const override { return runner_->expert_use(); }
   Runner* runner() override { return runner_.get(); }
 
  private:
@@ -36,6 +39,7 @@ class CpuModel final : public DeviceModel {
   void run(StepWork& work);
   void report_hidden(StepWork& work);
   void run_head(StepWork& work, size_t first, size_t count);
+  bool await_draw();
   void sample(StepWork& work, size_t first, size_t count);
 
   const RunOptions options_;
@@ -45,7 +49,11 @@ class CpuModel final : public DeviceModel {
   std::unique_ptr<KvStore> kv_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  StepWork* work_ = nullptr;  // guarded by mutex_: the step that runs
+  // Guarded by mutex_, up to failed_.
+  StepWork* work_ = nullptr;  // the step that runs
+  enum class Draw : uint8_t { kAwaited, kMay, kNever };
+  Draw draw_ = Draw::kMay;   // of the step that runs
+  bool body_ended_ = false;  // it waits for draw()
   bool started_ = false;
   bool stop_ = false;
   std::string failed_;

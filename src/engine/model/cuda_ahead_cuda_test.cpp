@@ -1,9 +1,12 @@
 // A step that is launched before the one in front has ended finds that one's tokens on the device.
 #include "tensor/cuda.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <thread>
 
 #include "engine/engine.h"
 #include "engine/model/cuda_test_support.h"
@@ -61,8 +64,9 @@ std::vector<Asked> requests() {
 }
 
 std::map<std::pair<size_t, int>, Told> answers(Model& model, const EngineDevice& device, bool late,
-                                               const std::vector<Asked>& asked, EngineStats& stats) {
+                                               const std::vector<Asked>& asked, EngineStats& stats, int draft = 0) {
   EngineConfig options = options_of(device);
+  options.max_draft = draft;
   options.device.batch_invariant = true;  // who shares a step with whom is not the same
   LocalEngine engine(model, options);
   const LateDevice lag(late);
@@ -103,6 +107,68 @@ TEST(CudaAhead, AnswersAreThoseOfOneStepAfterAnother) {
     EXPECT_EQ(answers(model, {.cuda = 0, .graphs = graphs}, true, asked, stats), plain) << graphs;
     EXPECT_GT(stats.ahead, 4);
     EXPECT_GT(stats.orphans, 0);
+  }
+}
+
+// A third of the tokens may not come; after a multiple of 8 four must, which it proposes. Now and then it takes long.
+class Third : public TokenConstraint {
+ public:
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Third>(*this); }
+  void mask(std::span<uint32_t> words) override {
+    if (made_.size() % 5 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const int32_t only = forced();
+    for (int32_t t = 0; t < 256; ++t) {
+      const bool allowed = only >= 0 ? t == only : (static_cast<size_t>(t) + made_.size()) % 3 != 0;
+      if (!allowed) words[static_cast<size_t>(t) / 32] &= ~(1u << (t % 32));
+    }
+  }
+  void advance(int32_t token) override { made_.push_back(token); }
+  void rollback(int n) override { made_.resize(made_.size() - static_cast<size_t>(n)); }
+  bool proposes() const override { return true; }
+  void propose(int max, std::vector<int32_t>& draft) override {
+    const size_t before = made_.size();
+    for (int32_t next = forced(); next >= 0 && static_cast<int>(draft.size()) < max; next = forced()) {
+      draft.push_back(next);
+      made_.push_back(next);
+    }
+    made_.resize(before);
+  }
+
+ private:
+  int32_t forced() const {
+    for (size_t k = 1; k <= std::min<size_t>(4, made_.size()); ++k) {
+      const int32_t token = made_[made_.size() - k];
+      if (token % 8 == 0) return token + static_cast<int32_t>(k);
+    }
+    return -1;
+  }
+  std::vector<int32_t> made_;
+};
+
+// The body of the next step runs while masks are made by threads beside the engine's; late ones are drawn later.
+TEST(CudaAhead, MasksComeWhenTokensAreDrawn) {
+  NEEDS_DEVICE();
+  Model model = random_model(Format::kBF16, DType::kBF16, false);
+  EngineStats stats;
+  std::vector<Asked> asked(4);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    Request& r = asked[i].request;
+    r.prompt = some_tokens(3 + 2 * static_cast<int>(i), static_cast<int>(i) + 1);
+    r.max_tokens = 30;
+    r.sampling.seed = i;
+    r.sampling.n_logprobs = 1;
+    if (i > 0) r.constraint = std::make_shared<Third>();
+    asked[i].from_step = 3 * static_cast<int>(i);
+  }
+  asked[2].request.choices = 2;
+  const auto plain = answers(model, {.cuda = 0, .ahead = false}, false, asked, stats);
+  EXPECT_EQ(stats.ahead, 0);
+  for (const int draft : {0, 4}) {
+    for (const bool late : {false, true}) {
+      EXPECT_EQ(answers(model, {.cuda = 0}, late, asked, stats, draft), plain) << draft << late;
+      EXPECT_GT(stats.ahead, 10);
+      EXPECT_EQ(stats.accepted > 0, draft > 0);
+    }
   }
 }
 

@@ -75,12 +75,32 @@ void CudaModel::launch(StepWork& work) {
   CHECK(step.work == nullptr, "two steps are running");
   step.work = &work;
   step.failed = false;
+  step.drawn = !work.undrawn;
   try {
     use_device();
     begin(work, step.done);
   } catch (...) {
     fail();
   }
+}
+
+void CudaModel::draw(StepWork& work) {
+  Running& step = newest();
+  CHECK(step.work == &work && !step.drawn, "another step is to be drawn");
+  step.drawn = true;
+  if (step.failed) return;
+  try {
+    use_device();
+    runner_.draw(samples_of(work, 0));
+    step.done.record(runner_.stream());
+  } catch (...) {
+    fail();
+  }
+}
+
+bool CudaModel::body_ended() {
+  const Running& step = newest();
+  return step.failed || step.done.done();
 }
 
 // What was given to the device still reads the host's memory, and which tokens it would make is not known any more.
@@ -93,7 +113,7 @@ void CudaModel::begin(StepWork& work, cuda::Event& done) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
   for (const PageCopy& copy : work.copies) runner_.copy_page(copy.group, copy.from, copy.to);
   set_logit_rows(work, 0);
-  runner_.run(work.batch, samples_of(work, 0));
+  runner_.run(work.batch, work.undrawn ? std::span<const SampleRow>() : samples_of(work, 0));
   done.record(runner_.stream());
 }
 
@@ -104,7 +124,7 @@ std::string CudaModel::wait() {
   if (!step.failed) {
     try {
       step.done.synchronize();
-      finish(work);
+      if (step.drawn) finish(work);
     } catch (...) {
       fail();
     }

@@ -18,6 +18,8 @@ class CudaModel final : public DeviceModel {
   // Profiles and named outputs are of one step.
   bool runs_ahead() const override { return options_.device.ahead && !on_body && runner_.node_seconds().empty(); }
   void launch(StepWork& work) override;
+  void draw(StepWork& work) override;
+  bool body_ended() override;
   std::string wait() override;
 
   const std::vector<int>& pages() const override { return runner_.pages(); }
@@ -26,15 +28,18 @@ class CudaModel final : public DeviceModel {
   void profile(bool on) override;
   const std::vector<double>& node_seconds() const override { return runner_.node_seconds(); }
   double profiled_seconds() const override { return runner_.profiled_seconds(); }
+  ExpertUse expert_use() const override { return runner_.expert_use(); }
   DeviceUse use() const override;
   int64_t free_bytes() const override { return cuda::free_device_bytes(options_.device.cuda); }
 
  private:
   struct Running {
     StepWork* work = nullptr;  // null: none
-    cuda::Event done;
+    cuda::Event done;          // of one that is not drawn: its body
     bool failed = false;
+    bool drawn = true;
   };
+  Running& newest() { return running_[running_[1 - oldest_].work ? 1 - oldest_ : oldest_]; }
   void fail();
   void begin(StepWork& work, cuda::Event& done);
   void finish(StepWork& work);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/step_model.h"
+#include "graph/expert_use.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
 #include "graph/run.h"
@@ -41,6 +42,8 @@ class DeviceModel : public StepModel {
   virtual DeviceUse use() const { return {}; }
   // DeviceUse::free_bytes of now. At any time, by any thread.
   virtual int64_t free_bytes() const { return 0; }
+  // How experts were used; all zero where nobody counts. At any time, by any thread.
+  virtual ExpertUse expert_use() const { return {}; }
   // Of the CPU; null elsewhere.
   virtual Runner* runner() { return nullptr; }
 };

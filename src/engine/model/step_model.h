@@ -45,6 +45,8 @@ struct StepWork {
   std::vector<SampleResult> results;  // token -1 where the logits are not numbers
   std::vector<char> threw;            // [logits] its on_logits threw
   std::vector<HiddenRow> hidden;      // reported before any logits
+  // Masks of its samples are still missing: its rows run, and its tokens are drawn after draw().
+  bool undrawn = false;
 };
 
 // Steps run in the order of their launches: what a later one writes is never seen by an earlier one.
@@ -55,10 +57,15 @@ class StepModel {
   virtual bool runs_ahead() const { return false; }
   // Begins the step and returns before it ends. `work` belongs to the model until wait() returns for it.
   // REQUIRES: no step is in flight; or runs_ahead() holds, fewer are than the engine has flights
-  // (EngineCore::kFlights), and those report nothing and have as many logit rows as one run of the head at most.
+  // (EngineCore::kFlights), those are drawn, report nothing and have as many logit rows as one run of the head at most.
   virtual void launch(StepWork& work) = 0;
-  // Until the oldest step has ended. Returns why it failed: then what is in the pages that it wrote and in the states
-  // is not known. Empty where it did not.
+  // The tokens of the newest step, which was launched undrawn, may be drawn: its samples are complete now. A model that
+  // draws in wait() has nothing to do here.
+  virtual void draw(StepWork& /*work*/) {}
+  // Whether the rows of the newest step, which was launched undrawn, have run: the model has nothing to do any more.
+  virtual bool body_ended() { return false; }
+  // Until the oldest step has ended; one that was never drawn makes no tokens. Returns why it failed: then what is in
+  // the pages that it wrote and in the states is not known. Empty where it did not.
   virtual std::string wait() = 0;
 };
 

@@ -57,6 +57,9 @@ Admission::Answer Admission::ask(const Request& request, int free) {
     // Alone it has the whole queue, which is full.
     const auto room = static_cast<int64_t>(std::max(1.0, share));
     if (max_waiting_ == 0 || !fits(request.choices, int64_t{guest.waiting} + guest.coming, room)) return {};
+    // What is larger than its tenant's share goes beyond the queue: one does, not one of each tenant.
+    const int64_t there = int64_t{waiting_} + coming_;
+    if (request.choices > room && there > 2 * int64_t{max_waiting_} + free) return {};
   }
   const Answer answer = foresee(guest, request);
   if (!answer.in) return answer;

@@ -183,7 +183,7 @@ bool Scheduler::quarantined(Plan& plan) {
   return true;
 }
 
-void Scheduler::extend(Plan& plan) {
+void Scheduler::extend(Plan& plan, bool ahead) {
   if (quarantined(plan)) return;
   // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
   plan.kept = 0;
@@ -192,7 +192,8 @@ void Scheduler::extend(Plan& plan) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
-      if (limits_.draft > 0 && seq.drafts() && seq.awaited > 0) {
+      const bool brings = seq.drafts() && (seq.request->drafter || !ahead);
+      if (limits_.draft > 0 && seq.awaited > 0 && (brings || seq.guessing)) {
         plan.kept += 1 + limits_.draft;
       } else {
         place_decoding(seq, plan);

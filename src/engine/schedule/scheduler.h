@@ -44,6 +44,7 @@ struct Plan {
     // The rows after the first of these were computed for guesses: these of the plan's drafts.
     int first_guess = 0;
     int guesses = 0;
+    bool late = false;  // its mask was: what the step draws for it is discarded, and its last rows are run again
   };
   std::vector<Item> items;
   std::vector<int32_t> drafts;
@@ -101,8 +102,11 @@ class Scheduler {
   // The seq has passed that point.
   void clear_suspicion(Sequence& seq);
 
-  // Adds to the plan what has room in it: each item's seq has pages for its rows.
-  void extend(Plan& plan);
+  // Adds to the plan what has room in it: each item's seq has pages for its rows. `ahead`: the step may be launched
+  // before tokens that it follows are known, so nobody whose constraint alone might bring guesses then is left out.
+  void extend(Plan& plan, bool ahead = false);
+  // What was done for the seq beside its rows, in rows: its tenant pays for it too.
+  void charge_work(Sequence& seq, double rows) { tenants_.charge_work(seq, rows); }
 
   int n_running() const { return static_cast<int>(running_.size()); }
   int n_waiting() const { return tenants_.size(); }

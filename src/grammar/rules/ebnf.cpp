@@ -6,6 +6,7 @@ namespace ingot::grammar {
 
 EbnfId Ebnf::add(Node node) {
   const Limits& limits = builder_.limits();
+  if (limits.meter) limits.meter->spend(1 + node.parts.size());
   for (const EbnfId part : node.parts) {
     node.depth = std::max(node.depth, nodes_[static_cast<size_t>(part)].depth + 1);
   }

@@ -1,7 +1,9 @@
 // Reading a grammar's text character by character, with places for errors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,9 @@ namespace ingot::grammar {
 class TextScan {
  public:
   explicit TextScan(std::string_view text) : text_(text) {
+    for (size_t i = 0; i < text.size(); i++) {
+      if (text[i] == '\n') lines_.push_back(i + 1);
+    }
     if (!utf8_valid(text)) throw GrammarError(place(utf8_valid_length(text)), "[grammar] the text is not UTF-8");
   }
 
@@ -43,15 +48,12 @@ class TextScan {
   void go_to(size_t position) { pos_ = position; }
   std::string_view text(size_t begin, size_t end) const { return text_.substr(begin, end - begin); }
 
-  // "line 3, column 7".
+  // "line 3, column 7". Every name that is met has one: none may take a look at all of the text.
   std::string place() const { return place(pos_); }
   std::string place(size_t position) const {
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < position && i < text_.size(); i++) {
-      column++;
-      if (text_[i] == '\n') line++, column = 1;
-    }
-    return fmt::format("line {}, column {}", line, column);
+    const auto next = std::upper_bound(lines_.begin(), lines_.end(), std::min(position, text_.size()));
+    const size_t begin = next == lines_.begin() ? 0 : *std::prev(next);
+    return fmt::format("line {}, column {}", next - lines_.begin() + 1, std::min(position, text_.size()) - begin + 1);
   }
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
@@ -87,6 +89,7 @@ class TextScan {
 
  private:
   std::string_view text_;
+  std::vector<size_t> lines_;  // where each but the first begins
   size_t pos_ = 0;
 };
 

@@ -9,6 +9,20 @@ namespace {
 constexpr int kMaxDepth = 150;  // sets that are looked into for the sake of one another
 constexpr int kMaxProbes = 3;
 
+size_t size_of(const Values& values) {
+  size_t bytes = sizeof(Values);
+  for (const ArrayShape& shape : values.arrays) {
+    bytes += sizeof(shape) + (shape.prefix.size() + shape.evaluated_if.size()) * sizeof(SetId) +
+             shape.counts.size() * sizeof(ItemCount);
+  }
+  for (const ObjectShape& shape : values.objects) {
+    bytes += sizeof(shape) + (shape.others.size() + shape.some.size()) * sizeof(KeyClass);
+    for (const Member& member : shape.members) bytes += sizeof(member) + member.name.size();
+    for (const std::string& name : shape.evaluated) bytes += sizeof(name) + name.size();
+  }
+  return bytes;
+}
+
 // A set was asked for while it is being made, by one who only wants to know whether it is empty.
 struct InTheMaking {};
 
@@ -23,6 +37,14 @@ SetAlgebra::SetAlgebra(Regexes& pool, const Limits& limits)
 void SetAlgebra::spend(size_t steps) {
   if (steps > steps_left_) throw LimitError("[schema] too complex: more than {} steps", limits_.steps);
   steps_left_ -= steps;
+  if (limits_.meter) limits_.meter->spend(steps);
+}
+
+void SetAlgebra::hold(const Values& values) {
+  const size_t bytes = size_of(values);
+  bytes_ += bytes;
+  if (bytes_ > limits_.set_bytes) throw LimitError("[schema] too complex: more than {} bytes", limits_.set_bytes);
+  if (limits_.meter) limits_.meter->spend(bytes / 64);
 }
 
 SetId SetAlgebra::intern(Set set) {
@@ -50,6 +72,7 @@ SetId SetAlgebra::constant(const Json& value) {
 }
 
 SetId SetAlgebra::of_values(Values values) {
+  hold(values);
   const SetId set = intern({.kind = Set::Kind::kValues});
   known_[uint64_t{set} << 1].values = std::make_unique<Values>(std::move(values));
   return set;
@@ -116,6 +139,7 @@ const Values& SetAlgebra::values(SetId set, bool tracked) {
   try {
     if (depth_ > kMaxDepth) throw LimitError("[schema] references and combinations are nested too deeply");
     known.values = std::make_unique<Values>(compute(set, tracked));
+    hold(*known.values);
   } catch (...) {
     depth_--;
     known.computing = false;

@@ -67,7 +67,7 @@ class SetAlgebra {
   bool surely_empty(const ArrayShape& shape, int depth);
   bool surely_empty(const ObjectShape& shape, int depth);
   bool is_empty(Expr expr);
-  void spend(size_t steps);  // Throws LimitError when all is spent
+  void spend(size_t steps);  // throws LimitError when all is spent
 
   // Where a subschema is, for errors.
   virtual std::string place_of(int32_t subschema) const = 0;
@@ -96,6 +96,7 @@ class SetAlgebra {
   std::vector<ArrayShape> cross(const std::vector<ArrayShape>& a, const std::vector<ArrayShape>& b);
   std::vector<ObjectShape> cross(const std::vector<ObjectShape>& a, const std::vector<ObjectShape>& b);
   Values compute(SetId set, bool tracked);
+  void hold(const Values& values);
   Expr names_expr(const ObjectShape& shape);
 
   Regexes& pool_;
@@ -103,6 +104,7 @@ class SetAlgebra {
   NumberExprs numbers_;
   Expr any_text_;
   size_t steps_left_;
+  size_t bytes_ = 0;  // of the values that are known
   int depth_ = 0;
   int probes_ = 0;  // surely_empty() within surely_empty()
   std::vector<Set> sets_;

@@ -60,7 +60,10 @@ DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
   stream_.synchronize();
 }
 
-DeviceRunner::~DeviceRunner() { stream_.synchronize(); }
+DeviceRunner::~DeviceRunner() {
+  copies_stream_.synchronize();
+  stream_.synchronize();
+}
 
 // Before anything is read: a model that does not fit is refused at once.
 void DeviceRunner::check_room() {
@@ -102,9 +105,11 @@ void DeviceRunner::prepare_all() {
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
             .room_for_packed = free - weights_->data_bytes() >= left};
   for (size_t n = 0; n < program_.nodes.size(); ++n) {
-    std::visit([&](auto& op) { prepare(op, p); }, program_.nodes[n].op);
-    auto* linear = std::get_if<Linear>(&program_.nodes[n].op);
-    if (linear == nullptr || !leave_published(*linear)) continue;
+    const auto prepared = [&](auto& op) {
+      prepare(op, p);
+      return leave_published(op);
+    };
+    if (!std::visit(prepared, program_.nodes[n].op)) continue;
     stream_.synchronize();
     weights_->give_back(n);
   }
@@ -174,6 +179,7 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
   CHECK(batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
   bucket_ = buckets_.of(batch);
   rows_ = batch.n_rows;
+  logit_rows_ = batch.n_logits;
   batch_->upload(batch, bucket_, stream_.ref());
   Ctx c = ctx(bucket_);
   // In front of the step: a copy between two kernels would let the second wait for the host's memory.
@@ -188,9 +194,19 @@ void DeviceRunner::run(const Batch& batch, std::span<const SampleRow> samples) {
   if (!samples.empty()) sampler_->choose(device_output("logits"), c);
 }
 
+void DeviceRunner::draw(std::span<const SampleRow> samples) {
+  if (samples.empty()) return;
+  Ctx c = ctx(bucket_);
+  sampler_->upload(samples, c, copies_stream_.ref());
+  copied_.record(copies_stream_.ref());
+  copied_.hold(stream_.ref());
+  sampler_->choose(device_output("logits"), c);
+}
+
 void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> samples) {
   CHECK(batch.n_logits > 0 && batch.n_logits <= options_.limits.logits, "{} logit rows", batch.n_logits);
   bucket_.logits = buckets_.logits_of(batch.n_logits);
+  logit_rows_ = batch.n_logits;
   batch_->upload_logits(batch, bucket_, stream_.ref());
   Ctx c = ctx(bucket_);
   if (!samples.empty()) sampler_->upload(samples, c);
@@ -199,6 +215,7 @@ void DeviceRunner::run_head(const Batch& batch, std::span<const SampleRow> sampl
 }
 
 void DeviceRunner::give_up() {
+  copies_stream_.synchronize();
   stream_.synchronize();
   if (sampler_) sampler_->forget();
 }
@@ -251,7 +268,28 @@ void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
     std::visit([&](auto& op) { cuda::run(op, c); }, program_.nodes[n].op);
     times_[n].second.record(stream_.ref());
     timed_[n] = 1;
+    copy_choices(n);
   }
+}
+
+// Copies between kernels are no part of a step that people wait for: the first one that is profiled has them.
+void DeviceRunner::copy_choices(size_t node) {
+  const auto to = choices_.find(node);
+  if (to == choices_.end()) return;
+  const Tensor& chosen = std::get<RouterTopk>(program_.nodes[node].op).experts;
+  const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(chosen.rows);
+  copy_to_host(to->second.data(), chosen.data, rows * chosen.stride * dtype_bytes(chosen.dtype), stream_.ref());
+}
+
+void DeviceRunner::count_choices() {
+  for (const auto& [node, choices] : choices_) {
+    const auto& router = std::get<RouterTopk>(program_.nodes[node].op);
+    const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(router.experts.rows);
+    if (rows == 0) continue;  // of the head, which did not run
+    experts_.add_layer(reinterpret_cast<const int32_t*>(choices.data()), router.experts.stride, rows,
+                       router.experts.cols, router.logits.cols);
+  }
+  choices_.clear();
 }
 
 void DeviceRunner::profile(bool on) {
@@ -261,9 +299,16 @@ void DeviceRunner::profile(bool on) {
   timed_.assign(n, 0);
   times_.clear();
   times_.resize(n);
+  choices_.clear();
+  for (size_t i = 0; i < n; ++i) {
+    const auto* router = std::get_if<RouterTopk>(&program_.nodes[i].op);
+    if (router == nullptr) continue;
+    choices_.emplace(i, PinnedMemory(limits().rows * router->experts.stride * dtype_bytes(router->experts.dtype)));
+  }
 }
 
 void DeviceRunner::count_times() {
+  if (!choices_.empty() && timed_[choices_.begin()->first]) count_choices();
   const Event* first = nullptr;
   const Event* last = nullptr;
   for (size_t n = 0; n < times_.size(); ++n) {

@@ -12,6 +12,7 @@
 #include "graph/cuda/cuda_buckets.h"
 #include "graph/cuda/cuda_weights.h"
 #include "graph/device_options.h"
+#include "graph/expert_use.h"
 #include "graph/kv_store.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
@@ -34,6 +35,9 @@ class DeviceRunner final : public StepOutputs {
   // of `samples`, which belong to the first logit rows. Tokens below 0 are those of the run before (StepWork).
   // REQUIRES: all runs but the last are done and collected, and of the last nothing is wanted but its tokens.
   void run(const Batch& batch, std::span<const SampleRow> samples);
+  // A token for each of `samples` of the last run, which was given none. What they want goes to the device beside the
+  // run, in a stream of its own.
+  void draw(std::span<const SampleRow> samples);
   // Head and samples once more, for other logit rows of the same batch. REQUIRES: all runs are done and collected.
   void run_head(const Batch& batch, std::span<const SampleRow> samples);
   // The tokens of the oldest run that was not collected. REQUIRES: its work is done.
@@ -65,6 +69,8 @@ class DeviceRunner final : public StepOutputs {
   void count_times();
   const std::vector<double>& node_seconds() const { return node_seconds_; }
   double profiled_seconds() const { return profiled_seconds_; }
+  // How experts were used in the first step after each profile(true). At any time, by any thread.
+  ExpertUse expert_use() const { return experts_.now(); }
 
   // Records the graphs of all buckets that get one, after each has run once on padding alone.
   void record_all();
@@ -89,12 +95,16 @@ class DeviceRunner final : public StepOutputs {
   void give(Part part, const Bucket& bucket);
   void give_nodes(Part part, const Bucket& bucket);
   void give_timed(size_t begin, size_t end, Ctx& ctx);
+  void copy_choices(size_t node);
+  void count_choices();
 
   const DeviceRunOptions options_;
   const DeviceFacts facts_;  // its free memory before anything was placed
   const Buckets buckets_;
   Program program_;
   Stream stream_;
+  Stream copies_stream_;  // of what is drawn later
+  Event copied_;
   std::unique_ptr<DeviceWeights> weights_;
   DeviceMemory arena_, scratch_, tickets_, handed_, kv_memory_;
   std::vector<DeviceMemory> kept_;  // what prepare() asked for
@@ -106,12 +116,15 @@ class DeviceRunner final : public StepOutputs {
   std::unique_ptr<KvStore> kv_;
   std::vector<int> pages_;
   Bucket bucket_;
-  int rows_ = 0;                           // of the last step
+  int rows_ = 0;  // of the last step
+  int logit_rows_ = 0;
   std::map<Key, RecordedGraph> recorded_;  // empty: has run once, and is recorded when it comes again
   std::vector<double> node_seconds_;
   double profiled_seconds_ = 0;
   std::vector<std::pair<Event, Event>> times_;  // of each node
   std::vector<char> timed_;
+  std::map<size_t, PinnedMemory> choices_;  // of the routers' nodes, until they are counted
+  ExpertCounters experts_;
   mutable std::map<std::string, std::pair<std::vector<float>, Tensor>> copies_;
 };
 

@@ -36,8 +36,10 @@ struct Source {
   bool is_own() const { return packed && !by_others; }
 };
 
-// BF16 is read as it is published by products of many rows, F32 always.
-bool is_packed(Format format) { return format != Format::kBF16 && format != Format::kF32; }
+// BF16 is read as it is published by products of many rows, but those of experts; F32 always.
+bool is_packed(Format format, bool with_bf16) {
+  return format != Format::kF32 && (with_bf16 || format != Format::kBF16);
+}
 
 int64_t scale_bytes(const Weight& w) { return (w.rows + w.scale_rows - 1) / w.scale_rows * w.scale_stride * 4; }
 
@@ -48,7 +50,8 @@ class Sources : public TensorVisitor {
   explicit Sources(Program& program) {
     for (node_ = 0; node_ < program.nodes.size(); ++node_) {
       Node& node = program.nodes[node_];
-      each_matrix(node.op, [this](const Weight& w, const PackedWeight*) { add_weight(w, is_packed(w.format)); });
+      const bool bf16 = packs_bf16(node.op);
+      each_matrix(node.op, [&](const Weight& w, const PackedWeight*) { add_weight(w, is_packed(w.format, bf16)); });
       each_tensor(node.op, *this);
     }
     for (Source& source : all_) {

@@ -9,16 +9,26 @@ namespace {
 
 constexpr int kThreads = kStageThreads, kOutputs = kStageOutputs;
 
+// The rows of group g.
+__device__ inline WeightView of_group(WeightView w, int64_t g, int64_t count) {
+  w.rows /= count;
+  w.data += g * w.rows * w.row_bytes;
+  if (w.scale != nullptr) w.scale += g * w.rows / w.scale_rows * w.scale_stride;
+  return w;
+}
+
 // M rows of x: 8 or 32.
 template <class F, int M>
 __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
-    linear_any(const View x, const WeightView weight, const PartOut out, int64_t rows) {
+    linear_any(const View x, const WeightView all, const PartOut out, int64_t rows, const AnyGroups groups) {
   constexpr int kCols = kStageCols<F>;
   constexpr int kEach = kOutputs / (kThreads / M);  // outputs of a thread, for one row
   float* w = shared_memory<float>();
   float* staged = w + kOutputs * (kCols + 1);
   let_next_begin();
   wait_for_inputs();
+  const int64_t group = blockIdx.z, x_col = group * groups.x_apart, out_col = group * groups.out_apart;
+  const WeightView weight = of_group(all, group, groups.count);
   const int64_t n0 = int64_t{blockIdx.x} * kOutputs, row0 = int64_t{blockIdx.y} * M;
   // Neighbouring threads have neighbouring outputs: rows of w lie an odd number of words apart.
   const int n_of = static_cast<int>(threadIdx.x) % (kThreads / M), m = static_cast<int>(threadIdx.x) / (kThreads / M);
@@ -27,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
     decode_stage<F>(weight, n0, col, w);
     for (int i = static_cast<int>(threadIdx.x); i < M * kCols; i += kThreads) {
       const int64_t r = row0 + i / kCols, c = col + i % kCols;
-      staged[i / kCols * (kCols + 1) + i % kCols] = r < rows && c < weight.cols ? x.get(r, c) : 0.0f;
+      staged[i / kCols * (kCols + 1) + i % kCols] = r < rows && c < weight.cols ? x.get(r, x_col + c) : 0.0f;
     }
     __syncthreads();
     float sum[kEach] = {};
@@ -46,7 +56,7 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
 #pragma unroll
   for (int j = 0; j < kEach; ++j) {
     const int64_t n = n0 + n_of + j * (kThreads / M);
-    if (n < weight.rows) store_part(out, row0 + m, n, total[j]);
+    if (n < weight.rows) store_part(out, row0 + m, out_col + n, total[j]);
   }
 }
 
@@ -71,10 +81,12 @@ __global__ void __launch_bounds__(kThreads) unpack_any(const WeightView weight, 
 }
 
 template <class F, int M>
-void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
+void launch_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx,
+                const AnyGroups& groups) {
   constexpr int64_t kShared = int64_t{kOutputs + M} * (kStageCols<F> + 1) * 4;
-  launch(ctx, linear_any<F, M>, {dim3(ceil_div(weight.rows, kOutputs), ceil_div(rows, M)), dim3(kThreads), kShared}, x,
-         WeightView(weight), out, rows);
+  const dim3 grid(ceil_div(weight.rows / groups.count, kOutputs), ceil_div(rows, M),
+                  static_cast<unsigned>(groups.count));
+  launch(ctx, linear_any<F, M>, {grid, dim3(kThreads), kShared}, x, WeightView(weight), out, rows, groups);
 }
 
 }  // namespace
@@ -90,13 +102,14 @@ void unpack_published(const Weight& weight, const UnpackRows& rows, const Device
   });
 }
 
-void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
+void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx,
+             const AnyGroups& groups) {
   visit_format(weight.format, [&](auto format) {
     using F = decltype(format);
     if (rows <= 8) {
-      launch_any<F, 8>(x, weight, out, rows, ctx);
+      launch_any<F, 8>(x, weight, out, rows, ctx, groups);
     } else {
-      launch_any<F, 32>(x, weight, out, rows, ctx);
+      launch_any<F, 32>(x, weight, out, rows, ctx, groups);
     }
   });
 }

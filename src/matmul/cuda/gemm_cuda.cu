@@ -100,7 +100,8 @@ __global__ void __launch_bounds__(kThreads) linear_gemm(const GemmArgs args) {
 }  // namespace
 
 bool gemm_takes(const View& x, const Weight& weight) {
-  return weight.format == Format::kBF16 && weight.cols % 8 == 0 && x.dtype == DType::kBF16 && x.stride % 8 == 0 &&
+  return weight.format == Format::kBF16 && weight.scale == nullptr && weight.cols % 8 == 0 && x.dtype == DType::kBF16 &&
+         x.stride % 8 == 0 &&
          (reinterpret_cast<uintptr_t>(x.data) | reinterpret_cast<uintptr_t>(weight.data)) % 16 == 0;
 }
 

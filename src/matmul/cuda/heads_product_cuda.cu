@@ -1,153 +1,191 @@
-// A block takes 64 outputs of one head for 8 or 64 rows, a stage of K after the other: few rows by products in f32, an
-// output being a sum of sums of stages whatever the rows; many by matrix instructions.
-#include "matmul/cuda/decode_stage.cuh"
+// Few rows: a warp for 16 outputs of a head and eight rows, straight from the packed weights; many by the tiles of
+// tall/tall_kernel.cuh, each head a group; and whatever has no packed copy by any_cuda.cu's product.
+#include <type_traits>
+
+#include "base/check.h"
 #include "matmul/cuda/heads.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/tall/tall.cuh"
 
 namespace ingot::cuda {
 namespace {
 
-constexpr int kFewRows = 8, kManyRows = 64;
+constexpr int kWarps = 4, kOctet = 8;
 
-struct HeadsArgs {
+struct HeadsFew {
+  const std::byte* weights = nullptr;
   View x, out;
-  int inputs, outputs, tail;  // K, N and what is copied
-  int64_t rows;
+  int inputs = 0, outputs = 0, tail = 0;  // K, N and what is copied
+  int rows = 0, chunks = 0;
 
   __device__ int64_t x_col(int head) const { return static_cast<int64_t>(head) * (inputs + tail); }
   __device__ int64_t out_col(int head) const { return static_cast<int64_t>(head) * (outputs + tail); }
 };
 
-// The rows of one head.
-__device__ inline WeightView of_head(WeightView w, int head, int outputs) {
-  const int64_t first = static_cast<int64_t>(head) * outputs;
-  w.data += first * w.row_bytes;
-  w.rows = outputs;
-  if (w.scale != nullptr) w.scale += first / w.scale_rows * w.scale_stride;
-  return w;
-}
-
-template <int M, int kCols>
-__device__ void stage_rows(const HeadsArgs& a, int head, int64_t row0, int64_t col, float* to) {
-  for (int i = static_cast<int>(threadIdx.x); i < M * kCols; i += kStageThreads) {
-    const int64_t r = row0 + i / kCols, c = col + i % kCols;
-    to[i / kCols * (kCols + 1) + i % kCols] = r < a.rows && c < a.inputs ? a.x.get(r, a.x_col(head) + c) : 0.0f;
+__device__ inline void copy_tail(const HeadsFew& a, int head, int row0) {
+  for (int i = static_cast<int>(threadIdx.x); i < kOctet * a.tail; i += kWarps * 32) {
+    const int row = row0 + i / a.tail, c = i % a.tail;
+    if (row < a.rows) a.out.set(row, a.out_col(head) + a.outputs + c, a.x.get(row, a.x_col(head) + a.inputs + c));
   }
 }
 
-template <int M>
-__device__ void copy_tails(const HeadsArgs& a, int head, int64_t row0) {
-  if (blockIdx.x != 0) return;
-  for (int i = static_cast<int>(threadIdx.x); i < M * a.tail; i += kStageThreads) {
-    const int64_t r = row0 + i / a.tail;
-    if (r < a.rows)
-      a.out.set(r, a.out_col(head) + a.outputs + i % a.tail, a.x.get(r, a.x_col(head) + a.inputs + i % a.tail));
+// Eight neighbouring values as bf16, four of them from column `second` on.
+__device__ inline uint4 eight_of(const std::byte* row, int64_t first, int64_t second, DType dtype) {
+  if (dtype == DType::kBF16) {
+    const uint2 a = *reinterpret_cast<const uint2*>(row + first * 2),
+                b = *reinterpret_cast<const uint2*>(row + second * 2);
+    return make_uint4(a.x, a.y, b.x, b.y);
   }
+  const float4 a = *reinterpret_cast<const float4*>(row + first * 4),
+               b = *reinterpret_cast<const float4*>(row + second * 4);
+  return make_uint4(pack_bf16(a.x, a.y), pack_bf16(a.z, a.w), pack_bf16(b.x, b.y), pack_bf16(b.z, b.w));
 }
 
-template <class F>
-__global__ void __launch_bounds__(kStageThreads, F::kBlock > 64 ? 1 : 2)
-    heads_few(const HeadsArgs a, const WeightView all) {
-  constexpr int M = kFewRows, kCols = kStageCols<F>, kApart = kStageThreads / M, kEach = kStageOutputs / kApart;
-  float* w = shared_memory<float>();
-  float* staged = w + kStageOutputs * (kCols + 1);
-  let_next_begin();
-  wait_for_inputs();
-  const int head = static_cast<int>(blockIdx.z);
-  const WeightView weight = of_head(all, head, a.outputs);
-  const int64_t n0 = int64_t{blockIdx.x} * kStageOutputs, row0 = int64_t{blockIdx.y} * M;
-  const int n_of = static_cast<int>(threadIdx.x) % kApart, m = static_cast<int>(threadIdx.x) / kApart;
-  float total[kEach] = {};
-  for (int64_t col = 0; col < weight.cols; col += kCols) {
-    decode_stage<F>(weight, n0, col, w);
-    stage_rows<M, kCols>(a, head, row0, col, staged);
-    __syncthreads();
-    float sum[kEach] = {};
-    const float* xs = staged + m * (kCols + 1);
-#pragma unroll 8
-    for (int k = 0; k < kCols; ++k) {
-#pragma unroll
-      for (int j = 0; j < kEach; ++j) sum[j] = __fmaf_rn(xs[k], w[(n_of + j * kApart) * (kCols + 1) + k], sum[j]);
-    }
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) total[j] += sum[j];
-    __syncthreads();
-  }
-  copy_tails<M>(a, head, row0);
-  if (row0 + m >= a.rows) return;
-#pragma unroll
-  for (int j = 0; j < kEach; ++j) {
-    const int64_t n = n0 + n_of + j * kApart;
-    if (n < a.outputs) a.out.set(row0 + m, a.out_col(head) + n, total[j]);
-  }
-}
-
-// Eight warps: four of 16 rows each, two of 32 outputs.
-template <class F>
-__global__ void __launch_bounds__(kStageThreads) heads_many(const HeadsArgs a, const WeightView all) {
-  constexpr int M = kManyRows, kCols = kStageCols<F>, kStride = kCols + 1;
-  float* w = shared_memory<float>();
-  float* staged = w + kStageOutputs * kStride;
-  let_next_begin();
-  wait_for_inputs();
-  const int head = static_cast<int>(blockIdx.z);
-  const WeightView weight = of_head(all, head, a.outputs);
-  const int64_t n0 = int64_t{blockIdx.x} * kStageOutputs, row0 = int64_t{blockIdx.y} * M;
+template <class W>
+__global__ void __launch_bounds__(32 * kWarps) heads_few(const __grid_constant__ HeadsFew a) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4, t = lane % 4, m0 = warp % 4 * 16, first = warp / 4 * 32;
-  float d[4][4] = {};
-  for (int64_t col = 0; col < weight.cols; col += kCols) {
-    decode_stage<F>(weight, n0, col, w);
-    stage_rows<M, kCols>(a, head, row0, col, staged);
-    __syncthreads();
+  const int head = static_cast<int>(blockIdx.y), row0 = static_cast<int>(blockIdx.z) * kOctet;
+  const int sixteen = static_cast<int>(blockIdx.x) * kWarps + warp, of_head = a.outputs / 16;
+  const int g = lane / 4, t = lane % 4, units = a.inputs / kStreamCols;
+  let_next_begin();
+  wait_for_inputs();
+  if (blockIdx.x == 0) copy_tail(a, head, row0);
+  if (sixteen >= of_head) return;
+  const std::byte* from = a.weights + (int64_t{head} * of_head + sixteen) * a.chunks * W::kBytes;
+  const std::byte* row = a.x.row(min(row0 + g, a.rows - 1));
+  const int64_t col = a.x_col(head) + (W::kBySixteens ? 4 * t : 8 * t);
+  float sums[1][1][4] = {};
 #pragma unroll 4
-    for (int k = 0; k < kCols; k += 16) {
-      const auto pair = [&](const float* row, int at) {
-        return pack_bf16(row[k + at + 2 * t], row[k + at + 2 * t + 1]);
-      };
-      const float* low = staged + (m0 + g) * kStride;
-      const float* high = low + 8 * kStride;
-      const uint32_t x[4] = {pair(low, 0), pair(high, 0), pair(low, 8), pair(high, 8)};
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const float* row = w + (first + 8 * n + g) * kStride;
-        const uint32_t b[2] = {pair(row, 0), pair(row, 8)};
-        multiply_bf16(d[n], x, b);
+  for (int c = 0; c < a.chunks; ++c) {
+    const std::byte* const chunk[1] = {from + int64_t{c} * W::kBytes};
+    const auto x_of = [&](int u, uint4(&to)[1]) {
+      const int unit = c * W::kUnits + u;
+      if (unit >= units) {
+        to[0] = make_uint4(0, 0, 0, 0);
+        return;
       }
-    }
-    __syncthreads();
+      const int64_t at = col + unit * kStreamCols;
+      to[0] = eight_of(row, at, at + (W::kBySixteens ? 16 : 4), a.x.dtype);
+    };
+    multiply_chunk<W, 1, 1>(chunk, x_of, lane, sums);
   }
-  copy_tails<M>(a, head, row0);
 #pragma unroll
-  for (int n = 0; n < 4; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int64_t row = row0 + m0 + g + i / 2 * 8, out = n0 + first + 8 * n + 2 * t + i % 2;
-      if (row < a.rows && out < a.outputs) a.out.set(row, a.out_col(head) + out, d[n][i]);
-    }
+  for (int e = 0; e < 4; ++e) {
+    const int to = row0 + 2 * t + e % 2;
+    const float by = power_of_two(e < 2 ? W::kSumPower : W::kSumPower - W::kOdd);
+    if (to < a.rows) a.out.set(to, a.out_col(head) + sixteen * 16 + g + e / 2 * 8, sums[0][0][e] * by);
   }
+}
+
+template <class W>
+constexpr bool kHas = W::kTall || std::is_same_v<W, StreamBF16>;
+
+// In pieces of 16 bytes.
+bool is_aligned(const Matrix& x, int64_t apart) {
+  return (x.dtype == DType::kBF16 || x.dtype == DType::kF32) && apart % 8 == 0 && x.stride % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+}
+
+void run_few(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  HeadsFew args;
+  args.weights = product.packed->weights;
+  args.x = View(product.x);
+  args.out = View(product.out);
+  args.inputs = static_cast<int>(product.weight->cols);
+  args.outputs = product.outputs();
+  args.tail = product.tail;
+  args.rows = static_cast<int>(rows);
+  const dim3 grid(ceil_div(args.outputs / 16, kWarps), static_cast<unsigned>(product.heads), ceil_div(rows, kOctet));
+  visit_stream(product.packed->format, [&](auto w) {
+    using W = decltype(w);
+    if constexpr (kHas<W>) {
+      args.chunks = static_cast<int>(stream_chunks(args.inputs, W::kUnits));
+      launch(ctx, heads_few<W>, {grid, dim3(32 * kWarps)}, args);
+    }
+  });
+}
+
+void run_many(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  const int outputs = product.outputs(), inputs = static_cast<int>(product.weight->cols);
+  CHECK(heads_scratch(product, rows) <= ctx.scratch_bytes, "{} bytes of scratch", ctx.scratch_bytes);
+  TallGroupsRun run;
+  run.part = *product.packed;
+  run.part.map.rows[0] = outputs;
+  run.cols = inputs;
+  run.x_rows = rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 128 ? 128 : kTallRows;
+  run.x = View(product.x);
+  run.apart = inputs + product.tail;
+  run.tail = product.tail;
+  TallGroups& groups = run.groups;
+  groups.stride = streamed_bytes(run.part, inputs);
+  groups.row_tiles = static_cast<int>(ceil_div(rows, run.x_rows));
+  groups.tiles = int64_t{groups.row_tiles} * product.heads;
+  groups.rows = static_cast<int>(rows);
+  groups.out = View(product.out);
+  groups.out_apart = outputs + product.tail;
+  groups.outputs = outputs;
+  run_tall_groups(run, ctx.scratch, ctx);
+}
+
+// The columns that no product makes.
+__global__ void copy_tails(View from, View to, int inputs, int outputs, int tail, int heads, int64_t rows) {
+  let_next_begin();
+  wait_for_inputs();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t row = i / (heads * tail);
+  const int head = static_cast<int>(i % (heads * tail)) / tail, c = static_cast<int>(i % tail);
+  if (row >= rows) return;
+  to.set(row, static_cast<int64_t>(head) * (outputs + tail) + outputs + c,
+         from.get(row, static_cast<int64_t>(head) * (inputs + tail) + inputs + c));
+}
+
+void run_published(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  const int outputs = product.outputs(), inputs = static_cast<int>(product.weight->cols), tail = product.tail;
+  PartOut out;
+  out.out = View(product.out);
+  const AnyGroups groups{.count = product.heads, .x_apart = inputs + tail, .out_apart = outputs + tail};
+  run_any(View(product.x), *product.weight, out, rows, ctx, groups);
+  if (tail == 0) return;
+  constexpr int kThreads = 256;
+  launch(ctx, copy_tails, {dim3(ceil_div(rows * product.heads * tail, kThreads)), dim3(kThreads)}, View(product.x),
+         out.out, inputs, outputs, tail, product.heads, rows);
 }
 
 }  // namespace
 
+std::shared_ptr<StreamedPart> pack_heads(const HeadsProduct& product, const DeviceCtx& device,
+                                         const Allocate& allocate) {
+  const Weight& weight = *product.weight;
+  const int64_t apart = weight.cols + product.tail;
+  if (device.arch != 90 || device.batch_invariant || weight.format == Format::kF32 || !stream_packs(weight) ||
+      !tall_has_groups(weight.format) || product.outputs() % 16 != 0 || weight.cols % kStreamCols != 0 ||
+      !is_aligned(product.x, apart))
+    return nullptr;
+  StreamedPart part;
+  part.format = weight.format;
+  part.tile_rows = 16;  // a head begins with a tile
+  part.map.rows[0] = weight.rows;
+  std::byte* to = allocate(streamed_bytes(part, weight.cols));
+  part.weights = to;
+  DeviceProduct packed;
+  packed.n_parts = 1;
+  packed.input.x.cols = weight.cols;
+  packed.parts[0].weight = &weight;
+  DeviceCtx alone = device;
+  alone.overlap = false;
+  pack_stream(packed, part, to, alone);
+  return std::make_shared<StreamedPart>(part);
+}
+
+int64_t heads_scratch(const HeadsProduct& product, int64_t rows) {
+  return tall_groups_scratch(rows * product.heads, product.weight->cols);
+}
+
 void multiply_heads(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (rows == 0) return;
-  const Weight& weight = *product.weight;
-  HeadsArgs args;
-  args.x = View(product.x);
-  args.out = View(product.out);
-  args.inputs = static_cast<int>(weight.cols);
-  args.outputs = static_cast<int>(weight.rows / product.heads);
-  args.tail = product.tail;
-  args.rows = rows;
-  const bool many = rows > kFewRows && weight.format != Format::kF32 && !ctx.batch_invariant;
-  const int64_t tile = many ? kManyRows : kFewRows;
-  const dim3 grid(static_cast<unsigned>(ceil_div(args.outputs, kStageOutputs)),
-                  static_cast<unsigned>(ceil_div(rows, tile)), static_cast<unsigned>(product.heads));
-  visit_format(weight.format, [&](auto format) {
-    using F = decltype(format);
-    const int64_t shared = (kStageOutputs + tile) * (kStageCols<F> + 1) * 4;
-    launch(ctx, many ? heads_many<F> : heads_few<F>, {grid, dim3(kStageThreads), shared}, args, WeightView(weight));
-  });
+  if (product.packed == nullptr) return run_published(product, rows, ctx);
+  if (rows <= kStreamRows) return run_few(product, rows, ctx);
+  run_many(product, rows, ctx);
 }
 
 }  // namespace ingot::cuda

@@ -18,6 +18,7 @@ namespace ingot::cuda {
 
 class Blas;              // cuda_blas.h
 struct StreamedProduct;  // parts.cuh
+struct NormLink;         // parts.cuh
 
 // The epilogue of three parts, q, k and v, when all of a row are there: RMS norm of the heads of q and of k where they
 // have one; then pairs of the first table.cols values of each are rotated, and k and v written to the cache. Outs of k
@@ -63,6 +64,10 @@ const std::byte* packed_data(const StreamedProduct& streamed);
 // Where the second runs right after the first, both are packed, and the first's output is the second's x: the norm
 // between them is made on the way. False: it is not.
 bool link_products(const DeviceProduct& first, const DeviceProduct& second, const Allocate& allocate);
+
+// The same where other rows than a product's come before: the sum that the second norms is made there, up to link.rows
+// rows, and left as the link says. Null: the second reads no such link.
+const NormLink* link_rows(const DeviceProduct& second, const Allocate& allocate);
 
 // The product for rows [0, rows).
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx);

@@ -26,11 +26,6 @@
 namespace ingot::cuda {
 namespace {
 
-bool all_bf16(const DeviceProduct& product) {
-  return std::all_of(product.parts, product.parts + product.n_parts,
-                     [](const ProductPart& p) { return p.weight->format == Format::kBF16; });
-}
-
 // Whether rows are rounded to bf16, and weights where no kernel reads them exactly: all but those of f32.
 bool by_bf16(const DeviceProduct& product) {
   return std::none_of(product.parts, product.parts + product.n_parts,
@@ -82,15 +77,6 @@ int64_t padded_cols(const DeviceProduct& product) { return stream_units(product.
 // Whether the products go to scratch, for a launch after them.
 bool is_finished_later(const DeviceProduct& product) { return product.is_glu() || product.heads; }
 
-int64_t total_rows(const DeviceProduct& product) {
-  int64_t total = 0;
-  for (int i = 0; i < product.n_parts; ++i) total += product.parts[i].weight->rows;
-  return total;
-}
-
-// Whether a device has bulk copies, and a block of it the shared memory that the streaming kernel wants.
-bool stream_runs(int arch) { return arch >= 90 && arch < 120; }
-
 bool is_stream_x(const View& x, int64_t padded) {
   return x.dtype == DType::kBF16 && x.cols == padded && x.stride % 8 == 0 &&
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
@@ -113,22 +99,6 @@ View stream_x(const DeviceProduct& product) {
 bool has_tall(const DeviceProduct& product, int arch) {
   const auto tall = [](const ProductPart& p) { return stream_packs(*p.weight) && tall_has(p.weight->format); };
   return arch == 90 && std::all_of(product.parts, product.parts + product.n_parts, tall);
-}
-
-// Outputs from which a plain product takes a block of the wide kernel several slabs one after another.
-constexpr int64_t kManyOutputs = 32768;
-
-// The most rows of op for which packed weights are read by the streaming kernel or that of taller tiles. A plain
-// product has nothing to gain beyond kStreamRows: the head of an 8B model takes 253 us of an H200 at 32 rows by
-// cuBLASLt, 290 by the kernel of taller tiles; in int4 172 by that of tall.cuh, 211.
-int64_t packed_rows(const DeviceProduct& product, int arch) {
-  const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
-  if (!all_bf16(product)) {
-    const auto wide = [&](const ProductPart& p) { return stream_packs(*p.weight) && wide_has(p.weight->format, arch); };
-    const bool all_wide = std::all_of(product.parts, product.parts + product.n_parts, wide);
-    return all_wide && (fused || total_rows(product) < kManyOutputs) ? kWideRows : kStreamRows;
-  }
-  return fused || product.blas == nullptr ? kWideRows : kStreamRows;
 }
 
 bool streams(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
@@ -213,6 +183,7 @@ bool by_blas(Blas* blas, const View& x, const Weight& weight, const PartOut& out
 
 void multiply_part(Blas* blas, const View& x, const Weight& weight, const PartOut& out, int64_t rows,
                    const DeviceCtx& ctx) {
+  if (f32_takes(x, weight, rows)) return run_f32(x, weight, out, rows, ctx);
   if (!gemm_takes(x, weight)) return run_any(x, weight, out, rows, ctx);
   if (!by_blas(blas, x, weight, out, rows, ctx)) run_gemm(x, weight, out, rows, ctx);
 }
@@ -457,30 +428,6 @@ std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, cons
     pack_stream(product, part, to, alone);
   }
   return std::make_shared<StreamedProduct>(streamed);
-}
-
-bool link_products(const DeviceProduct& first, const DeviceProduct& second, const Allocate& allocate) {
-  const ProductInput& input = second.input;
-  if (first.streamed == nullptr || second.streamed == nullptr) return false;
-  if (input.norm == nullptr || input.add || input.gather != nullptr) return false;
-  const Matrix& x = first.parts[0].out;
-  const bool is_plain = first.n_parts == 1 && !first.is_glu() && !first.heads;
-  const bool is_same = x.data == input.x.data && x.stride == input.x.stride && x.cols == input.x.cols;
-  if (!is_plain || !is_same || x.dtype != DType::kF32 || x.cols % kStreamCols != 0) return false;
-  NormLink link;
-  link.weight = input.norm;
-  link.eps = input.eps;
-  link.parts = static_cast<int>(x.cols / 16);
-  // The first leaves it only where it reads packed weights itself.
-  link.rows = static_cast<int>(packed_rows(first, first.streamed->arch));
-  if (first.streamed->from.weight != nullptr) link.rows = std::min(link.rows, first.streamed->from.rows);
-  link.squares = reinterpret_cast<float*>(allocate(int64_t{link.parts} * link.rows * 4));
-  link.x.data = allocate(x.cols * link.rows * 2);
-  link.x.stride = x.cols;
-  link.x.cols = static_cast<int>(x.cols);
-  link.x.dtype = DType::kBF16;
-  first.streamed->to = second.streamed->from = link;
-  return true;
 }
 
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {

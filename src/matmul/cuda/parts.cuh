@@ -137,6 +137,12 @@ struct StreamedProduct {
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };
 
+// Of a product: whether all its weights are BF16, its outputs, and the most rows for which packed weights are read by
+// the streaming kernel or that of taller tiles.
+bool all_bf16(const DeviceProduct& product);
+int64_t total_rows(const DeviceProduct& product);
+int64_t packed_rows(const DeviceProduct& product, int arch);
+
 // Norms up to this many rows are made by every block for itself. More: one launch before it makes them once, because
 // each block would read 16 KB more for every row of 4,096.
 inline constexpr int kStreamNormRows = 4;
@@ -150,6 +156,9 @@ struct StreamRun {
   PartOut outs[3];
 };
 void run_stream(const StreamRun& run, const DeviceCtx& ctx);
+
+// Whether a device has bulk copies, and a block of it the shared memory that the streaming kernel wants.
+constexpr bool stream_runs(int arch) { return arch >= 90 && arch < 120; }
 
 // Whether a part's weights can be packed, the bytes that they take then, and the kernel that puts them there.
 bool stream_packs(const Weight& weight);
@@ -174,7 +183,17 @@ void unpack_published(const Weight& weight, const UnpackRows& rows, const Device
 bool gemm_takes(const View& x, const Weight& weight);
 void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
 
+// The same for weights of F32 and many rows, bit for bit what run_any() gives.
+bool f32_takes(const View& x, const Weight& weight, int64_t rows);
+void run_f32(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
+
+// Rows of a weight that belong to groups, as many to each: x and outputs of group g from columns g · apart on.
+struct AnyGroups {
+  int count = 1;
+  int64_t x_apart = 0, out_apart = 0;
+};
 // out = x · Wᵀ for every format, products and sums in f32.
-void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
+void run_any(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx,
+             const AnyGroups& groups = {});
 
 }  // namespace ingot::cuda

@@ -11,7 +11,13 @@ namespace ingot {
 namespace {
 
 void configure(Hparams& hp, const Config& config) {
-  if (config.boolean("mup_enabled", "").value_or(false)) hp.embed_scale = std::sqrt(static_cast<float>(hp.hidden));
+  // GGUF files do not say that, and need not say after how many layers with a window one sees all.
+  if (config.is_gguf()) {
+    const auto period = static_cast<size_t>(config.integer("", "attention.sliding_window_pattern", 1, 4096, 4));
+    for (size_t i = 0; i < hp.sliding.size(); ++i) hp.sliding[i] = hp.window > 0 && (i + 1) % period != 0;
+  }
+  if (config.boolean("mup_enabled", "").value_or(config.is_gguf()))
+    hp.embed_scale = std::sqrt(static_cast<float>(hp.hidden));
   for (size_t i = 0; i < hp.sliding.size(); ++i) hp.uses_rope[i] = hp.sliding[i];
   hp.experts.router = {.score = RouterScore::kSigmoid, .renormalize = true};
   hp.experts.router.renormalize = config.boolean("route_norm", "").value_or(true);
@@ -41,8 +47,11 @@ void build(Build& b, const Hparams& hp) { decoder(b, hp, layer); }
 extern const Architecture arch_afmoe = {
     .name = "afmoe",
     .hf_types = {"afmoe"},
-    .gguf_types = {},
-    .names = {},
+    .gguf_types = {"afmoe"},
+    .names = {.gguf_layer = {{"attn_gate", "self_attn.gate_proj"},
+                             {"ffn_norm", "pre_mlp_layernorm"},
+                             {"post_ffw_norm", "post_mlp_layernorm"},
+                             {"ffn_gate_inp", "mlp.router.gate"}}},
     .configure = configure,
     .build = build,
 };

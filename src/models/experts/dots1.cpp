@@ -33,7 +33,7 @@ void build(Build& b, const Hparams& hp) { decoder(b, hp, layer); }
 extern const Architecture arch_dots1 = {
     .name = "dots1",
     .hf_types = {"dots1"},
-    .gguf_types = {},
+    .gguf_types = {"dots1"},
     .names = {},
     .configure = configure,
     .build = build,

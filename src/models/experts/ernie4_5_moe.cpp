@@ -40,7 +40,7 @@ void build(Build& b, const Hparams& hp) { decoder(b, hp, layer); }
 extern const Architecture arch_ernie4_5_moe = {
     .name = "ernie4_5_moe",
     .hf_types = {"ernie4_5_moe"},
-    .gguf_types = {},
+    .gguf_types = {"ernie4_5-moe"},
     .names = {.ignorable = {"model.mtp_*"}},  // heads that guess further tokens
     .configure = configure,
     .build = build,

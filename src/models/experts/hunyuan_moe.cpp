@@ -43,8 +43,13 @@ void build(Build& b, const Hparams& hp) { decoder(b, hp, layer); }
 extern const Architecture arch_hunyuan_moe = {
     .name = "hunyuan_moe",
     .hf_types = {"hunyuan_v1_moe"},
-    .gguf_types = {},
-    .names = {},
+    .gguf_types = {"hunyuan-moe"},
+    .names = {.gguf_layer = {{"attn_q_norm", "self_attn.query_layernorm"},
+                             {"attn_k_norm", "self_attn.key_layernorm"},
+                             {"ffn_gate_inp", "mlp.gate.wg"},
+                             {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
+                             {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
+                             {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}}},
     .configure = configure,
     .build = build,
 };

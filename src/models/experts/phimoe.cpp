@@ -10,8 +10,11 @@ namespace ingot {
 namespace {
 
 void configure(Hparams& hp, const Config& config) {
-  hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);
-  hp.head_bias = config.boolean("lm_head_bias", "").value_or(false);
+  const auto biased = [&](const char* key, const char* in_gguf) {
+    return config.is_gguf() ? config.has_tensor(in_gguf) : config.boolean(key, "").value_or(false);
+  };
+  hp.qkv_bias = hp.o_bias = biased("attention_bias", "blk.0.attn_q.bias");
+  hp.head_bias = biased("lm_head_bias", "output.bias");
   hp.sliding.assign(hp.sliding.size(), hp.window > 0);
   hp.experts.router = {.score = RouterScore::kSparsemixer,
                        .jitter = static_cast<float>(config.number("router_jitter_noise", "").value_or(0.01))};
@@ -43,8 +46,12 @@ void build(Build& b, const Hparams& hp) {
 extern const Architecture arch_phimoe = {
     .name = "phimoe",
     .hf_types = {"phimoe"},
-    .gguf_types = {},
-    .names = {.ignorable = {"*rotary_emb.inv_freq"}},
+    .gguf_types = {"phimoe"},
+    .names = {.gguf_layer = {{"ffn_gate_inp", "block_sparse_moe.gate"},
+                             {"ffn_gate_exps", "block_sparse_moe.experts.gate_proj"},
+                             {"ffn_up_exps", "block_sparse_moe.experts.up_proj"},
+                             {"ffn_down_exps", "block_sparse_moe.experts.down_proj"}},
+              .ignorable = {"*rotary_emb.inv_freq"}},
     .configure = configure,
     .build = build,
 };

@@ -1,5 +1,4 @@
 // GLM-4.7-Flash: DeepSeek V3's layers, of which the config names the dense ones one by one.
-#include "base/error.h"
 #include "models/latent_blocks.h"
 #include "models/model.h"
 #include "weights/config.h"
@@ -12,10 +11,6 @@ void configure(Hparams& hp, const Config& config) {
   hp.qkv_bias = hp.o_bias = config.boolean("attention_bias", "").value_or(false);
   hp.experts.router = {.score = RouterScore::kSigmoid, .group_score = GroupScore::kBestTwo, .renormalize = true};
   read_experts(hp, config);
-  const std::vector<std::string> types = config.strings("mlp_layer_types");
-  if (!types.empty() && types.size() != static_cast<size_t>(hp.layers))
-    throw Error("[config] mlp_layer_types has {} entries for {} layers", types.size(), hp.layers);
-  for (size_t i = 0; i < types.size(); ++i) hp.experts.layers[i] = types[i] == "sparse";
 }
 
 void build(Build& b, const Hparams& hp) { decoder(b, hp, deepseek_layer); }

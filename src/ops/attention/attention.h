@@ -1,7 +1,8 @@
 // Attention of the step's rows over the paged KV cache, which already holds their own k and v.
 // Row t of seq s sees the positions p with  position[t] - window < p <= position[t]  (window 0: all up
-// to its own). Heads share KV heads in groups (GQA). Scores are (q · k) · scale, through
-// softcap · tanh(score / softcap) when softcap > 0; a sink, when given, adds exp(sink) to its head's sum.
+// to its own); chunked: those of its own chunk of `window` positions, which begin at its multiples. Heads share KV
+// heads in groups (GQA). Scores are (q · k) · scale, through softcap · tanh(score / softcap) when softcap > 0; a sink,
+// when given, adds exp(sink) to its head's sum.
 //
 // The keys are taken in blocks of kBlock positions, and these in splits of kSplit, both at absolute multiples. A
 // split's blocks are merged in order, then the splits: so several threads can share a row's keys, and a row's result
@@ -25,11 +26,18 @@ struct Attention {
   KvLayer kv;
   int heads = 0;
   int window = 0;
+  bool chunked = false;  // REQUIRES: window > 0
   float scale = 1;
   float softcap = 0;
   Weight sinks;            // [heads] f32, or none
   int64_t parts_room = 0;  // floats of the shared memory for the results of splits; set by prepare()
   int split_keys = 0;      // CUDA: length of splits at absolute positions; set by cuda::prepare(), 0: no such splits
+
+  // The first position that a row at `position` sees.
+  int first_seen(int position) const {
+    if (chunked) return position / window * window;
+    return window > 0 && position >= window ? position - window + 1 : 0;
+  }
 
   template <class F>
   void each(F&& f) {

@@ -52,7 +52,7 @@ void attend(const Attention& op, const Batch& batch, int64_t t, int kv_head) {
   const int shared = op.heads / kv.kv_heads;
   const int seq = batch.seq[static_cast<size_t>(t)];
   const int last = batch.position[static_cast<size_t>(t)];
-  const int first = op.window > 0 ? std::max(0, last - op.window + 1) : 0;
+  const int first = op.first_seen(last);
   const size_t n = static_cast<size_t>(last - first + 1);
   const auto slot = [&](size_t i) {
     const int p = first + static_cast<int>(i);

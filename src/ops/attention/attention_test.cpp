@@ -21,6 +21,8 @@ std::vector<Case> cases() {
       {.heads = 40, .kv_heads = 1, .k_dim = 64, .v_dim = 64, .page_rows = 64},
       {.window = 5},
       {.window = 64, .page_rows = 128},
+      {.window = 7, .chunked = true, .page_rows = 32},
+      {.window = 100, .chunked = true, .sinks = true},
       {.k_dim = 80, .v_dim = 80, .window = 100, .softcap = 5},
       {.softcap = 2, .sinks = true},
       {.window = 33, .sinks = true, .page_rows = 64},

@@ -19,6 +19,7 @@ using test::Random;
 struct Case {
   int heads = 4, kv_heads = 2, k_dim = 32, v_dim = 32;
   int window = 0;
+  bool chunked = false;
   float softcap = 0;
   bool sinks = false;
   DType dtype = DType::kF32;
@@ -131,6 +132,7 @@ class Step {
                  .kv = kv_,
                  .heads = c_.heads,
                  .window = c_.window,
+                 .chunked = c_.chunked,
                  .scale = scale(),
                  .softcap = c_.softcap,
                  .sinks = {}};
@@ -184,7 +186,10 @@ class Step {
   }
   const SeqValues& of(int64_t t) const { return values_[static_cast<size_t>(batch_.seq[static_cast<size_t>(t)])]; }
   int position(int64_t t) const { return batch_.position[static_cast<size_t>(t)]; }
-  int first(int64_t t) const { return c_.window > 0 ? std::max(0, position(t) - c_.window + 1) : 0; }
+  int first(int64_t t) const {
+    if (c_.chunked) return position(t) - position(t) % c_.window;
+    return c_.window > 0 ? std::max(0, position(t) - c_.window + 1) : 0;
+  }
   int kv_head(int h) const { return h / (c_.heads / c_.kv_heads); }
   const float* query(int64_t t, int h) const { return of(t).q.row(position(t)) + h * c_.q_dim(); }
   const float* key(int64_t t, int p, int h) const { return of(t).k.row(p) + kv_head(h) * c_.k_dim; }

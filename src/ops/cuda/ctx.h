@@ -84,6 +84,11 @@ struct Prepare {
 // Ops that choose nothing ahead of time.
 template <class Op>
 void prepare(Op&, Prepare&) {}
+// Ops that read all their weights as they are published.
+template <class Op>
+bool leave_published(Op&) {
+  return false;
+}
 // Ops that do nothing on the way from one to the other.
 template <class First, class Second>
 bool link(First&, Second&, Prepare&) {

@@ -2,6 +2,9 @@
 // emulated), and what it wrote comes back to where the tensors lie.
 #pragma once
 
+#include <tuple>
+#include <utility>
+
 #include "cuda/device_test_support.h"
 #include "ops/cuda/ops.h"
 #include "ops/ops_test_support.h"
@@ -99,21 +102,22 @@ class DeviceRig : public TestDevice {
     run(host_op, times, [](const cuda::Ctx&, const Op&) {});
   }
 
-  // Two linears, the second right after the first. Returns whether they were linked.
-  bool run_linked(const Linear& host_first, const Linear& host_second) {
-    Linear first = host_first, second = host_second;
+  // Ops one right after the other. Returns how many pairs of neighbours were linked.
+  template <class... Ops>
+  int run_chain(const Ops&... host_ops) {
+    std::tuple<Ops...> ops(host_ops...);
     std::vector<std::pair<Tensor, Tensor>> written;
-    first.each(Mover{*this, written});
-    second.each(Mover{*this, written});
+    std::apply([&](auto&... op) { (op.each(Mover{*this, written}), ...); }, ops);
     cuda::Prepare prepare = preparation();
-    cuda::prepare(first, prepare);
-    cuda::prepare(second, prepare);
-    const bool linked = cuda::link(first, second, prepare);
-    run_prepared(prepare, written, [&](cuda::Ctx& c) {
-      cuda::run(first, c);
-      cuda::run(second, c);
-    });
+    std::apply([&](auto&... op) { (cuda::prepare(op, prepare), ...); }, ops);
+    const int linked = link_neighbours(ops, prepare, std::make_index_sequence<sizeof...(Ops) - 1>());
+    run_prepared(prepare, written,
+                 [&](cuda::Ctx& c) { std::apply([&](const auto&... op) { (cuda::run(op, c), ...); }, ops); });
     return linked;
+  }
+  template <class First, class Second>
+  bool run_linked(const First& first, const Second& second) {
+    return run_chain(first, second) == 1;
   }
 
   cuda::Prepare preparation() {
@@ -143,6 +147,11 @@ class DeviceRig : public TestDevice {
   }
 
  private:
+  template <class Tuple, size_t... I>
+  static int link_neighbours(Tuple& ops, cuda::Prepare& prepare, std::index_sequence<I...>) {
+    return (0 + ... + (cuda::link(std::get<I>(ops), std::get<I + 1>(ops), prepare) ? 1 : 0));
+  }
+
   // Tensors and weights of an op to the device, for Op::each().
   struct Mover {
     DeviceRig& rig;

@@ -22,6 +22,15 @@ void prepare(Attention& op, Prepare& p);
 void prepare(RopeTable& op, Prepare& p);
 void prepare(Sample& op, Prepare& p);
 void prepare(ExpertLinear& op, Prepare& p);
+void prepare(HeadLinear& op, Prepare& p);
+bool leave_published(ExpertLinear& op);
 bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p);
+bool link(RmsNorm& norm, Linear& router, Prepare& p);
+bool link(Linear& router, RouterTopk& topk, Prepare& p);
+bool link(ExpertLinear& experts, Linear& next, Prepare& p);
+// Where the sum that `op` norms can be made before it: what is left for it then, else null.
+struct NormLink;
+const NormLink* link_input(Linear& op, Prepare& p);
+bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p);
 
 }  // namespace ingot::cuda

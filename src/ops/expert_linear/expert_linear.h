@@ -90,6 +90,15 @@ struct ExpertLinear {
       }
     }
   }
+  // On a device x is rounded to bf16 unless weights are F32.
+  template <class F>
+  void each_bf16(F&& f) const {
+    for (size_t i = 0; i < static_cast<size_t>(n_parts); ++i)
+      if (parts[i].weights[0].format == Format::kF32) return;
+    f.may(x);
+    if (!out) f.may(places);
+  }
+  bool packs_bf16() const { return true; }
   // The part of its matrices that `rows` rows read.
   double matrix_share(double rows) const { return touched(rows) / static_cast<double>(count()); }
 };

@@ -72,31 +72,64 @@ TEST(ExpertLinear, RowsAloneAreTheSame) {
   }
 }
 
-// Each place is bit for bit what a linear with the expert's weights gives for the row.
+// What a linear with expert e's weights, scaled or not, gives for row r of x.
+std::vector<float> linear_of(ExpertOperands& o, const ExpertCase& c, int r, int64_t j) {
+  const int32_t e = o.experts.i32(r, j);
+  Buffer x(1, c.cols), out(1, c.out), up(1, c.out);
+  for (int64_t k = 0; k < c.cols; ++k)
+    x.at(0, k) = o.x.at(r, (c.by_place ? j * c.cols : 0) + k) * (c.scale ? o.weights.at(r, j) : 1.0f);
+  Linear linear;
+  linear.x = x.tensor();
+  linear.n_parts = o.op.n_parts;
+  linear.glu = o.op.glu;
+  for (size_t p = 0; p < static_cast<size_t>(o.op.n_parts); ++p) {
+    linear.parts[p].weight = o.op.parts[p].weights[static_cast<size_t>(e)];
+    if (c.bias) {
+      linear.parts[p].bias = o.op.parts[p].bias;
+      linear.parts[p].bias.data += e * c.out * 4;
+      linear.parts[p].bias.cols = c.out;
+    }
+    linear.parts[p].out = p == 0 ? out.tensor() : up.tensor();
+  }
+  run_cpu(linear, rows_batch(1));
+  return row_of(out, 0);
+}
+
+// Each place is bit for bit what a linear with the expert's weights gives for the row, and a row's sum is that of its
+// places in their order: in every format that has panels, and in one that has none.
 TEST(ExpertLinear, IsTheLinearOfEachExpert) {
-  for (const Format format : {Format::kF32, Format::kQ4_0, Format::kBF16}) {
-    const ExpertCase c{.format = format, .rows = 6, .out = 32, .cols = 96, .glu = true, .bias = true};
-    ExpertOperands o(c);
-    run_cpu(o.op, rows_batch(c.rows), 2);
-    for (int r = 0; r < c.rows; ++r) {
-      for (int64_t j = 0; j < c.used; ++j) {
-        const int32_t e = o.experts.i32(r, j);
-        Buffer out(1, c.out), up(1, c.out);
-        Linear linear;
-        linear.x = o.op.x;
-        linear.x.data = reinterpret_cast<std::byte*>(&o.x.at(r, 0));
-        linear.n_parts = 2;
-        linear.glu = o.op.glu;
-        for (size_t p = 0; p < 2; ++p) {
-          linear.parts[p].weight = o.op.parts[p].weights[static_cast<size_t>(e)];
-          linear.parts[p].bias = o.op.parts[p].bias;
-          linear.parts[p].bias.data += e * c.out * 4;
-          linear.parts[p].bias.cols = c.out;
-          linear.parts[p].out = p == 0 ? out.tensor() : up.tensor();
+  for (const Format format : {Format::kF32, Format::kF16, Format::kBF16, Format::kQ4_0, Format::kQ5_1, Format::kQ8_0,
+                              Format::kQ4_K, Format::kQ6_K, Format::kMXFP4, Format::kIQ4_XS}) {
+    const ExpertCase cases[] = {
+        {.format = format, .rows = 6, .out = 32, .cols = 256, .glu = true, .bias = true},
+        {.format = format, .rows = 19, .count = 3, .used = 2, .out = 40, .cols = 256, .by_place = true, .sum = true},
+        {.format = format, .rows = 3, .count = 9, .used = 1, .out = 16, .cols = 512, .glu = true, .scale = true},
+        {.format = format,
+         .rows = 5,
+         .out = 24,
+         .cols = 256,
+         .glu = true,
+         .bias = true,
+         .kind = ActivationKind::kClampedSwiglu},
+    };
+    for (const ExpertCase& c : cases) {
+      SCOPED_TRACE(std::string(format_name(format)) + ", " + std::to_string(c.rows) + " rows");
+      ExpertOperands o(c);
+      run_cpu(o.op, rows_batch(c.rows), 2);
+      for (int r = 0; r < c.rows; ++r) {
+        std::vector<double> sum(static_cast<size_t>(c.out));
+        for (int64_t j = 0; j < c.used; ++j) {
+          const std::vector<float> want = linear_of(o, c, r, j);
+          for (int64_t n = 0; n < c.out; ++n) {
+            const float got = o.places.at(r, j * c.out + n);
+            ASSERT_EQ(got, want[static_cast<size_t>(n)]) << "row " << r << ", place " << j << ", output " << n;
+            sum[static_cast<size_t>(n)] += static_cast<double>(o.weights.at(r, j)) * static_cast<double>(got);
+          }
         }
-        run_cpu(linear, rows_batch(1));
-        for (int64_t n = 0; n < c.out; ++n)
-          ASSERT_EQ(o.places.at(r, j * c.out + n), out.at(0, n)) << "row " << r << ", expert " << e;
+        for (int64_t n = 0; c.sum && n < c.out; ++n) {
+          const double want = sum[static_cast<size_t>(n)];
+          ASSERT_NEAR(o.out.at(r, n), want, 1e-5 * (1 + std::abs(want))) << "row " << r << ", output " << n;
+        }
       }
     }
   }

@@ -15,6 +15,9 @@ namespace ingot {
 namespace cpu {
 struct HeadProducts;
 }
+namespace cuda {
+struct StreamedPart;
+}
 
 struct HeadLinear {
   Tensor x;       // [T, heads · (K + tail)]
@@ -22,8 +25,9 @@ struct HeadLinear {
   Tensor out;     // [T, heads · (N + tail)]
   int heads = 1;
   int64_t tail = 0;
-  const PackedWeight* packed = nullptr;              // set by cpu::prepare() where the format has panels
-  std::shared_ptr<cpu::HeadProducts> products = {};  // of the CPU, made by prepare()
+  const PackedWeight* packed = nullptr;               // set by cpu::prepare() where the format has panels
+  std::shared_ptr<cpu::HeadProducts> products = {};   // of the CPU, made by prepare()
+  std::shared_ptr<cuda::StreamedPart> streamed = {};  // of a GPU, likewise
 
   int64_t outputs() const { return weight.rows / heads; }  // N
   template <class F>

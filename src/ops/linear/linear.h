@@ -21,7 +21,8 @@ namespace ingot {
 
 namespace cuda {
 struct StreamedProduct;
-}
+struct DeviceRoute;
+}  // namespace cuda
 
 // What a linear does to its rows before it reads them: AddRmsNorm, or RmsNorm where `add` is none.
 struct InputNorm {
@@ -66,6 +67,8 @@ struct Linear {
   HeadsOutput heads;
   // Set by cuda::prepare() and cuda::link() where a device streams the weights for few rows.
   std::shared_ptr<cuda::StreamedProduct> streamed;
+  // Set by cuda::link() where a router's launch makes its logits of few rows.
+  std::shared_ptr<cuda::DeviceRoute> route;
 
   bool is_glu() const { return glu != ActivationKind::kNone; }
   template <class F>

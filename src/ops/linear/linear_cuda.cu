@@ -4,6 +4,7 @@
 #include "ops/cuda/ops.h"
 #include "ops/kv_write/kv_place.h"
 #include "ops/linear/linear_product.h"
+#include "ops/router_topk/route.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -69,7 +70,12 @@ bool link(Linear& first, Linear& second, Prepare& p) {
   return link_products(device_product(first, p.blas, nullptr), device_product(second, p.blas, nullptr), p.allocate);
 }
 
+const NormLink* link_input(Linear& op, Prepare& p) {
+  return link_rows(device_product(op, p.blas, nullptr), p.allocate);
+}
+
 void run(const Linear& op, Ctx& ctx) {
+  if (takes_route(op.route, ctx.rows(op.x))) return;
   const int32_t* slot = op.heads ? ctx.batch.groups[op.heads.rope.kv.group].slot : nullptr;
   multiply(device_product(op, ctx.blas, slot), ctx.rows(op.x), ctx);
 }

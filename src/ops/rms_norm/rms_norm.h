@@ -2,10 +2,16 @@
 // the whole row for a layer's norm, one head for the norms of q and k.
 #pragma once
 
+#include <memory>
+
 #include "ops/ctx.h"
 #include "quant/weight.h"
 
 namespace ingot {
+
+namespace cuda {
+struct DeviceRoute;
+}
 
 struct RmsNorm {
   Tensor x;           // [T, D]
@@ -13,6 +19,8 @@ struct RmsNorm {
   Tensor out;         // [T, D] may alias x
   int64_t width = 0;  // D, or a divisor of it
   float eps = 0;
+  // Set by cuda::link() where a router's launch makes the norm of few rows.
+  std::shared_ptr<cuda::DeviceRoute> route = nullptr;
 
   template <class F>
   void each(F&& f) {

@@ -2,6 +2,7 @@
 #include "cuda/elements.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/router_topk/route.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -36,7 +37,7 @@ __global__ void rms_norm(View x, const float* __restrict__ weight, View out, int
 void run(const RmsNorm& op, Ctx& ctx) {
   CHECK(op.weight.format == Format::kF32, "a norm's weight is f32, not {}", format_name(op.weight.format));
   const int64_t rows = ctx.rows(op.x);
-  if (rows == 0) return;
+  if (rows == 0 || takes_route(op.route, rows)) return;
   const bool wide = in_fours(op.x) && in_fours(op.out) && op.width % 4 == 0 && in_fours(op.weight);
   const Launch shape{dim3(static_cast<unsigned>(rows), static_cast<unsigned>(op.x.cols / op.width)),
                      dim3(static_cast<unsigned>(row_threads(op.width)))};

@@ -3,11 +3,17 @@
 // float32. A row with a logit that is not a number gets the first experts, with weights that are none.
 #pragma once
 
+#include <memory>
+
 #include "ops/ctx.h"
 #include "quant/weight.h"
 #include "tensor/router_spec.h"
 
 namespace ingot {
+
+namespace cuda {
+struct DeviceRoute;
+}
 
 struct RouterTopk {
   Tensor logits;   // [T, E] E <= kMostExperts
@@ -15,6 +21,8 @@ struct RouterTopk {
   Tensor experts;  // [T, k] i32: the chosen, in order of their index; k <= E, k <= kMostExpertsUsed
   Tensor weights;  // [T, k]
   RouterSpec spec;
+  // Set by cuda::link() where one launch makes norm, logits, choice and the list of places of few rows.
+  std::shared_ptr<cuda::DeviceRoute> route = nullptr;
 
   template <class F>
   void each(F&& f) {

@@ -187,7 +187,7 @@ void DeviceSampler::launch(std::span<const SampleRow> rows, const Tensor& logits
   choose(logits, ctx);
 }
 
-void DeviceSampler::upload(std::span<const SampleRow> rows, Ctx& ctx) {
+void DeviceSampler::upload(std::span<const SampleRow> rows, Ctx& ctx, StreamRef copies) {
   State& s = *state_;
   CHECK(std::ssize(rows) <= s.max_rows, "{} rows, made for {}", rows.size(), s.max_rows);
   CHECK(s.under_way.size() < 2, "two launches are under way");
@@ -201,7 +201,7 @@ void DeviceSampler::upload(std::span<const SampleRow> rows, Ctx& ctx) {
     grow(s.adjusted, t.adjusted * s.row_bytes());
   }
   const int64_t bytes = t.masks_at + static_cast<int64_t>(s.masks.size() * 4);
-  if (bytes > 0) copy_to_device(t.args.data(), t.up.data(), bytes, ctx.stream);
+  if (bytes > 0) copy_to_device(t.args.data(), t.up.data(), bytes, copies ? copies : ctx.stream);
   s.under_way.push_back(s.next);
   s.next = 1 - s.next;
 }

@@ -51,8 +51,9 @@ class DeviceSampler {
 
   // Both of what follows.
   void launch(std::span<const SampleRow> rows, const Tensor& logits, Ctx& ctx);
-  // Gives ctx.stream the copy of what the rows want; may come long before the logits. `rows` may go afterwards.
-  void upload(std::span<const SampleRow> rows, Ctx& ctx);
+  // Gives ctx.stream, or `copies` where that is given, the copy of what the rows want; may come long before the logits.
+  // `rows` may go afterwards. In another stream than ctx's the caller lets choose() come after the copy.
+  void upload(std::span<const SampleRow> rows, Ctx& ctx, StreamRef copies = nullptr);
   // Gives ctx.stream the choice of their tokens: row r of logits is rows[r]'s. Uses ctx.tickets, no scratch.
   void choose(const Tensor& logits, Ctx& ctx);
   // The results of the oldest launch that has not been collected. REQUIRES: the stream has come to its end.

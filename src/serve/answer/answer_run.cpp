@@ -137,7 +137,7 @@ void AnswerRun::submit_all() {
   check_list("prompt", static_cast<size_t>(generation_.total_choices()), context_.engine());
   const size_t room = generation_.max_tokens == 0 ? 0 : 1;
   for (const std::vector<Token>& prompt : generation_.prompts) {
-    caller_->check_context(prompt.size() + room, generation_.continues ? "prompt" : "messages");
+    caller_->check_context(prompt.size() + room, generation_.param);
   }
   if (generation_.timeout_seconds > 0) caller_->set_timeout(generation_.timeout_seconds);
   const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
@@ -227,7 +227,10 @@ void AnswerRun::measure(int index, const Event& event) {
   ++usage_.completion;
   caller_->take_token();
   metrics.generated_tokens.add();
-  if (!std::exchange(measured_, true)) metrics.first_token_seconds.observe(seconds(now - head_.received));
+  if (!std::exchange(measured_, true)) {
+    usage_.first_seconds = seconds(now - head_.received);
+    metrics.first_token_seconds.observe(usage_.first_seconds);
+  }
   if (choice.last_token != Clock::time_point()) metrics.gap_seconds.observe(seconds(now - choice.last_token));
   choice.last_token = now;
 }
@@ -237,6 +240,7 @@ void AnswerRun::take_token(int index, const SampleResult& sample) {
   const std::vector<Token>& ends = generation_.end_tokens;
   if (std::ranges::find(ends, sample.token) != ends.end()) return;
   send_echo(index);
+  ++choice.unsettled;
   send(index, choice.text.push(sample), false);
   if (stop_of(choice)) {
     end_choice(index, ChoiceEnd::kStopString);
@@ -287,6 +291,7 @@ void AnswerRun::send(int index, TextPiece piece, bool last) {
     choice.stops->filter(out.parts, last);
     const auto begins = [](const AnswerPart& part) { return part.kind == AnswerPart::Kind::kCallBegin; };
     choice.called = choice.called || std::ranges::any_of(out.parts, begins);
+    count_thoughts(choice, out.parts, last);
   } else if (!piece.text.empty()) {
     out.parts.push_back({.kind = AnswerPart::Kind::kText, .text = std::move(piece.text), .id = {}});
   }
@@ -299,6 +304,22 @@ void AnswerRun::send(int index, TextPiece piece, bool last) {
   } else {
     choice.answer.add(std::move(out));
   }
+}
+
+// What gives nothing out belongs to what comes next; the mark that ends the reasoning, to the reasoning.
+void AnswerRun::count_thoughts(Choice& choice, const std::vector<AnswerPart>& parts, bool last) {
+  const auto is_thought = [](const AnswerPart& part) { return part.kind == AnswerPart::Kind::kReasoning; };
+  const bool thinks = std::ranges::any_of(parts, is_thought);
+  const bool speaks = !std::ranges::all_of(parts, is_thought);
+  if (!thinks && !speaks && !last) return;
+  const int64_t tokens = std::exchange(choice.unsettled, 0);
+  if (thinks) {
+    usage_.reasoning += tokens;
+  } else if (choice.thought && !choice.spoke) {
+    usage_.reasoning += std::max<int64_t>(0, speaks ? tokens - 1 : tokens);
+  }
+  choice.thought = choice.thought || thinks;
+  choice.spoke = choice.spoke || speaks;
 }
 
 void AnswerRun::end_choice(int index, ChoiceEnd end) {
@@ -332,6 +353,7 @@ std::vector<std::pair<std::string, std::string>> AnswerRun::headers() const {
 // whole.
 void AnswerRun::finish() {
   if (done_ || std::exchange(finishing_, true)) return;
+  usage_.seconds = seconds(Clock::now() - head_.received);
   if (generation_.stream) {
     last_bytes_ = writer_->end(usage_);
   } else {
@@ -339,9 +361,10 @@ void AnswerRun::finish() {
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
     last_bytes_ = writer_->whole(answers, usage_);
   }
-  caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+  const auto told = [self = shared_from_this()](const std::optional<ApiError>& refused) {
     self->strand_.post([self, refused] { self->guarded([&] { self->send_end(refused); }); });
-  });
+  };
+  caller_->complete(told, last_bytes_.size());
 }
 
 void AnswerRun::send_end(const std::optional<ApiError>& refused) {
@@ -364,7 +387,7 @@ void AnswerRun::fail(const ApiError& error) {
   settle();
   caller_->settle(CallEnd::kError, error.status);
   if (started_) {
-    responder_->write(error_event(error, style_));
+    responder_->write(writer_->failed(error, style_));
     responder_->finish();
   } else {
     responder_->send(error_response(error, style_));
@@ -377,7 +400,7 @@ void AnswerRun::write(std::string bytes) {
   if (done_ || bytes.empty()) return;
   if (!started_) {
     HttpResponse head{.status = 200,
-                      .content_type = "text/event-stream",
+                      .content_type = writer_->stream_type(),
                       .body = writer_->begin(usage_) + bytes,
                       .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}};
     std::ranges::move(headers(), std::back_inserter(head.headers));

@@ -7,18 +7,45 @@
 #include <utility>
 
 namespace ingot {
+namespace {
+
+// {"token": …, "logprob": …, "bytes": […] without the brace that ends it.
+void append_token(std::string& out, const Tokenizer& tokenizer, Token token, float logprob) {
+  const std::string bytes = known_bytes(tokenizer, token);
+  out += "{\"token\":";
+  append_json(out, bytes);
+  out += ",\"logprob\":";
+  append_json(out, finite_logprob(logprob));
+  out += ",\"bytes\":[";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    out += fmt::format("{}{}", i > 0 ? "," : "", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+  }
+  out += ']';
+}
+
+}  // namespace
 
 void ChoiceAnswer::add(ChoicePiece piece) {
   using Kind = AnswerPart::Kind;
+  const auto extend = [this](Kind kind, std::string& whole, const std::string& more) {
+    if (order.empty() || order.back().kind != kind) {
+      order.push_back({.kind = kind, .begin = whole.size(), .first_score = scores.size(), .end_score = scores.size()});
+    }
+    whole += more;
+    order.back().end = whole.size();
+  };
+  size_t last_text = SIZE_MAX;  // of the order: what the scores go with
   for (AnswerPart& part : piece.parts) {
     switch (part.kind) {
       case Kind::kText:
-        text += part.text;
+        extend(Kind::kText, text, part.text);
+        last_text = order.size() - 1;
         break;
       case Kind::kReasoning:
-        reasoning += part.text;
+        extend(Kind::kReasoning, reasoning, part.text);
         break;
       case Kind::kCallBegin:
+        order.push_back({.kind = Kind::kCallBegin, .begin = calls.size()});
         calls.push_back(
             {.id = std::move(part.id), .name = std::move(part.text), .arguments = {}, .custom = part.custom});
         break;
@@ -26,9 +53,11 @@ void ChoiceAnswer::add(ChoicePiece piece) {
         if (!calls.empty()) calls.back().arguments += part.text;
         break;
       case Kind::kCallEnd:
+        if (!calls.empty()) calls.back().whole = true;
         break;
     }
   }
+  if (last_text != SIZE_MAX) order[last_text].end_score = scores.size() + piece.scores.size();
   if (piece.echo.text) echo = std::move(piece.echo);
   scores.insert(scores.end(), std::make_move_iterator(piece.scores.begin()),
                 std::make_move_iterator(piece.scores.end()));
@@ -56,6 +85,18 @@ JsonObject usage_json(const Usage& usage) {
           {"prompt_tokens_details", JsonObject{{"cached_tokens", usage.cached}}}};
 }
 
+Json call_input(const std::string& arguments) {
+  if (arguments.empty()) return JsonObject{};
+  try {
+    Json json =
+        parse_json(arguments, "arguments", {.max_depth = kMaxBodyDepth, .max_object_members = kMaxObjectMembers});
+    if (json.is_object()) return json;
+  } catch (const Error&) {
+    // Kept as text below.
+  }
+  return JsonObject{{"partial_json", arguments}};
+}
+
 const char* openai_reason(ChoiceEnd end) {
   switch (end) {
     case ChoiceEnd::kStop:
@@ -73,6 +114,20 @@ double finite_logprob(float logprob) {
   constexpr double kNever = -9999;
   if (!std::isfinite(logprob)) return kNever;
   return std::max(static_cast<double>(logprob), kNever);
+}
+
+void append_scores(std::string& out, const Tokenizer& tokenizer, std::span<const ScoredToken> scores) {
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (i > 0) out += ',';
+    append_token(out, tokenizer, scores[i].token, scores[i].logprob);
+    out += ",\"top_logprobs\":[";
+    for (size_t t = 0; t < scores[i].top.size(); ++t) {
+      if (t > 0) out += ',';
+      append_token(out, tokenizer, scores[i].top[t].token, scores[i].top[t].logprob);
+      out += '}';
+    }
+    out += "]}";
+  }
 }
 
 std::string known_bytes(const Tokenizer& tokenizer, Token token) {

@@ -3,10 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
+
 #include "serve/answer/answer_run.h"
+#include "serve/api/compile_work.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/token_work.h"
+#include "serve/ollama/ollama.h"
+#include "serve/request_guard.h"
+#include "serve/responses/response_store.h"
+#include "serve/responses/response_writer.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -27,38 +34,123 @@ class TrimAfter {
   const bool large_;
 };
 
-// On a worker, like all that may take long: what streams goes on.
-void make_constraint(ServeContext& context, const HttpHead& head, Generation& generation) {
-  if (!generation.wanted) return;
+// The writer of an answer of these names.
+using MakeWriter = std::function<std::unique_ptr<AnswerWriter>(AnswerNames)>;
+
+// A request that was read, until the engine has it.
+struct Ready {
+  HttpHead head;
+  Generation generation;
+  std::shared_ptr<Responder> responder;
+  MakeWriter make_writer;
+};
+
+// Tools whose calls are not held to their schemas.
+void tell_relaxed(ServeContext& context, const Ready& ready) {
+  const std::vector<std::string>& relaxed = ready.generation.relaxed;
+  if (relaxed.empty()) return;
+  context.metrics.tools_relaxed.add(static_cast<int64_t>(relaxed.size()));
+  context.log.warning("tools relaxed", {{"tenant", caller_of(ready.head)->tenant()},
+                                        {"tools", fmt::format("{}", fmt::join(relaxed, ","))}});
+}
+
+void begin(ServeContext& context, Ready ready) {
+  tell_relaxed(context, ready);
+  std::unique_ptr<AnswerWriter> writer = ready.make_writer(answer_names(context.model, ready.generation));
+  if (ready.generation.prompts.empty()) {  // whether the model is there is all that was asked
+    return send_complete(*caller_of(ready.head), std::move(ready.responder), style_of(ready.head.path),
+                         {.body = writer->whole({}, {})});
+  }
+  std::make_shared<AnswerRun>(context, std::move(ready.head), std::move(ready.generation), std::move(writer),
+                              std::move(ready.responder))
+      ->start();
+}
+
+// What the answer is held to; `Run`: of CompileWork.
+template <class Run>
+auto make_constraint(ServeContext& context, Ready& ready, Run run) {
+  CompileWork work(caller_of(ready.head), ready.responder, &context.workers);
   try {
-    compile_constraint(*context.model.constraints, caller_of(head)->tenant(), generation);
-  } catch (const ApiError&) {
-    context.metrics.grammars_refused.add();
+    return (work.*run)([&](const CompileCall& call) {
+      compile_constraint(*context.model.constraints, caller_of(ready.head)->tenant(), ready.generation, call);
+    });
+  } catch (const ApiError& error) {
+    if (error.status == 400) context.metrics.grammars_refused.add();
     throw;
   }
-  if (generation.relaxed.empty()) return;
-  context.metrics.tools_relaxed.add(static_cast<int64_t>(generation.relaxed.size()));
-  context.log.warning("tools relaxed", {{"tenant", caller_of(head)->tenant()},
-                                        {"tools", fmt::format("{}", fmt::join(generation.relaxed, ","))}});
+}
+
+// One that takes long, on the worker of large bodies, in its tenant's turn.
+void compile_later(ServeContext& context, Ready ready) {
+  JobCost cost{.payer = ready.head.tenant,
+               .bytes = Workers::kLargeBytes + 1 + ready.generation.wanted->source.text.size()};
+  const auto held = std::make_shared<Ready>(std::move(ready));
+  const bool taken = context.workers.post(
+      [&context, held] {
+        const TrimAfter trim(SIZE_MAX);
+        const std::shared_ptr<Responder> responder = held->responder;
+        const ApiStyle style = style_of(held->head.path);
+        if (responder->closed()) {  // while it waited
+          if (!caller_of(held->head)->ended_early()) context.metrics.client_gone.add();
+          return;
+        }
+        guard_request(
+            [&] {
+              make_constraint(context, *held, &CompileWork::run_long);
+              begin(context, std::move(*held));
+            },
+            [&](const ApiError& error) { responder->send(error_response(error, style)); }, [&] { responder->abort(); });
+      },
+      std::move(cost));
+  if (taken) return;
+  context.metrics.rejected(Rejected::kQueueFull);
+  throw server_busy("too many requests are waiting; try again");
+}
+
+// What `read` makes of the body, by the table's fields: read(object, work).
+template <class Read>
+auto read_request(ServeContext& context, HttpRequest& request, const std::shared_ptr<Responder>& responder,
+                  const FieldTable& table, const Read& read) {
+  const Json body = read_body(request.body, table);
+  request.body = std::string();
+  TokenWork work(caller_of(request.head), responder, &context.workers);
+  return read(body.get_object(), &work);
+}
+
+void start(ServeContext& context, Ready ready) {
+  if (ready.generation.timeout_seconds > 0) caller_of(ready.head)->set_timeout(ready.generation.timeout_seconds);
+  if (ready.generation.wanted && !make_constraint(context, ready, &CompileWork::run_short)) {
+    return compile_later(context, std::move(ready));
+  }
+  begin(context, std::move(ready));
 }
 
 using Reader = Generation (*)(const JsonObject&, const ServedModel&, TokenWork*);
-using MakeWriter = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
+using WriterOf = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames);
 
 void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
-            Reader read, MakeWriter make_writer) {
+            Reader read, WriterOf writer_of) {
   const TrimAfter trim(request.body.size());
-  Generation generation = [&] {
-    const Json body = read_body(request.body, table);
-    request.body = std::string();
-    TokenWork work(caller_of(request.head), responder, &context.workers);
-    return read(body.get_object(), context.model, &work);
-  }();
-  make_constraint(context, request.head, generation);
-  auto writer = make_writer(*context.model.tokenizer, answer_names(context.model, generation));
-  std::make_shared<AnswerRun>(context, std::move(request.head), std::move(generation), std::move(writer),
-                              std::move(responder))
-      ->start();
+  Generation generation =
+      read_request(context, request, responder, table,
+                   [&](const JsonObject& body, TokenWork* work) { return read(body, context.model, work); });
+  start(context,
+        {std::move(request.head), std::move(generation), std::move(responder),
+         [&context, writer_of](AnswerNames names) { return writer_of(*context.model.tokenizer, std::move(names)); }});
+}
+
+// Versions are dates. Those from this one on have the same messages; the one before it streams in another form. What a
+// client asks for by anthropic-beta is known by its fields: the header itself says nothing here.
+void check_version(const HttpHead& head) {
+  constexpr std::string_view kFirst = "2023-06-01";
+  const std::string_view asked = head.header("anthropic-version");
+  if (asked.empty()) return;
+  bool date = asked.size() == kFirst.size();
+  for (size_t i = 0; date && i < asked.size(); ++i) {
+    date = kFirst[i] == '-' ? asked[i] == '-' : asked[i] >= '0' && asked[i] <= '9';
+  }
+  if (date && asked >= kFirst) return;
+  throw bad_field({}, fmt::format("the header anthropic-version must be {} or a later date", kFirst));
 }
 
 }  // namespace
@@ -72,11 +164,48 @@ void handle_completions(ServeContext& context, HttpRequest request, std::shared_
 }
 
 void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  check_version(request.head);
   answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
          [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
 
+void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaChatFields, read_ollama_chat, ollama_chat_writer);
+}
+
+void handle_ollama_generate(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaGenerateFields, read_ollama_generate,
+         ollama_generate_writer);
+}
+
+void handle_responses(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const TrimAfter trim(request.body.size());
+  ResponseStore& store = context.responses;
+  const std::string tenant = caller_of(request.head)->tenant();
+  const KeptResponses kept{.on = store.on(), .conversation = [&](const std::string& id) -> std::optional<std::string> {
+                             const std::shared_ptr<const KeptResponse> found = store.get(tenant, id);
+                             if (!found) return std::nullopt;
+                             return found->conversation();
+                           }};
+  ResponseRequest asked = read_request(
+      context, request, responder, kResponseFields,
+      [&](const JsonObject& body, TokenWork* work) { return read_response(body, context.model, kept, work); });
+  KeepResponse keep;
+  if (asked.frame.store) {
+    keep = [&store, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](const std::string& response,
+                                                                                       const std::string& output) {
+      return store.put(tenant, id, {.response = response, .input = input, .output = output});
+    };
+  }
+  start(context, {std::move(request.head), std::move(asked.generation), std::move(responder),
+                  [&context, frame = std::move(asked.frame), keep = std::move(keep)](AnswerNames names) mutable {
+                    return response_writer(*context.model.tokenizer, std::move(names), std::move(frame),
+                                           std::move(keep));
+                  }});
+}
+
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  check_version(request.head);
   const TrimAfter trim(request.body.size());
   const Json body = read_body(request.body, kCountTokensFields);
   const std::shared_ptr<Caller> caller = caller_of(request.head);

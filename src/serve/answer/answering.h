@@ -17,7 +17,12 @@ struct ServeContext;
 void handle_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_completions(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
+void handle_responses(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_embeddings(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
+void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
+void handle_ollama_generate(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
+void handle_ollama_embed(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
+void handle_ollama_embeddings(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder);
 
 }  // namespace ingot

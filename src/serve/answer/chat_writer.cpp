@@ -11,20 +11,6 @@ namespace {
 
 using Kind = AnswerPart::Kind;
 
-// {"token": …, "logprob": …, "bytes": […] without the brace that ends it.
-void append_token(std::string& out, const Tokenizer& tokenizer, Token token, float logprob) {
-  const std::string bytes = known_bytes(tokenizer, token);
-  out += "{\"token\":";
-  append_json(out, bytes);
-  out += ",\"logprob\":";
-  append_json(out, finite_logprob(logprob));
-  out += ",\"bytes\":[";
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    out += fmt::format("{}{}", i > 0 ? "," : "", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
-  }
-  out += ']';
-}
-
 class ChatWriter : public AnswerWriter {
  public:
   ChatWriter(const Tokenizer& tokenizer, AnswerNames names)
@@ -142,17 +128,7 @@ class ChatWriter : public AnswerWriter {
       return;
     }
     out += "{\"content\":[";
-    for (size_t i = 0; i < scores.size(); ++i) {
-      if (i > 0) out += ',';
-      append_token(out, tokenizer_, scores[i].token, scores[i].logprob);
-      out += ",\"top_logprobs\":[";
-      for (size_t t = 0; t < scores[i].top.size(); ++t) {
-        if (t > 0) out += ',';
-        append_token(out, tokenizer_, scores[i].top[t].token, scores[i].top[t].logprob);
-        out += '}';
-      }
-      out += "]}";
-    }
+    append_scores(out, tokenizer_, scores);
     out += "],\"refusal\":null}";
   }
 

@@ -7,6 +7,20 @@
 
 namespace ingot {
 
+void read_inputs(const Fields& fields, const char* param, const ServedModel& model, TokenWork* work,
+                 EmbeddingJob& job) {
+  if (const std::optional<int64_t> size = fields.integer("dimensions"); size && *size != model.hidden) {
+    throw bad_field("dimensions",
+                    fmt::format("dimensions is {}, and vectors of this model have {}", *size, model.hidden));
+  }
+  Generation generation;
+  generation.max_tokens = 0;
+  generation.prompts = read_prompts(*fields.value(param), param, model, true, work).tokens;
+  check_prompts(generation, model, param);
+  job.param = param;
+  job.inputs = std::move(generation.prompts);
+}
+
 EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
@@ -16,15 +30,7 @@ EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model, To
   job.normalize = fields.boolean("normalize").value_or(true);
   job.timeout_seconds = fields.number("timeout").value_or(0);
   job.base64 = fields.string("encoding_format") == "base64";
-  if (const std::optional<int64_t> size = fields.integer("dimensions"); size && *size != model.hidden) {
-    throw bad_field("dimensions",
-                    fmt::format("dimensions is {}, and vectors of this model have {}", *size, model.hidden));
-  }
-  Generation generation;
-  generation.max_tokens = 0;
-  generation.prompts = read_prompts(*fields.value("input"), "input", model, true, work).tokens;
-  check_prompts(generation, model, "input");
-  job.inputs = std::move(generation.prompts);
+  read_inputs(fields, "input", model, work, job);
   return job;
 }
 

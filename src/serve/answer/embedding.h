@@ -11,9 +11,14 @@ namespace ingot {
 
 enum class Pooling : uint8_t { kMean, kLast, kCls };
 
-// What a request to /v1/embeddings wants.
+// How the vectors are sent: as OpenAI does, or as Ollama's /api/embed (a list) and /api/embeddings (one).
+enum class EmbeddingShape : uint8_t { kOpenAi, kOllamaList, kOllamaOne };
+
+// What a request for vectors wants.
 struct EmbeddingJob {
   std::vector<std::vector<Token>> inputs;
+  std::string param = "input";  // the field that has them, for errors
+  EmbeddingShape shape = EmbeddingShape::kOpenAi;
   Pooling pooling = Pooling::kMean;
   bool normalize = true;
   bool base64 = false;
@@ -22,6 +27,9 @@ struct EmbeddingJob {
 
 // `body` has passed read_body() with kEmbeddingFields. Throws ApiError.
 EmbeddingJob read_embedding(const JsonObject& body, const ServedModel& model, TokenWork* work = nullptr);
+
+// job.inputs of the field `param`, and "dimensions". Throws ApiError.
+void read_inputs(const Fields& fields, const char* param, const ServedModel& model, TokenWork* work, EmbeddingJob& job);
 
 // One input's rows become one vector. Filled by the thread that runs the model; read by others after the last event.
 class PooledVector {

@@ -1,9 +1,12 @@
-// /v1/embeddings: the inputs are read by the engine, each in a request of its own, and answered together.
+// /v1/embeddings, /api/embed and /api/embeddings: the inputs are read by the engine, each in a request of its own, and
+// answered together.
+#include <chrono>
 #include <utility>
 
 #include "serve/answer/answering.h"
 #include "serve/answer/embedding.h"
 #include "serve/api/token_work.h"
+#include "serve/ollama/ollama.h"
 #include "serve/request_guard.h"
 #include "serve/serve_context.h"
 
@@ -36,8 +39,9 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     strand_.post([self] {
       self->guarded([&] {
         if (self->responder_->closed()) return self->leave();
-        check_list("input", self->job_.inputs.size(), self->context_.engine());
-        for (const auto& input : self->job_.inputs) self->caller_->check_context(input.size(), "input");
+        const std::string& param = self->job_.param;
+        check_list(param, self->job_.inputs.size(), self->context_.engine());
+        for (const auto& input : self->job_.inputs) self->caller_->check_context(input.size(), param);
         if (self->job_.timeout_seconds > 0) self->caller_->set_timeout(self->job_.timeout_seconds);
         for (size_t i = 0; i < self->job_.inputs.size(); ++i) self->submit(i);
         self->responder_->on_close([weak = std::weak_ptr(self)] {
@@ -90,7 +94,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
           self->strand_.post([self, reason = e.finish] { self->guarded([&] { self->ended(reason); }); });
         });
     if (submitted.busy) throw turned_away(context_, submitted);
-    if (submitted.id < 0) throw bad_field("input", "input cannot be computed: " + submitted.refused);
+    if (submitted.id < 0) throw bad_field(job_.param, job_.param + " cannot be computed: " + submitted.refused);
     ids_.push_back(submitted.id);
     tokens_ += static_cast<int64_t>(input.size());
     caller_->take_prompt(static_cast<int64_t>(input.size()));
@@ -114,33 +118,57 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     if (++ended_ == job_.inputs.size()) answer();
   }
 
-  void answer() {
-    // As text from the start: of 64 inputs it would be a value of half a million numbers first.
+  void append_vector(std::string& body, size_t index) const {
+    const std::vector<float> vector = vectors_[index]->vector(job_.normalize);
+    if (vector.empty()) throw internal_error();
+    if (job_.base64) return append_json(body, base64_floats(vector));
+    for (size_t v = 0; v < vector.size(); ++v) {
+      body += v > 0 ? ',' : '[';
+      append_json(body, vector[v]);
+    }
+    body += ']';
+  }
+
+  // As text from the start: of 64 inputs it would be a value of half a million numbers first.
+  std::string openai_body() const {
     std::string body = "{\"object\":\"list\",\"data\":[";
     for (size_t i = 0; i < vectors_.size(); ++i) {
-      const std::vector<float> vector = vectors_[i]->vector(job_.normalize);
-      if (vector.empty()) throw internal_error();
       body += fmt::format("{}{{\"object\":\"embedding\",\"index\":{},\"embedding\":", i > 0 ? "," : "", i);
-      if (job_.base64) {
-        append_json(body, base64_floats(vector));
-      } else {
-        for (size_t v = 0; v < vector.size(); ++v) {
-          body += v > 0 ? ',' : '[';
-          append_json(body, vector[v]);
-        }
-        body += ']';
-      }
+      append_vector(body, i);
       body += '}';
     }
     const JsonObject rest{{"model", context_.model.name},
                           {"usage", JsonObject{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
-    body += "]," + to_json(rest).substr(1);
+    return body + "]," + to_json(rest).substr(1);
+  }
+
+  std::string ollama_body() const {
+    if (job_.shape == EmbeddingShape::kOllamaOne) {
+      std::string body = "{\"embedding\":";
+      append_vector(body, 0);
+      return body + "}";
+    }
+    std::string body = "{\"embeddings\":[";
+    for (size_t i = 0; i < vectors_.size(); ++i) {
+      if (i > 0) body += ',';
+      append_vector(body, i);
+    }
+    const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - head_.received;
+    const JsonObject rest{{"model", context_.model.name},
+                          {"total_duration", int64_t{taken.count()}},
+                          {"load_duration", 0},
+                          {"prompt_eval_count", tokens_}};
+    return body + "]," + to_json(rest).substr(1);
+  }
+
+  void answer() {
+    body_ = job_.shape == EmbeddingShape::kOpenAi ? openai_body() : ollama_body();
     context_.metrics.prompt_tokens.add(tokens_);
-    body_ = std::move(body);
     // Before the client can ask again.
-    caller_->complete([self = shared_from_this()](const std::optional<ApiError>& refused) {
+    const auto told = [self = shared_from_this()](const std::optional<ApiError>& refused) {
       self->strand_.post([self, refused] { self->guarded([&] { self->send(refused); }); });
-    });
+    };
+    caller_->complete(told, body_.size());
   }
 
   void send(const std::optional<ApiError>& refused) {
@@ -181,13 +209,28 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   bool answered_ = false;  // the responder has the answer
 };
 
+using Reader = EmbeddingJob (*)(const JsonObject&, const ServedModel&, TokenWork*);
+
+void embed(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
+           Reader read) {
+  const Json body = read_body(request.body, table);
+  TokenWork work(caller_of(request.head), responder, &context.workers);
+  EmbeddingJob job = read(body.get_object(), context.model, &work);
+  std::make_shared<EmbeddingRun>(context, std::move(request.head), std::move(job), std::move(responder))->start();
+}
+
 }  // namespace
 
 void handle_embeddings(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
-  const Json body = read_body(request.body, kEmbeddingFields);
-  TokenWork work(caller_of(request.head), responder, &context.workers);
-  EmbeddingJob job = read_embedding(body.get_object(), context.model, &work);
-  std::make_shared<EmbeddingRun>(context, std::move(request.head), std::move(job), std::move(responder))->start();
+  embed(context, std::move(request), std::move(responder), kEmbeddingFields, read_embedding);
+}
+
+void handle_ollama_embed(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  embed(context, std::move(request), std::move(responder), kOllamaEmbedFields, read_ollama_embed);
+}
+
+void handle_ollama_embeddings(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  embed(context, std::move(request), std::move(responder), kOllamaEmbeddingsFields, read_ollama_embeddings);
 }
 
 }  // namespace ingot

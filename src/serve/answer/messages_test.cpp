@@ -78,9 +78,9 @@ TEST(Messages, ErrorsHaveAnthropicsShape) {
   EXPECT_NE(error(R"({"max_tokens":1,"messages":[{"role":"tool","content":"a"}]})").find("messages[0].role"),
             std::string::npos);
   EXPECT_EQ(error(body(R"(,"output_config":{"effort":"low","format":{"type":"json_schema"}})")),
-            "output_config.format is not supported by this server");
-  EXPECT_EQ(error(body(R"(,"tool_choice":{"type":"any"})")),
-            "tool_choice.type must be one of auto|none: forced calls are not supported");
+            "output_config.format.schema is required");
+  EXPECT_EQ(error(body(R"(,"tool_choice":{"type":"any"})")), "tool_choice asks for a call, and there are no tools");
+  EXPECT_EQ(error(body(R"(,"tool_choice":{"type":"all"})")), "tool_choice.type must be one of auto|any|tool|none");
   EXPECT_EQ(
       error(R"({"max_tokens":1,"messages":[{"role":"system","content":[{"type":"tool_result","tool_use_id":"1"}]}]})"),
       "messages[0].content[0].type tool_result may stand in messages of the user only");
@@ -112,6 +112,96 @@ TEST(Messages, BlocksBecomeTheTemplatesMessages) {
       {"role":"system","content":"s"}]})");
   // [user:a][assistant::f9][tool:r][system:s]
   EXPECT_EQ(more.at("input_tokens").as_int64(), 8 + 15 + 8 + 10);
+}
+
+TEST(Messages, AResultThatIsAnErrorSaysSo) {
+  ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 32, .page_rows = 16},
+                   "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const auto count = [&](const std::string& result) {
+    return server
+        .ok("/v1/messages/count_tokens", R"({"messages":[{"role":"assistant","content":[{"type":"redacted_thinking",
+            "data":"x"},{"type":"tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{
+            "type":"tool_result","tool_use_id":"1")" +
+                                             result + "}]}]}")
+        .at("input_tokens")
+        .as_int64();
+  };
+  EXPECT_EQ(count(R"(,"content":"abc")"), 3);
+  EXPECT_EQ(count(R"(,"content":"abc","is_error":false)"), 3);
+  EXPECT_EQ(count(R"(,"content":[{"type":"text","text":"ab"},{"type":"text","text":"c"}],"is_error":true)"), 11);
+  EXPECT_EQ(count(R"(,"is_error":true)"), 5);
+}
+
+TEST(Messages, AnAnswerIsHeldToItsFormat) {
+  ToyServer server;
+  const std::string format = R"(,"output_config":{"format":{"type":"json_schema","schema":{"enum":["ab",7]}}})";
+  const JsonObject whole = server.ok(kMessages, body(format));
+  const std::string text = text_of(whole.at("content").as_array().at(0).at("text"));
+  const Json value = parse_json(text, "answer");
+  EXPECT_TRUE(value == Json("ab") || value == Json(7)) << text;
+  EXPECT_EQ(text_of(whole.at("stop_reason")), "end_turn");
+  const HttpResponse refused =
+      server.call(kMessages, body(R"(,"output_config":{"format":{"type":"json_schema","schema":{"type":"x"}}})"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("output_config.format.schema"), std::string::npos) << refused.body;
+}
+
+// Thoughts, text, a call, text again: the blocks of a stream are those of the whole answer.
+TEST(Messages, BlocksKeepTheirOrder) {
+  using Kind = AnswerPart::Kind;
+  const std::vector<AnswerPart> parts = {
+      {.kind = Kind::kReasoning, .text = "so", .id = {}},
+      {.kind = Kind::kText, .text = "I look", .id = {}},
+      {.kind = Kind::kCallBegin, .text = "f", .index = 0, .id = "call_1"},
+      {.kind = Kind::kCallArguments, .text = "{\"x\":", .index = 0, .id = {}},
+      {.kind = Kind::kCallArguments, .text = "1}", .index = 0, .id = {}},
+      {.kind = Kind::kCallEnd, .text = {}, .index = 0, .id = {}},
+      {.kind = Kind::kText, .text = "done", .id = {}},
+  };
+  const AnswerNames names{.model = "m", .fingerprint = "fp_1"};
+  ChoiceAnswer answer;
+  const auto stream = messages_writer(names);
+  std::string bytes = stream->begin({});
+  for (const AnswerPart& part : parts) {
+    const ChoicePiece piece{.parts = {part}, .scores = {}};
+    bytes += stream->piece(0, piece);
+    answer.add(piece);
+  }
+  bytes += stream->end_choice(0, ChoiceEnd::kToolCalls, "") + stream->end({.prompt = 3, .completion = 9});
+  const Json whole = parse_json(messages_writer(names)->whole({answer}, {.prompt = 3, .completion = 9}), "answer");
+  EXPECT_EQ(to_json(whole.at("content")),
+            R"([{"type":"thinking","thinking":"so","signature":"fp_1"},{"type":"text","text":"I look"},)"
+            R"({"type":"tool_use","id":"call_1","name":"f","input":{"x":1}},{"type":"text","text":"done"}])");
+  size_t starts = 0, stops = 0;
+  for (size_t at = 0; (at = bytes.find("event: content_block_start", at)) != std::string::npos; ++at) ++starts;
+  for (size_t at = 0; (at = bytes.find("event: content_block_stop", at)) != std::string::npos; ++at) ++stops;
+  EXPECT_EQ(starts, 4u);
+  EXPECT_EQ(stops, 4u);
+  const size_t thought = bytes.find("thinking_delta"), signature = bytes.find("signature_delta");
+  EXPECT_LT(thought, signature);
+  EXPECT_LT(signature, bytes.find("content_block_stop"));
+}
+
+TEST(Messages, VersionsThatHaveTheseMessages) {
+  ToyServer server;
+  const auto status = [&](const char* version) {
+    HttpRequest request;
+    request.head.path = "/v1/messages/count_tokens";
+    request.head.headers = {{"anthropic-version", version}, {"anthropic-beta", "anything-2030-01-01"}};
+    request.body = R"({"messages":[{"role":"user","content":"a"}]})";
+    const auto responder = std::make_shared<TestResponder>();
+    try {
+      handle_count_tokens(server.context, std::move(request), responder);
+      return responder->wait().status;
+    } catch (const ApiError& error) {
+      return error.status;
+    }
+  };
+  EXPECT_EQ(status("2023-06-01"), 200);
+  EXPECT_EQ(status("2026-10-21"), 200);
+  EXPECT_EQ(status(""), 200);
+  for (const char* wrong : {"2023-01-01", "2023-06-0x", "2023-06-011", "latest"})
+    EXPECT_EQ(status(wrong), 400) << wrong;
 }
 
 TEST(Messages, EffortReachesTheTemplateAndARefusedSystemMessageIsToldSo) {

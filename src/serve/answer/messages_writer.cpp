@@ -24,20 +24,8 @@ JsonObject usage_of(const Usage& usage) {
   return {{"input_tokens", usage.prompt - usage.cached},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", usage.cached},
-          {"output_tokens", usage.completion}};
-}
-
-// The arguments of a call as an object; those that the answer's end cut short are kept as text.
-Json input_of(const std::string& arguments) {
-  if (arguments.empty()) return JsonObject{};
-  try {
-    Json json =
-        parse_json(arguments, "arguments", {.max_depth = kMaxBodyDepth, .max_object_members = kMaxObjectMembers});
-    if (json.is_object()) return json;
-  } catch (const Error&) {
-    // Kept as text below.
-  }
-  return JsonObject{{"partial_json", arguments}};
+          {"output_tokens", usage.completion},
+          {"output_tokens_details", JsonObject{{"thinking_tokens", usage.reasoning}}}};
 }
 
 class MessagesWriter : public AnswerWriter {
@@ -62,9 +50,7 @@ class MessagesWriter : public AnswerWriter {
       } else if (part.kind == Kind::kCallEnd) {
         bytes += close();
       } else if (part.kind == Kind::kReasoning) {
-        if (open_ != part.kind) {
-          bytes += open(part.kind, JsonObject{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
-        }
+        if (open_ != part.kind) bytes += open(part.kind, thinking("", ""));
         bytes += delta(JsonObject{{"type", "thinking_delta"}, {"thinking", part.text}});
       } else {
         if (open_ != part.kind) bytes += open(part.kind, JsonObject{{"type", "text"}, {"text", ""}});
@@ -89,13 +75,17 @@ class MessagesWriter : public AnswerWriter {
   std::string whole(const std::vector<ChoiceAnswer>& choices, const Usage& usage) override {
     const ChoiceAnswer& answer = choices.at(0);
     JsonArray content;
-    if (!answer.reasoning.empty()) {
-      content.push_back(JsonObject{{"type", "thinking"}, {"thinking", answer.reasoning}, {"signature", ""}});
-    }
-    if (!answer.text.empty()) content.push_back(JsonObject{{"type", "text"}, {"text", answer.text}});
-    for (const ChoiceAnswer::Call& call : answer.calls) {
-      content.push_back(
-          JsonObject{{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", input_of(call.arguments)}});
+    for (const ChoiceAnswer::Stretch& part : answer.order) {
+      if (part.kind == Kind::kCallBegin) {
+        const ChoiceAnswer::Call& call = answer.calls.at(part.begin);
+        content.push_back(JsonObject{
+            {"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", call_input(call.arguments)}});
+      } else if (part.kind == Kind::kReasoning) {
+        content.push_back(thinking(answer.reasoning.substr(part.begin, part.end - part.begin), names_.fingerprint));
+      } else {
+        const std::string text = answer.text.substr(part.begin, part.end - part.begin);
+        content.push_back(JsonObject{{"type", "text"}, {"text", text}});
+      }
     }
     JsonObject json = message(usage);
     json["content"] = std::move(content);
@@ -107,6 +97,11 @@ class MessagesWriter : public AnswerWriter {
  private:
   static Json stop_json(ChoiceEnd end, const std::string& stop) {
     return end == ChoiceEnd::kStopString ? Json(stop) : Json(nullptr);
+  }
+
+  // Clients send a thought back with its signature and take one without for broken. Nothing is checked by it here.
+  static JsonObject thinking(std::string_view text, std::string_view signature) {
+    return {{"type", "thinking"}, {"thinking", text}, {"signature", signature}};
   }
 
   JsonObject message(const Usage& usage) const {
@@ -127,8 +122,12 @@ class MessagesWriter : public AnswerWriter {
   }
   std::string close() {
     if (!open_) return {};
+    std::string bytes;
+    if (open_ == Kind::kReasoning) {
+      bytes = delta(JsonObject{{"type", "signature_delta"}, {"signature", names_.fingerprint}});
+    }
     open_.reset();
-    return sse("content_block_stop", JsonObject{{"type", "content_block_stop"}, {"index", block_++}});
+    return bytes + sse("content_block_stop", JsonObject{{"type", "content_block_stop"}, {"index", block_++}});
   }
 
   const AnswerNames names_;

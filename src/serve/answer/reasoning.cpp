@@ -73,7 +73,7 @@ void Reasoning::inside(char c, std::string& reasoning) {
 void Reasoning::thought(char c, std::string& reasoning) {
   if (is_json_space(c)) {
     if (begun_) space_ += c;
-    if (space_.size() > kMaxHeldBytes) reasoning += std::exchange(space_, {});
+    if (space_.size() > kMaxHeldBytes) begin(reasoning);
     return;
   }
   begin(reasoning);

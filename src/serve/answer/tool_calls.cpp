@@ -90,7 +90,8 @@ void ToolCalls::plain(char c) {
     space_ += c;
     if (space_.size() > kMaxHeldBytes) {
       edge_ = false;
-      emit(AnswerPart::Kind::kText, std::exchange(space_, {}));
+      emit(AnswerPart::Kind::kText, space_);
+      space_.clear();
     }
     return;
   }

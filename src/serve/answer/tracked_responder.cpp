@@ -77,8 +77,10 @@ void TrackedResponder::start(HttpResponse head) {
   const std::lock_guard lock(mutex_);
   if (state_ != State::kWaiting) return;
   const int status = head.status;
-  const bool events = head.content_type.starts_with("text/event-stream");
+  const std::string_view type = head.content_type;
+  const bool events = type.starts_with("text/event-stream") || type.starts_with("application/x-ndjson");
   head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
+  count(head.body);
   inner_->start(std::move(head));
   state_ = State::kStarted;
   status_ = status;
@@ -87,7 +89,15 @@ void TrackedResponder::start(HttpResponse head) {
 
 void TrackedResponder::write(std::string bytes) {
   const std::lock_guard lock(mutex_);
-  if (state_ == State::kStarted) inner_->write(std::move(bytes));
+  if (state_ != State::kStarted) return;
+  count(bytes);
+  inner_->write(std::move(bytes));
+}
+
+// An empty line ends each event, and no event has one inside.
+void TrackedResponder::count(std::string_view bytes) {
+  if (style_ != ApiStyle::kResponses) return;
+  for (size_t at = bytes.find("\n\n"); at != std::string_view::npos; at = bytes.find("\n\n", at + 2)) ++n_events_;
 }
 
 void TrackedResponder::finish() {
@@ -147,10 +157,12 @@ void TrackedResponder::end_with(const ApiError& error) {
   std::vector<std::function<void()>> callbacks;
   HttpHeaders headers;
   State before = State::kEnded;
+  int64_t n_events = 0;
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kEnded) return;
     headers = headers_;
+    n_events = n_events_;
     before = std::exchange(state_, State::kEnded);
     if (before == State::kWaiting) status_ = error.status;
     gone_ = true;
@@ -165,7 +177,7 @@ void TrackedResponder::end_with(const ApiError& error) {
       response.headers.insert(response.headers.end(), headers.begin(), headers.end());
       inner_->send(std::move(response));
     } else if (events_) {
-      inner_->write(error_event(error, style_));
+      inner_->write(error_event(error, style_, n_events));
       inner_->finish();
     } else {
       inner_->abort();

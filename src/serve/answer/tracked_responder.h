@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -56,6 +57,7 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
  private:
   enum class State { kWaiting, kStarted, kEnded };
   void client_gone();
+  void count(std::string_view bytes);
   void report(bool gone) noexcept;
   template <class F>
   void hand_on(F&& body);
@@ -70,8 +72,9 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   mutable std::mutex mutex_;
   std::function<void(const Ended&)> on_end_;
   State state_ = State::kWaiting;
-  bool gone_ = false;    // ended by others than the handler
-  bool events_ = false;  // the answer is a stream of events
+  bool gone_ = false;     // ended by others than the handler
+  bool events_ = false;   // the answer is a stream of events
+  int64_t n_events_ = 0;  // of them, where the API numbers them
   int status_ = 0;
   std::vector<std::function<void()>> on_close_;
 };

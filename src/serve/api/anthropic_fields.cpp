@@ -39,7 +39,7 @@ constexpr std::array kBlockFields = {
           .text = "Of tool_result",
           .items = kObject,
           .members = &kTextBlock},
-    Field{.name = "is_error", .kinds = kBool, .text = "Of tool_result", .effect = kIgnored},
+    Field{.name = "is_error", .kinds = kBool, .text = "Of tool_result: the model is told so before its content"},
     Field{.name = "citations", .kinds = kArray | kObject, .text = "Sources", .effect = kIgnored},
     Field{.name = "source", .kinds = kObject, .text = "Of images and documents", .effect = kRefused},
     kCacheControl,
@@ -63,7 +63,10 @@ constexpr std::array kToolFields = {
     Field{.name = "description", .kinds = kString, .text = "What it does"},
     Field{.name = "input_schema", .kinds = kObject, .text = "JSON Schema of its arguments", .required = true},
     Field{.name = "type", .kinds = kString, .text = "Tools of the client only", .values = "custom"},
-    Field{.name = "strict", .kinds = kBool, .text = "Arguments held to the schema", .effect = kIgnored},
+    Field{.name = "strict",
+          .kinds = kBool,
+          .text = "Of a call that tool_choice forces: a keyword of the schema that is not known is an error",
+          .fallback = "false"},
     Field{.name = "eager_input_streaming", .kinds = kBool, .text = "How arguments come", .effect = kIgnored},
     Field{.name = "input_examples", .kinds = kArray, .text = "Examples of arguments", .effect = kIgnored},
     Field{.name = "allowed_callers", .kinds = kArray, .text = "Who may call", .effect = kIgnored},
@@ -75,11 +78,10 @@ constexpr FieldTable kTool{"ClientTool", kToolFields};
 constexpr std::array kToolChoiceFields = {
     Field{.name = "type",
           .kinds = kString,
-          .text = "Whether tools are offered to the model",
+          .text = "Whether tools are offered to the model, and whether it must call one, or which",
           .required = true,
-          .values = "auto|none",
-          .reason = "forced calls are not supported"},
-    Field{.name = "name", .kinds = kString, .text = "Of a forced call", .effect = kRefused},
+          .values = "auto|any|tool|none"},
+    Field{.name = "name", .kinds = kString, .text = "With tool: which must be called", .max_length = kMaxToolName},
     Field{.name = "disable_parallel_tool_use", .kinds = kBool, .text = "One call at most", .fallback = "false"},
 };
 constexpr FieldTable kToolChoice{"ToolChoice", kToolChoiceFields};
@@ -100,12 +102,18 @@ constexpr std::array kThinkingFields = {
 };
 constexpr FieldTable kThinking{"Thinking", kThinkingFields};
 
+constexpr std::array kOutputFormatFields = {
+    Field{.name = "type", .kinds = kString, .text = "JSON of a schema", .required = true, .values = "json_schema"},
+    Field{.name = "schema", .kinds = kObject | kBool, .text = "JSON Schema, draft 7 or 2020-12", .required = true},
+};
+constexpr FieldTable kOutputFormat{"OutputFormat", kOutputFormatFields};
+
 constexpr std::array kOutputConfigFields = {
     Field{.name = "effort",
           .kinds = kString,
           .text = "For templates that have reasoning_effort",
           .values = "low|medium|high|xhigh|max"},
-    Field{.name = "format", .kinds = kObject, .text = "Constrained output", .effect = kRefused},
+    Field{.name = "format", .kinds = kObject, .text = "What the answer's text is held to", .members = &kOutputFormat},
 };
 constexpr FieldTable kOutputConfigTable{"OutputConfig", kOutputConfigFields};
 
@@ -137,8 +145,10 @@ constexpr Field kOutputConfig{
     .name = "output_config", .kinds = kObject, .text = "How the answer is made", .members = &kOutputConfigTable};
 constexpr Field kMcpServers{.name = "mcp_servers", .kinds = kArray, .text = "Tools elsewhere", .effect = kRefused};
 constexpr Field kSpeed{.name = "speed", .kinds = kString, .text = "Class of speed", .effect = kIgnored};
-constexpr Field kContextManagement{
-    .name = "context_management", .kinds = kObject, .text = "Changes to the conversation", .effect = kRefused};
+constexpr Field kContextManagement{.name = "context_management",
+                                   .kinds = kObject,
+                                   .text = "Parts of the conversation that may be left out: none is",
+                                   .effect = kIgnored};
 
 constexpr std::array kRequestFields = {
     kModelField,

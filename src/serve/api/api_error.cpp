@@ -41,15 +41,17 @@ bool begins_with_field(std::string_view message, std::string_view param) {
   return message.size() == param.size() || message[param.size()] == ' ' || message[param.size()] == ':';
 }
 
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
 std::string error_body(const ApiError& error, ApiStyle style) {
+  // Anthropic and Ollama have no place for the field's name but the sentence.
+  const bool named = error.param.empty() || begins_with_field(error.message, error.param);
+  const std::string message = named ? error.message : fmt::format("{}: {}", error.param, error.message);
+  if (style == ApiStyle::kOllama) return to_json(JsonObject{{"error", message}});
   if (style == ApiStyle::kAnthropic) {
-    // Anthropic has no place for the field's name but the sentence.
-    const bool named = error.param.empty() || begins_with_field(error.message, error.param);
-    const std::string message = named ? error.message : fmt::format("{}: {}", error.param, error.message);
     return to_json(
         JsonObject{{"type", "error"}, {"error", {{"type", anthropic_type(error.status)}, {"message", message}}}});
   }
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return to_json(JsonObject{{"error",
                              {{"message", error.message},
                               {"type", error.type},
@@ -97,8 +99,12 @@ ApiError internal_error() {
 }
 
 ApiStyle style_of(std::string_view path) {
-  const bool anthropic = path == "/v1/messages" || path.starts_with("/v1/messages/");
-  return anthropic ? ApiStyle::kAnthropic : ApiStyle::kOpenAi;
+  const auto below = [path](std::string_view root) {
+    return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
+  };
+  if (below("/v1/messages")) return ApiStyle::kAnthropic;
+  if (below("/api")) return ApiStyle::kOllama;
+  return below("/v1/responses") ? ApiStyle::kResponses : ApiStyle::kOpenAi;
 }
 
 HttpResponse error_response(const ApiError& error, ApiStyle style) {
@@ -111,8 +117,16 @@ HttpResponse error_response(const ApiError& error, ApiStyle style) {
   return response;
 }
 
-std::string error_event(const ApiError& error, ApiStyle style) {
+std::string error_event(const ApiError& error, ApiStyle style, int64_t sequence) {
+  if (style == ApiStyle::kResponses) {
+    return fmt::format("event: error\ndata: {}\n\n", to_json(JsonObject{{"type", "error"},
+                                                                        {"code", or_null(error.code)},
+                                                                        {"message", error.message},
+                                                                        {"param", or_null(error.param)},
+                                                                        {"sequence_number", sequence}}));
+  }
   const std::string body = error_body(error, style);
+  if (style == ApiStyle::kOllama) return body + "\n";
   return style == ApiStyle::kAnthropic ? fmt::format("event: error\ndata: {}\n\n", body)
                                        : fmt::format("data: {}\n\n", body);
 }

@@ -1,6 +1,7 @@
 // Errors of the API: what a client gets when a request is refused, in OpenAI's shape or in Anthropic's.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -34,12 +35,13 @@ ApiError no_route(std::string_view path);
 // 500 that tells nothing of the inside.
 ApiError internal_error();
 
-enum class ApiStyle { kOpenAi, kAnthropic };
-// Anthropic's for /v1/messages, OpenAI's for all else.
+enum class ApiStyle { kOpenAi, kResponses, kAnthropic, kOllama };
+// Anthropic's for /v1/messages, that of OpenAI's responses for theirs, Ollama's for /api, and OpenAI's for all else.
+// The two of OpenAI's differ in streams alone.
 ApiStyle style_of(std::string_view path);
 
 HttpResponse error_response(const ApiError& error, ApiStyle style);
-// The same as the last event of a stream that has begun.
-std::string error_event(const ApiError& error, ApiStyle style);
+// The same as the last event of a stream that has begun. `sequence`: events that came before it.
+std::string error_event(const ApiError& error, ApiStyle style, int64_t sequence = 0);
 
 }  // namespace ingot

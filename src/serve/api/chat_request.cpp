@@ -31,9 +31,7 @@ JsonArray template_calls(const JsonArray& calls, const std::string& path) {
 
 // One message in the shape that templates expect: content as one text, arguments of calls as objects.
 JsonObject template_message(const Fields& message, const ServedModel& model) {
-  std::string role = *message.string("role");
-  // Only templates of the latest models know this role; to all others it is the system's.
-  if (role == "developer" && model.source.text.find("developer") == std::string::npos) role = "system";
+  const std::string role = template_role(*message.string("role"), model);
   const Json* content = message.value("content");
   const JsonArray* calls = message.array("tool_calls");
   const bool has_calls = calls && !calls->empty();

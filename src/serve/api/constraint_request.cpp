@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "grammar/calls/calls.h"
+#include "serve/answer/held_text.h"
+#include "serve/api/compile_work.h"
 #include "serve/api/generation.h"
 
 namespace ingot {
@@ -161,7 +163,8 @@ void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Gen
   }
 }
 
-void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation) {
+void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation,
+                        const CompileCall& call) {
   const ConstraintRequest& wanted = *generation.wanted;
   const AnswerForm& form = generation.form;
   using Calls = ConstraintRequest::Calls;
@@ -170,20 +173,22 @@ void compile_constraint(Constraints& constraints, const std::string& tenant, Gen
   }
   try {
     if (wanted.calls == Calls::kOffered) {
-      generation.constraint = constraints.make_calls(tenant, wanted.source, *form.tools,
-                                                     call_search(form, constraints.tokenizer()), generation.relaxed);
+      generation.constraint = constraints.make_calls(
+          tenant, wanted.source, *form.tools, call_search(form, constraints.tokenizer()), generation.relaxed, call);
       return;
     }
     const Preface at = !form.reasoning || form.closed ? Preface::kNone
                        : form.opened                  ? Preface::kOpenedReasoning
                                                       : Preface::kReasoning;
     const PrefaceMarks preface(at, form.marks.open, form.marks.close);
-    generation.constraint = constraints.make(tenant, wanted.source, preface, form.lead);
+    generation.constraint = constraints.make(tenant, wanted.source, preface, form.lead, {}, call);
   } catch (const grammar::GrammarError& error) {
     const bool of_tool = wanted.calls != Calls::kNone;
     const std::string place = of_tool ? grammar::place_in_tools(error.place()) : error.place();
     const std::string where = place.empty() ? std::string() : fmt::format(", at {}", place);
     throw bad_field(wanted.param, fmt::format("{}: {}{}", wanted.param, without_part(error.what()), where));
+  } catch (const GrammarRoomError&) {
+    throw server_busy("the grammars of requests take all the memory there is for them; try again");
   }
 }
 
@@ -194,12 +199,21 @@ JsonObject constraint_limits(const ConstraintOptions& options) {
           {"nodes", l.nodes},
           {"items", l.items},
           {"steps", l.steps},
+          {"compile_steps", CompileWork::kMostSteps},
+          {"steps_per_token", CompileWork::kStepsPerToken},
+          {"set_bytes", l.set_bytes},
           {"states", l.states},
           {"row_items", l.row_items},
           {"matcher_bytes", l.matcher_bytes},
           {"mask_steps", l.mask_steps},
+          {"mask_work", l.mask_work},
+          {"lexer_work", l.lexer_work},
           {"cache_bytes", l.cache_bytes},
-          {"kept_bytes", options.kept_bytes}};
+          {"lexer_bytes", l.lexer_bytes},
+          {"kept_bytes", options.kept_bytes},
+          {"compile_bytes", options.compile_bytes},
+          {"memory_bytes", options.memory_bytes},
+          {"held_text_bytes", kMaxHeldBytes}};
 }
 
 }  // namespace ingot

@@ -27,10 +27,11 @@ std::optional<ConstraintRequest> read_constraint(const Fields& fields);
 // something is wanted already.
 void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Generation& generation);
 
-// Makes generation.constraint of generation.wanted. Takes milliseconds; throws ApiError 400 that tells the place in the
-// schema or grammar. generation.relaxed has the tools whose calls could not be held to their schemas, which under
-// tool_choice auto is no error. REQUIRES: something is wanted.
-void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation);
+// Makes generation.constraint of generation.wanted. Throws ApiError 400 that tells the place in the schema or grammar,
+// 503 where there is no room for one more, and what the call's meter throws. generation.relaxed has the tools whose
+// calls could not be held to their schemas, which under tool_choice auto is no error. REQUIRES: something is wanted.
+void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation,
+                        const CompileCall& call = {});
 
 // For /v1/limits.
 JsonObject constraint_limits(const ConstraintOptions& options);

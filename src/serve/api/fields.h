@@ -71,8 +71,9 @@ struct Endpoint {
 };
 std::span<const Endpoint> endpoints();
 
-extern const FieldTable kChatFields, kCompletionFields, kMessagesFields, kCountTokensFields, kEmbeddingFields,
-    kTokenizeFields, kDetokenizeFields;
+extern const FieldTable kChatFields, kCompletionFields, kResponseFields, kMessagesFields, kCountTokensFields,
+    kEmbeddingFields, kTokenizeFields, kDetokenizeFields, kOllamaChatFields, kOllamaGenerateFields, kOllamaEmbedFields,
+    kOllamaEmbeddingsFields, kOllamaShowFields;
 
 // Limits that belong to no single field.
 inline constexpr size_t kMaxBodyDepth = 64;

@@ -110,6 +110,7 @@ void read_common(const Fields& fields, const ServedModel& model, Generation& gen
   set_number(fields, "min_tokens", generation.min_tokens);
   set_number(fields, "max_tokens", generation.max_tokens);
   set_number(fields, "max_completion_tokens", generation.max_tokens);
+  set_number(fields, "max_output_tokens", generation.max_tokens);
   generation.reuse_prefix = fields.boolean("cache_prompt").value_or(true);
   if (generation.max_tokens >= 0 && generation.min_tokens > generation.max_tokens) {
     throw bad_field(fields.path("min_tokens"), fmt::format("min_tokens is {}, more than max_tokens, which is {}",
@@ -123,10 +124,11 @@ void read_common(const Fields& fields, const ServedModel& model, Generation& gen
 void check_model(const Fields& fields, const ServedModel& model) {
   const std::optional<std::string> asked = fields.string("model");
   if (!asked || model.answers_to(*asked)) return;
-  throw ApiError{.status = 404,
-                 .message = "model names what is not served here: /v1/models tells what is",
-                 .param = "model",
-                 .code = "model_not_found"};
+  throw ApiError{
+      .status = 404,
+      .message = fmt::format("model names what is not served here; what is: {}", fmt::join(model.listed_names(), ", ")),
+      .param = "model",
+      .code = "model_not_found"};
 }
 
 ApiError context_exceeded(const ServedModel& model, const std::string& tokens, const std::string& param) {
@@ -181,16 +183,17 @@ void bound_answer(Generation& generation, const ServedModel& model) {
     generation.max_tokens = static_cast<int>(fits);
     return;
   }
-  throw bad_field("max_tokens",
-                  fmt::format("max_tokens lets {} answers have {} {} in all: at most {} are allowed where they are not "
-                              "streamed, {} for each",
-                              generation.total_choices(), made(wanted), of_what, left, fits));
+  const char* const name = generation.param == "input" ? "max_output_tokens" : "max_tokens";
+  throw bad_field(name, fmt::format("{} lets {} answers have {} {} in all: at most {} are allowed where they are not "
+                                    "streamed, {} for each",
+                                    name, generation.total_choices(), made(wanted), of_what, left, fits));
 }
 
 Generation read_completion(const JsonObject& body, const ServedModel& model, TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
   Generation generation;
+  generation.param = "prompt";
   read_common(fields, model, generation);
   if (generation.max_tokens < 0) generation.max_tokens = std::max(kDefaultCompletionTokens, generation.min_tokens);
   generation.echo = fields.boolean("echo").value_or(false);

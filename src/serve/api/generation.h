@@ -19,6 +19,7 @@ class TokenWork;  // serve/api/token_work.h
 struct Generation {
   std::vector<std::vector<Token>> prompts;  // one but for completions of a list
   std::vector<std::string> prompt_texts;    // where `echo` is set
+  std::string param = "messages";           // the field that has them, for errors
   SamplingParams sampling;
   int choices = 1;      // of each prompt
   int max_tokens = -1;  // as Request has it
@@ -94,6 +95,8 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
                          TokenWork* work);
 // The form of calls that the model's template tells of.
 TaughtForm tool_form_of(const ServedModel& model);
+// The role as the model's template knows it: developer is the system's to most of them.
+std::string template_role(std::string role, const ServedModel& model);
 // Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.
 std::string content_text(const Json& content, const std::string& path);
 

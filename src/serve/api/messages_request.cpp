@@ -1,6 +1,7 @@
 // Anthropic's /v1/messages: from the body to what is to be generated.
 #include <fmt/format.h>
 
+#include "serve/api/forced_call.h"
 #include "serve/api/generation.h"
 
 namespace ingot {
@@ -64,9 +65,11 @@ class MessageBuilder {
     check_role(block, "user");
     if (has_text_) finish();
     const Json* content = block.value("content");
-    out_.push_back(JsonObject{{"role", "tool"},
-                              {"tool_call_id", required(block, "tool_use_id")},
-                              {"content", content ? content_text(*content, block.path("content")) : ""}});
+    std::string text = content ? content_text(*content, block.path("content")) : "";
+    // Templates have no place for it, and the model should not take what went wrong for an answer.
+    if (block.boolean("is_error").value_or(false)) text = text.empty() ? "Error" : "Error: " + text;
+    out_.push_back(
+        JsonObject{{"role", "tool"}, {"tool_call_id", required(block, "tool_use_id")}, {"content", std::move(text)}});
     has_result_ = true;
   }
 
@@ -91,6 +94,20 @@ void add_message(const Fields& message, JsonArray& out) {
   builder.finish();
 }
 
+// The schema of output_config.format, or the call that tool_choice forces.
+void read_held(const JsonObject& body, const ServedModel& model, const ToolsOfRequest& tools, Generation& generation) {
+  const JsonObject* config = Fields(body).object("output_config");
+  const JsonObject* format = config ? Fields(*config).object("format") : nullptr;
+  if (format) {
+    const std::string text = to_json(*Fields(*format).value("schema"));
+    want({.param = "output_config.format.schema",
+          .source = {.language = grammar::Language::kJsonSchema, .text = text, .choices = {}}},
+         model.end_tokens, generation);
+  }
+  if (tools.forced.empty()) return;
+  want(forced_call(tools, *tool_form_of(model).calls), model.end_tokens, generation);
+}
+
 void read_conversation(const JsonObject& body, const ServedModel& model, Generation& generation, TokenWork* work) {
   const Fields fields(body);
   Conversation conversation;
@@ -108,6 +125,7 @@ void read_conversation(const JsonObject& body, const ServedModel& model, Generat
     add_message(message, conversation.messages);
   }
   conversation.tools = read_anthropic_tools(body, tool_form_of(model));
+  read_held(body, model, conversation.tools, generation);
   if (const JsonObject* thinking = fields.object("thinking")) {
     conversation.variables["enable_thinking"] = Fields(*thinking).string("type") != "disabled";
   }

@@ -9,17 +9,6 @@ namespace {
 
 using enum FieldEffect;
 
-template <size_t... N>
-constexpr auto join(const std::array<Field, N>&... parts) {
-  std::array<Field, (N + ...)> all{};
-  size_t at = 0;
-  const auto add = [&](const auto& part) {
-    for (const Field& field : part) all[at++] = field;
-  };
-  (add(parts), ...);
-  return all;
-}
-
 constexpr std::array kStreamOptionFields = {
     Field{.name = "include_usage", .kinds = kBool, .text = "A last event tells the tokens used", .fallback = "false"},
     Field{.name = "include_obfuscation", .kinds = kBool, .text = "Padding of events", .effect = kIgnored},
@@ -27,60 +16,12 @@ constexpr std::array kStreamOptionFields = {
 };
 constexpr FieldTable kStreamOptions{"StreamOptions", kStreamOptionFields};
 
-constexpr auto kSamplingFields = [] {
-  std::array<Field, kSamplingNumbers.size()> fields{};
-  for (size_t i = 0; i < fields.size(); ++i) {
-    fields[i] = sampling_field(kSamplingNumbers[i]);
-    if (fields[i].name != std::string_view("top_k")) continue;
-    fields[i].low = -1;  // what clients of other servers send for all
-    fields[i].text = "Likeliest tokens; 0 or -1: all";
-  }
-  return fields;
-}();
-
-// How many tokens, what is not a number of sampling, and how the answer is sent.
+// What is asked for, and how the answer is sent.
 constexpr std::array kCommonFields = {
     kModelField,
     Field{.name = "stream", .kinds = kBool, .text = "Server-sent events, one for each piece", .fallback = "false"},
     Field{.name = "stream_options", .kinds = kObject, .text = "With stream only", .members = &kStreamOptions},
     Field{.name = "n", .kinds = kInteger, .text = "Answers to each prompt", .low = 1, .high = kMaxN, .fallback = "1"},
-    Field{.name = "logit_bias",
-          .kinds = kObject,
-          .text = "Token id to a number from -100 to 100",
-          .low = -100,
-          .high = 100,
-          .max_items = kMaxLogitBias},
-    kSeedField,
-    Field{.name = "stop",
-          .kinds = kString | kArray,
-          .text = "Texts that end the answer",
-          .max_length = kMaxStopLength,
-          .max_items = kMaxStops,
-          .items = kString,
-          .item_max_length = kMaxStopLength},
-    Field{.name = "stop_token_ids",
-          .kinds = kArray,
-          .text = "Tokens that end the answer",
-          .max_items = kMaxStops,
-          .items = kInteger},
-    Field{.name = "ignore_eos",
-          .kinds = kBool,
-          .text = "The model's own end tokens do not end the answer",
-          .fallback = "false"},
-    Field{.name = "min_tokens",
-          .kinds = kInteger,
-          .text = "No end token before so many",
-          .low = 0,
-          .high = kMaxAnswerTokens,
-          .fallback = "0"},
-    Field{.name = "priority",
-          .kinds = kInteger,
-          .text = "Among waiting requests; more is sooner",
-          .low = -100,
-          .high = 100,
-          .fallback = "0"},
-    kTimeoutField,
-    Field{.name = "cache_prompt", .kinds = kBool, .text = "Whether the cache of prefixes is used", .fallback = "true"},
     Field{.name = "user", .kinds = kString, .text = "Who asks", .effect = kIgnored},
     Field{.name = "best_of", .kinds = kInteger, .text = "Only the same number as n", .low = 1, .high = kMaxN},
     Field{.name = "lora", .kinds = kArray, .text = "Adapters", .effect = kRefused},
@@ -352,8 +293,9 @@ constexpr std::array kCompletionOnlyFields = {
     Field{.name = "suffix", .kinds = kString, .text = "What comes after the answer", .effect = kRefused},
 };
 
-constexpr auto kChatAll = join(kChatOnlyFields, kSamplingFields, kCommonFields, kConstraintFields);
-constexpr auto kCompletionAll = join(kCompletionOnlyFields, kSamplingFields, kCommonFields, kConstraintFields);
+constexpr auto kChatAll = join(kChatOnlyFields, kSamplingFields, kRunFields, kCommonFields, kConstraintFields);
+constexpr auto kCompletionAll =
+    join(kCompletionOnlyFields, kSamplingFields, kRunFields, kCommonFields, kConstraintFields);
 
 constexpr std::array kEmbedding = {
     kModelField,

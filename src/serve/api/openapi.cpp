@@ -23,9 +23,13 @@ constexpr Plain kPlain[] = {
     {"/metrics", "Counters in Prometheus' text format", "text/plain", false},
     {"/v1/models", "The model that is served", "application/json", false},
     {"/v1/models/{id}", "The same by its name", "application/json", false},
+    {"/v1/responses/{id}", "An answer that is kept", "application/json", false},
     {"/v1/limits", "Every field's type, range and limit", "application/json", false},
     {"/v1/engine", "The engine's counters now", "application/json", false},
     {"/v1/usage", "What was used: in all, by this key, and for an admin by every key", "application/json", false},
+    {"/api/tags", "The model that is served, Ollama's API", "application/json", false},
+    {"/api/ps", "The model that runs, Ollama's API", "application/json", false},
+    {"/api/version", "The version of Ollama's API", "application/json", false},
     {"/openapi.json", "This document", "application/json", false},
 };
 
@@ -153,7 +157,9 @@ JsonObject post_operation(const Endpoint& endpoint, Schemas& schemas) {
   JsonObject answer = answer_of("application/json", JsonObject{{"type", "object"}});
   for (const Field& field : endpoint.body->fields) {
     if (std::string_view(field.name) != "stream") continue;
-    answer["content"].as_object()["text/event-stream"] = JsonObject{{"schema", JsonObject{{"type", "string"}}}};
+    const bool lines = std::string_view(endpoint.path).starts_with("/api/");
+    const char* const type = lines ? "application/x-ndjson" : "text/event-stream";
+    answer["content"].as_object()[type] = JsonObject{{"schema", JsonObject{{"type", "string"}}}};
   }
   return {
       {"summary", endpoint.summary}, {"requestBody", body}, {"responses", error_answers({{"200", std::move(answer)}})}};

@@ -88,8 +88,8 @@ void add_prompt(const Json& value, const std::string& path, const ServedModel& m
 }
 
 // The tokens of a rendered conversation.
-std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatTemplate::Piece> pieces,
-                                 TokenWork* work) {
+std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatTemplate::Piece> pieces, TokenWork* work,
+                                 const std::string& param) {
   const auto cut = [&](std::span<const ChatTemplate::Piece> part, size_t size) {
     return encode(work, size, [&](const EncodePause* pause) { return encode_prompt(*model.tokenizer, part, pause); });
   };
@@ -104,7 +104,7 @@ std::vector<Token> encode_pieces(const ServedModel& model, std::span<const ChatT
       begin.push_back({text.substr(0, size), pieces[i].from_template});
       left = text.size() <= left ? left - size : 0;
     }
-    refuse_probe(model, cut(begin, probe).size(), "messages");
+    refuse_probe(model, cut(begin, probe).size(), param);
   }
   return cut(pieces, bytes);
 }
@@ -183,8 +183,9 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   if (!chat) {
     throw ApiError{
         .status = 400,
-        .message = "messages need a chat template, and this model has none: /v1/completions goes on with a text",
-        .param = "messages",
+        .message = fmt::format("{} need a chat template, and this model has none: /v1/completions goes on with a text",
+                               generation.param),
+        .param = generation.param,
         .code = "no_chat_template"};
   }
   JsonObject given = conversation.variables;
@@ -196,8 +197,8 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   try {
     pieces = chat->render_pieces(template_variables(given, model.source));
   } catch (const Error& error) {
-    throw bad_field("messages", fmt::format("messages are not a conversation that the model's chat template takes{}",
-                                            own_words(*chat, error.what())));
+    throw bad_field(generation.param, fmt::format("{} are not a conversation that the model's chat template takes{}",
+                                                  generation.param, own_words(*chat, error.what())));
   }
   AnswerForm& form = generation.form;
   form.tools = conversation.tools.tools.empty() ? nullptr : tool_form_of(model).calls;
@@ -210,13 +211,19 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
                                                           : forced_call(conversation.tools, *form.tools);
   }
   find_reasoning(model, *chat, pieces, generation);
-  generation.prompts.push_back(encode_pieces(model, pieces, work));
+  generation.prompts.push_back(encode_pieces(model, pieces, work, generation.param));
 }
 
 TaughtForm tool_form_of(const ServedModel& model) {
   if (model.taught) return *model.taught;
   const std::shared_ptr<const ChatTemplate>& chat = model.tool_chat ? model.tool_chat : model.chat;
   return chat ? taught_form(*chat, model.source) : TaughtForm{};
+}
+
+// Only templates of the latest models know developers.
+std::string template_role(std::string role, const ServedModel& model) {
+  const bool unknown = role == "developer" && model.source.text.find("developer") == std::string::npos;
+  return unknown ? "system" : role;
 }
 
 std::string content_text(const Json& content, const std::string& path) {

@@ -1,6 +1,8 @@
 // Limits and fields that several endpoints have in common: only the tables use these.
 #pragma once
 
+#include <array>
+
 #include "serve/api/fields.h"
 #include "serve/api/tools_request.h"
 
@@ -48,5 +50,70 @@ consteval Field sampling_field(std::string_view name) {
   }
   throw "no such parameter";
 }
+
+// One table of several.
+template <size_t... N>
+constexpr auto join(const std::array<Field, N>&... parts) {
+  std::array<Field, (N + ...)> all{};
+  size_t at = 0;
+  const auto add = [&](const auto& part) {
+    for (const Field& field : part) all[at++] = field;
+  };
+  (add(parts), ...);
+  return all;
+}
+
+// Every number of sampling.
+inline constexpr auto kSamplingFields = [] {
+  std::array<Field, kSamplingNumbers.size()> fields{};
+  for (size_t i = 0; i < fields.size(); ++i) {
+    fields[i] = sampling_field(kSamplingNumbers[i]);
+    if (fields[i].name != std::string_view("top_k")) continue;
+    fields[i].low = -1;  // what clients of other servers send for all
+    fields[i].text = "Likeliest tokens; 0 or -1: all";
+  }
+  return fields;
+}();
+
+// How a request is run, beside the numbers of sampling.
+inline constexpr std::array kRunFields = {
+    Field{.name = "logit_bias",
+          .kinds = kObject,
+          .text = "Token id to a number from -100 to 100",
+          .low = -100,
+          .high = 100,
+          .max_items = kMaxLogitBias},
+    kSeedField,
+    Field{.name = "stop",
+          .kinds = kString | kArray,
+          .text = "Texts that end the answer",
+          .max_length = kMaxStopLength,
+          .max_items = kMaxStops,
+          .items = kString,
+          .item_max_length = kMaxStopLength},
+    Field{.name = "stop_token_ids",
+          .kinds = kArray,
+          .text = "Tokens that end the answer",
+          .max_items = kMaxStops,
+          .items = kInteger},
+    Field{.name = "ignore_eos",
+          .kinds = kBool,
+          .text = "The model's own end tokens do not end the answer",
+          .fallback = "false"},
+    Field{.name = "min_tokens",
+          .kinds = kInteger,
+          .text = "No end token before so many",
+          .low = 0,
+          .high = kMaxAnswerTokens,
+          .fallback = "0"},
+    Field{.name = "priority",
+          .kinds = kInteger,
+          .text = "Among waiting requests; more is sooner",
+          .low = -100,
+          .high = 100,
+          .fallback = "0"},
+    kTimeoutField,
+    Field{.name = "cache_prompt", .kinds = kBool, .text = "Whether the cache of prefixes is used", .fallback = "true"},
+};
 
 }  // namespace ingot

@@ -260,6 +260,21 @@ bool flag(const JsonObject& object, std::string_view key, const std::string& pat
   return value->get_bool();
 }
 
+// "any" and "tool" force a call; request.one_call is set.
+ToolChoice anthropic_choice(const JsonObject& body, ToolsOfRequest& request) {
+  const Json* value = find(body, "tool_choice");
+  if (is_absent(value)) return {};
+  const JsonObject& object = object_at(*value, "tool_choice");
+  const std::string type = string_at(object, "type", "tool_choice");
+  request.one_call = flag(object, "disable_parallel_tool_use", "tool_choice.disable_parallel_tool_use", false);
+  if (type == "auto" || type == "none") return {.mode = type, .names = {}};
+  if (type == "any") return {.mode = "required", .names = {}};
+  if (type == "tool") {
+    return {.mode = "required", .names = {name_at(object, "tool_choice")}, .param = "tool_choice.name"};
+  }
+  throw bad_field("tool_choice.type", "tool_choice.type must be 'auto', 'any', 'tool' or 'none'");
+}
+
 // What the arguments of all calls of a request may have together: as much as its body, which they are a part of.
 struct Room {
   size_t values = kMaxBodyValues, members = kMaxBodyMembers;
@@ -381,16 +396,11 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form)
 
 ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& form) {
   ToolsOfRequest request;
-  std::string choice = "auto";
-  if (const Json* value = find(body, "tool_choice"); !is_absent(value)) {
-    const JsonObject& object = object_at(*value, "tool_choice");
-    choice = string_at(object, "type", "tool_choice");
-    if (choice != "auto" && choice != "none") {
-      throw bad_field("tool_choice.type", "tool_choice.type must be 'auto' or 'none': forced calls are not supported");
-    }
-    request.one_call = flag(object, "disable_parallel_tool_use", "tool_choice.disable_parallel_tool_use", false);
-  }
+  const ToolChoice choice = anthropic_choice(body, request);
   const JsonArray* tools = tools_of(body);
+  if (!tools && choice.mode == "required") {
+    throw bad_field("tool_choice", "tool_choice asks for a call, and there are no tools");
+  }
   if (!tools) return request;
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
@@ -400,16 +410,18 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
       throw bad_field(path + ".type", path + ".type must be 'custom': tools that run on the server are not supported");
     }
     std::string name = name_at(tool, path);
+    request.strict.push_back(flag(tool, "strict", path + ".strict", false));
     request.tools.push_back(function_for_template(name, tool, "input_schema", path));
     request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path);
   }
-  if (choice == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
+  if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
+  apply_choice(choice, request);
   check_form(form);
   return request;
 }
 
-void prepare_calls(JsonArray& messages) {
+void prepare_calls(JsonArray& messages, const std::function<std::string(size_t, size_t)>& path) {
   Room room;
   for (size_t m = 0; m < messages.size(); ++m) {
     Json* calls = messages[m].is_object() ? messages[m].get_object().if_contains("tool_calls") : nullptr;
@@ -421,8 +433,8 @@ void prepare_calls(JsonArray& messages) {
       if (!arguments) continue;
       if (arguments->is_null()) *arguments = JsonObject();
       if (!arguments->is_string()) continue;
-      std::optional<Json> value =
-          read_arguments(*arguments, fmt::format("messages[{}].tool_calls[{}].function.arguments", m, c), room);
+      const std::string where = path ? path(m, c) : fmt::format("messages[{}].tool_calls[{}].function.arguments", m, c);
+      std::optional<Json> value = read_arguments(*arguments, where, room);
       if (value) *arguments = *std::move(value);
     }
   }

@@ -1,6 +1,7 @@
 // The tools of a request: from OpenAI's and Anthropic's shape to what chat templates take.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,7 +38,8 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
 
 // Calls in earlier messages as templates take them: arguments that are text become the object that the text spells. The
 // limits of a body hold for what all of them spell: beyond is ApiError 400.
-// REQUIRES: messages are objects in OpenAI's shape.
-void prepare_calls(JsonArray& messages);
+// REQUIRES: messages are objects in OpenAI's shape. `path`: the field of a message's call, for errors; none: as
+// /v1/chat/completions has it.
+void prepare_calls(JsonArray& messages, const std::function<std::string(size_t message, size_t call)>& path = {});
 
 }  // namespace ingot

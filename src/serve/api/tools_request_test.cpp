@@ -112,12 +112,33 @@ TEST(ToolsRequest, AnthropicToolsGoToTheTemplate) {
   EXPECT_EQ(to_json(r.tools[0]),
             R"({"type":"function","function":{"name":"f","description":"adds","parameters":{"type":"object"}}})");
   const auto anthropic = [](std::string_view body) { return refused(read_anthropic_tools, body); };
-  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "any"}})"), "tool_choice.type");
-  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "tool", "name": "f"}})"), "tool_choice.type");
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "any"}})"), "tool_choice");
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "tool", "name": "f"}})"), "tool_choice");
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "tool"}, "tools": [{"name": "f"}]})"), "tool_choice.name");
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "tool", "name": "g"}, "tools": [{"name": "f"}]})"),
+            "tool_choice.name");
+  EXPECT_EQ(anthropic(R"({"tool_choice": {"type": "required"}})"), "tool_choice.type");
   EXPECT_EQ(anthropic(R"({"tool_choice": "auto"})"), "tool_choice");
   EXPECT_EQ(anthropic(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})"), "tools[0].type");
   EXPECT_EQ(anthropic(R"({"tools": [{"name": ""}]})"), "tools[0].name");
   EXPECT_EQ(anthropic(R"({"tools": [{"name": "f", "input_schema": []}]})"), "tools[0].input_schema");
+}
+
+TEST(ToolsRequest, AnthropicForcesCalls) {
+  const std::string tools =
+      R"({"tools": [{"name": "f", "input_schema": {}, "strict": true}, {"name": "g", "input_schema": {}}],)";
+  const ToolsOfRequest any = read(read_anthropic_tools, tools + R"("tool_choice": {"type": "any"}})");
+  EXPECT_EQ(any.forced, (std::vector<std::string>{"f", "g"}));
+  EXPECT_EQ(any.strict, (std::vector<bool>{true, false}));
+  EXPECT_FALSE(any.one_call);
+  const ToolsOfRequest one =
+      read(read_anthropic_tools,
+           tools + R"("tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true}})");
+  EXPECT_EQ(one.forced, std::vector<std::string>{"f"});
+  EXPECT_EQ(one.names.size(), 2u);  // the other one is told to the model all the same
+  EXPECT_EQ(one.strict, (std::vector<bool>{true, false}));
+  EXPECT_TRUE(one.one_call);
+  EXPECT_TRUE(read(read_anthropic_tools, tools + R"("tool_choice": {"type": "none"}})").tools.empty());
 }
 
 TEST(ToolsRequest, ArgumentsBecomeObjects) {

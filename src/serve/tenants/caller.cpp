@@ -156,7 +156,7 @@ void Caller::abandon(CallEnd end, int status) {
 }
 
 // The line is handed on outside the lock, and written by another thread: nobody who ends a request waits for a disk.
-void Caller::settle(Ending ending, UsageLog::Done done) noexcept {
+void Caller::settle(Ending ending, UsageLog::Done done, size_t bytes) noexcept {
   std::string text;
   bool written = true;
   try {
@@ -179,7 +179,7 @@ void Caller::settle(Ending ending, UsageLog::Done done) noexcept {
   } catch (...) {
     written = false;  // no memory for the line
   }
-  if (!text.empty()) return facts_.usage_log->write(std::move(text), std::move(done));
+  if (!text.empty()) return facts_.usage_log->write(std::move(text), std::move(done), bytes);
   try {
     if (done) done(written);
   } catch (...) {
@@ -187,11 +187,12 @@ void Caller::settle(Ending ending, UsageLog::Done done) noexcept {
   }
 }
 
-void Caller::complete(std::function<void(const std::optional<ApiError>& refused)> then) {
+void Caller::complete(std::function<void(const std::optional<ApiError>& refused)> then, size_t bytes) {
   const bool required = facts_.usage_log && facts_.usage_log->required();
-  settle({.end = CallEnd::kComplete, .status = 200}, [then = std::move(then), required](bool written) {
+  const auto told = [then = std::move(then), required](bool written) {
     then(written || !required ? std::nullopt : std::optional(no_usage_log()));
-  });
+  };
+  settle({.end = CallEnd::kComplete, .status = 200}, told, bytes);
 }
 
 std::string Caller::line(Ending ending) const {

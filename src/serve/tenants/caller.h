@@ -68,7 +68,7 @@ class Caller {
   void take_prompt(int64_t tokens);     // the engine has accepted it: those of take_text() are paid
   void take_cached(int64_t tokens);     // of the prompt, found in the cache
   void take_token();                    // of the answer
-  void take_tokenized(int64_t tokens);  // computed by the tokenizer alone
+  void take_tokenized(int64_t tokens);  // computed by the tokenizer alone, or by the compiler of grammars
   // The 429 of a tenant that has used its tokens since the request came.
   std::optional<ApiError> spent() const { return key_->tenant->spent(); }
 
@@ -95,15 +95,16 @@ class Caller {
   // have let go of it. So what is left behind keeps its place, and is paid.
   void abandon(CallEnd end, int status);
   // The answer is about to be sent: settles, and calls `then` once the line is written; with a 503 where it must be and
-  // cannot. By the usage log's thread, or at once where nothing is to be waited for.
-  void complete(std::function<void(const std::optional<ApiError>& refused)> then);
+  // cannot. By the usage log's thread, or at once where nothing is to be waited for. `bytes`: of the answer, which
+  // waits meanwhile.
+  void complete(std::function<void(const std::optional<ApiError>& refused)> then, size_t bytes = 0);
 
  private:
   struct Ending {
     CallEnd end = CallEnd::kError;
     int status = 0;
   };
-  void settle(Ending ending, UsageLog::Done done) noexcept;
+  void settle(Ending ending, UsageLog::Done done, size_t bytes = 0) noexcept;
   std::string line(Ending ending) const;
 
   const std::shared_ptr<const ApiKey> key_;

@@ -70,13 +70,15 @@ void UsageLog::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void UsageLog::write(std::string line, Done done) noexcept {
+void UsageLog::write(std::string line, Done done, size_t bytes) noexcept {
+  bytes += line.size();
   bool written = !on();
   if (on()) {
     const std::lock_guard lock(mutex_);
     try {
-      if (!stop_ && waiting_.size() < kMaxWaiting) {
-        waiting_.push_back({std::move(line), std::move(done)});
+      if (!stop_ && waiting_.size() < kMaxWaiting && bytes <= kMaxWaitingBytes - bytes_) {
+        waiting_.push_back({std::move(line), std::move(done), bytes});
+        bytes_ += bytes;
         wake_.notify_one();
         return;
       }
@@ -143,8 +145,10 @@ void UsageLog::write_one(std::unique_lock<std::mutex>& lock) {
   } catch (...) {
     // As in write().
   }
+  const size_t bytes = entry.bytes;
   entry = {};  // what it holds may be much: not under the lock
   lock.lock();
+  bytes_ -= bytes;
 }
 
 bool UsageLog::put_lines(const std::string* line, int64_t untold) noexcept {

@@ -25,7 +25,8 @@ struct UsageLogOptions {
 class UsageLog {
  public:
   using Done = std::function<void(bool written)>;
-  static constexpr size_t kMaxWaiting = 8192;  // lines; the next ones are lost
+  static constexpr size_t kMaxWaiting = 8192;                   // lines; the next ones are lost
+  static constexpr size_t kMaxWaitingBytes = size_t{32} << 20;  // of what waits with them; likewise
 
   // Opens the file, which is this process's alone. A last line without an end, of a machine that went down, gets one.
   // Throws Error.
@@ -39,8 +40,8 @@ class UsageLog {
   // Appends `line` and its end in one write(), soon, and then calls `done` on the log's thread; where there is nothing
   // to wait for (the log is off, has ended, or too many lines wait) at once. Not written: the line is not in the file
   // (which is full, or the disk is) and counted; the next one that can be written follows a line {"lost": N}. What
-  // `done` throws is swallowed.
-  void write(std::string line, Done done = {}) noexcept;
+  // `done` throws is swallowed. `bytes`: of what `done` holds, such as an answer that is sent then.
+  void write(std::string line, Done done = {}, size_t bytes = 0) noexcept;
   // Whether a line can be written, as far as that is known. After one that could not it is tried with that of the lost:
   // whoever asks then gets the next answer.
   bool ready();
@@ -55,6 +56,7 @@ class UsageLog {
   struct Entry {
     std::string line;
     Done done;
+    size_t bytes = 0;
   };
   void open_file();
   void work();
@@ -67,6 +69,7 @@ class UsageLog {
   std::mutex mutex_;  // guards all below
   std::condition_variable wake_, idle_;
   std::deque<Entry> waiting_;
+  size_t bytes_ = 0;    // of what waits, with the line that is being written
   int64_t untold_ = 0;  // lost since the last line
   bool retry_ = false;  // somebody asked whether there is room again
   bool busy_ = false;   // the thread is at a line

@@ -48,6 +48,30 @@ class UsageLogFile : public testing::Test {
   std::string directory;
 };
 
+// Answers wait for their lines: while a disk is slow no more of them than so many bytes, however few lines they are.
+TEST_F(UsageLogFile, WhatWaitsWithLinesIsBounded) {
+  constexpr size_t kQuarter = UsageLog::kMaxWaitingBytes / 4;
+  std::promise<void> begun, go;
+  std::atomic<int> written{0}, refused{0};
+  const auto count = [&](bool is) { ++(is ? written : refused); };
+  UsageLog log({.path = path()});
+  log.write(
+      "{}", [&, open = go.get_future().share()](bool) { begun.set_value(), open.wait(); }, kQuarter);
+  begun.get_future().wait();
+  for (int i = 0; i < 6; ++i) log.write("{}", count, kQuarter - 100);
+  EXPECT_EQ(refused, 3);  // with the one that is being told of there are four
+  log.write("{}", count, 2 * UsageLog::kMaxWaitingBytes);
+  EXPECT_EQ(refused, 4);
+  log.write("{}", count);  // a line alone takes little
+  go.set_value();
+  log.flush();
+  EXPECT_EQ(written, 4);
+  EXPECT_EQ(log.lost(), 4);
+  log.write("{}", count, 3 * kQuarter);
+  log.flush();
+  EXPECT_EQ(written, 5);
+}
+
 TEST_F(UsageLogFile, IsAppendedToAndEndsHalfALineThatItFinds) {
   std::ofstream(path()) << "{\"old\":1}\n{\"cut";
   {

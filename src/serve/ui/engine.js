@@ -118,6 +118,11 @@ function duration(seconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
+// Mean of a layer and step; none in a model without experts.
+function experts(facts, key, unit) {
+  return facts.expert_layers > 0 ? `${short(facts[key] / facts.expert_layers)} ${unit}` : "–";
+}
+
 const kFacts = [
   ["Model", (facts) => facts.model ?? "–"],
   ["Context", (facts) => (known(facts.context) ? `${whole(facts.context)} tokens` : "–")],
@@ -125,6 +130,8 @@ const kFacts = [
   ["Prompts", (facts) => (known(facts.prompt_tokens) ? `${whole(facts.prompt_tokens)} tokens` : "–")],
   ["From the cache", (facts) => (known(facts.reused_tokens) ? `${whole(facts.reused_tokens)} tokens` : "–")],
   ["Mean step", (facts) => (facts.steps > 0 ? `${((1000 * facts.step_seconds) / facts.steps).toFixed(1)} ms` : "–")],
+  ["Experts a layer", (facts) => experts(facts, "experts_touched", "met")],
+  ["Busiest expert", (facts) => experts(facts, "expert_busiest_rows", "rows")],
   ["Memory", (facts) => bytes(facts.rss_bytes)],
   ["KV cache", (facts) => bytes(facts.kv_bytes)],
   ["Device", (facts) => facts.device ?? "–"],

@@ -3,6 +3,7 @@
 
 namespace ingot::cuda {
 
+INGOT_TALL_KERNELS(BF16)
 INGOT_TALL_KERNELS(F16)
 
 }  // namespace ingot::cuda

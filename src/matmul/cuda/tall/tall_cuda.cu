@@ -1,7 +1,8 @@
-// Nine to 256 rows of packed weights: x into the order of their columns, the product by the kernel of the weights'
-// format (tall_kernel.cuh), and the sums of splits to where they belong.
+// Nine to 256 rows of packed weights, or as many of each of several groups: x into the order of their columns, the
+// product by the kernel of the weights' format (tall_kernel.cuh), and the sums of splits to where they belong.
 #include "base/check.h"
-#include "matmul/cuda/tall/tall_kernel.cuh"
+#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/tall/tall_end.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -31,6 +32,65 @@ __global__ void __launch_bounds__(kTurnThreads)
   *reinterpret_cast<uint4*>(at) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
+struct TurnArgs {
+  TallGroups groups;
+  View x;
+  int64_t cols = 0;
+  int x_rows = 0, per_row = 1, apart = 0, tail = 0, steps = 0;
+  bool by_sixteens = false;
+  std::byte* to = nullptr;
+};
+
+// Columns col and col + 1 of a row as bf16; zeros from `cols` on. kPadded: rows of bf16 that are zeros there already,
+// up to whole units.
+template <bool kPadded>
+__device__ inline uint32_t pair_of_x(const std::byte* row, int64_t at, int64_t col, int64_t cols, DType dtype) {
+  if constexpr (kPadded) return *reinterpret_cast<const uint32_t*>(row + col * 2);
+  if (col + 1 >= cols) return col < cols ? pack_bf16(load_value(row, at + col, dtype), 0.0f) : 0u;
+  if (dtype == DType::kBF16) return *reinterpret_cast<const uint32_t*>(row + (at + col) * 2);
+  if (dtype == DType::kF16) return pack_bf16(load_value(row, at + col, dtype), load_value(row, at + col + 1, dtype));
+  const float2 v = *reinterpret_cast<const float2*>(row + (at + col) * 4);
+  return pack_bf16(v.x, v.y);
+}
+
+constexpr int kTurnSteps = 4;  // of a block
+
+// The same for tiles of groups, one after another: a thread makes 16 bytes of kTurnSteps steps of a row.
+template <bool kPadded>
+__global__ void __launch_bounds__(kTurnThreads) turn_places(const __grid_constant__ TurnArgs args) {
+  let_next_begin();
+  wait_for_inputs();
+  ExpertTile tile;
+  if (!find_tile(args.groups, static_cast<int>(blockIdx.y), args.x_rows, tile)) return;
+  const int piece = static_cast<int>(threadIdx.x) % 8, first_step = static_cast<int>(blockIdx.x) * kTurnSteps;
+  const int64_t at = int64_t{tile.expert} * args.apart;
+  std::byte* to = args.to + tile_x(args.groups, tile) * args.steps * kTallStepBytes;
+  for (int row = static_cast<int>(threadIdx.x) / 8; row < tile.count; row += kTurnThreads / 8) {
+    const int place = args.groups.list.place != nullptr ? args.groups.list.place[tile.first + row] : tile.first + row;
+    const std::byte* from = args.x.row(args.per_row == 1 ? place : place / args.per_row);
+#pragma unroll
+    for (int s = 0; s < kTurnSteps; ++s) {
+      const int step = first_step + s;
+      if (step >= args.steps) break;
+      const int64_t col = int64_t{step * 2 + piece / 4} * kStreamCols;
+      uint32_t words[4] = {};
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        if (col >= args.cols) break;
+        words[t] = pair_of_x<kPadded>(from, at, col + pair_col(args.by_sixteens, t, piece / 2 % 2, piece % 2 * 2),
+                                      args.cols, args.x.dtype);
+      }
+      *reinterpret_cast<uint4*>(to + (int64_t{step} * tile.count + row) * kTallStepBytes + kv_piece(row, piece) * 16) =
+          make_uint4(words[0], words[1], words[2], words[3]);
+    }
+    if (blockIdx.x != 0) continue;
+    const View& out = args.groups.out;
+    for (int c = piece; c < args.tail; c += 8)
+      out.set(place, int64_t{tile.expert} * args.groups.out_apart + args.groups.outputs + c,
+              args.x.get(place, at + args.cols + c));
+  }
+}
+
 // A warp for each octet of 16 rows of the weights. Splits are added in their order.
 __global__ void __launch_bounds__(32 * kTallWarps) add_splits(const __grid_constant__ TallArgs args) {
   __shared__ float room[kTallWarps * kTurnedRoom];
@@ -54,6 +114,59 @@ __global__ void __launch_bounds__(32 * kTallWarps) add_splits(const __grid_const
 
 }  // namespace
 
+namespace {
+template <class W>
+constexpr bool kHasGroups = W::kTall || std::is_same_v<W, StreamBF16>;
+int64_t bodies_of(int64_t cols) { return ceil_div(stream_units(cols), kTallBodyUnits); }
+int sixteens_of(const StreamedPart& part) {
+  return static_cast<int>(stream_tiles(part.map, part.tile_rows) * (part.tile_rows / 16));
+}
+}  // namespace
+
+bool tall_has_groups(Format format) {
+  return format != Format::kF32 && visit_stream(format, [](auto w) { return kHasGroups<decltype(w)>; });
+}
+
+int64_t tall_groups_scratch(int64_t rows, int64_t cols) {
+  return piece_bytes(rows * bodies_of(cols) * 2 * kTallStepBytes);
+}
+
+void run_tall_groups(const TallGroupsRun& run, std::byte* scratch, const DeviceCtx& ctx) {
+  if (run.groups.tiles == 0) return;
+  TallArgs args;
+  args.stream.weights = run.part.weights;
+  args.stream.units = static_cast<int>(stream_units(run.cols));
+  args.plan.x_rows = run.x_rows;
+  args.plan.sixteens = sixteens_of(run.part);
+  args.plan.blocks = static_cast<int>(ceil_div(args.plan.sixteens, kTallWarps));
+  args.plan.bodies = static_cast<int>(bodies_of(run.cols));
+  args.tile_rows = run.part.tile_rows;
+  args.x = scratch;
+  args.groups = run.groups;
+  TurnArgs turn{.groups = run.groups,
+                .x = run.x,
+                .cols = run.cols,
+                .x_rows = run.x_rows,
+                .per_row = run.per_row,
+                .apart = run.apart,
+                .tail = run.tail,
+                .steps = args.plan.bodies * 2,
+                .by_sixteens = false,
+                .to = scratch};
+  visit_stream(run.part.format, [&](auto w) {
+    using W = decltype(w);
+    if constexpr (kHasGroups<W>) {
+      turn.by_sixteens = W::kBySixteens;
+      args.stream.chunks = static_cast<int>(stream_chunks(run.cols, W::kUnits));
+      const dim3 grid(ceil_div(turn.steps, kTurnSteps), static_cast<unsigned>(run.groups.tiles));
+      launch(ctx, run.padded ? turn_places<true> : turn_places<false>, {grid, dim3(kTurnThreads)}, turn);
+      run_tall_format<W>(args, ctx);
+    } else {
+      CHECK(false, "groups of {}", format_name(run.part.format));
+    }
+  });
+}
+
 bool tall_has(Format format) {
   return visit_stream(format, [](auto w) { return decltype(w)::kTall; });
 }
@@ -61,9 +174,9 @@ bool tall_has(Format format) {
 TallPlan tall_plan(const StreamedPart& part, int64_t cols, int64_t rows, int multiprocessors) {
   TallPlan plan;
   plan.x_rows = x_rows_of(rows);
-  plan.sixteens = static_cast<int>(stream_tiles(part.map, part.tile_rows) * (part.tile_rows / 16));
+  plan.sixteens = sixteens_of(part);
   plan.blocks = static_cast<int>(ceil_div(plan.sixteens, kTallWarps));
-  plan.bodies = static_cast<int>(ceil_div(stream_units(cols), kTallBodyUnits));
+  plan.bodies = static_cast<int>(bodies_of(cols));
   // Two thirds of the device is enough; a split has four bodies at least.
   const int most = std::min(multiprocessors, kTallMostSplit);
   if (plan.blocks * 3 < most * 2) plan.splits = std::clamp(most / plan.blocks, 1, most_splits(plan.bodies));
@@ -73,7 +186,7 @@ TallPlan tall_plan(const StreamedPart& part, int64_t cols, int64_t rows, int mul
 int64_t tall_scratch(int64_t outputs, int64_t cols, int64_t rows) {
   TallPlan plan;
   plan.x_rows = x_rows_of(rows);
-  plan.bodies = static_cast<int>(ceil_div(stream_units(cols), kTallBodyUnits));
+  plan.bodies = static_cast<int>(bodies_of(cols));
   plan.splits = most_splits(plan.bodies);
   // Tiles of each of three parts may be filled up.
   plan.sixteens = static_cast<int>(std::min<int64_t>(ceil_div(outputs, 16) + 3 * 3, kTallMostSplit * kTallWarps));

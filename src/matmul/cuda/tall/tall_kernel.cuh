@@ -1,5 +1,5 @@
-// The kernel of nine to 256 rows: weights stream past once, are unpacked in registers and meet all rows of x by wgmma,
-// of which they are operand A.
+// The kernel of nine to 256 rows, or of as many of each of several groups: weights stream past once, are unpacked in
+// registers and meet all rows of x by wgmma, of which they are operand A.
 //
 // A block has 128 rows of the weights, 16 for each of its eight warps, which ask for their own chunks as in the
 // streaming kernel. A ninth warp brings x, 64 columns a stage. While the four products of a stage run, the operands of
@@ -11,9 +11,8 @@
 
 #include "base/check.h"
 #include "cuda/wgmma.cuh"
-#include "matmul/cuda/tall/tall.cuh"
+#include "matmul/cuda/tall/tall_end.cuh"
 #include "matmul/cuda/tall/tall_weights.cuh"
-#include "matmul/cuda/wide/wide_end.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -84,7 +83,7 @@ struct TallRing {
 struct TallX {
   std::byte* memory;
   CopyBarrier *full, *empty;
-  int bytes;
+  int stage_bytes;
   int stage = 0;
   uint32_t parity = 0;
   __device__ void advance() {
@@ -92,39 +91,22 @@ struct TallX {
   }
 };
 
-// By one lane.
-__device__ inline void feed_x(const TallArgs& args, TallX x, int first, int end) {
+// By one lane. `bytes` of a step: where a tile has fewer rows than the products, the rest is whatever was there, and
+// nobody reads what comes of it.
+__device__ inline void feed_x(const std::byte* from, uint32_t bytes, TallX x, int first, int end) {
   wait_for_inputs();
   for (int step = first; step < end; ++step) {
     if (step - first >= kXStages) barrier_wait(x.empty + x.stage, x.parity ^ 1);
-    barrier_expect(x.full + x.stage, static_cast<uint32_t>(x.bytes));
-    copy_bulk(x.memory + x.stage * x.bytes, args.x + int64_t{step} * x.bytes, static_cast<uint32_t>(x.bytes),
-              x.full + x.stage, false);
+    barrier_expect(x.full + x.stage, bytes);
+    copy_bulk(x.memory + x.stage * x.stage_bytes, from + int64_t{step} * bytes, bytes, x.full + x.stage, false);
     x.advance();
-  }
-}
-
-// An octet of 16 rows of the weights to where it belongs.
-template <class Items>
-__device__ void finish_octet(const StreamArgs& args, int64_t sixteen, int octet, const float (&sums)[4], float* room) {
-  Items items;
-  items.find(args, sixteen, octet);
-  items.read(args);
-  items.finish(args, sums, nullptr, room);
-}
-__device__ inline void finish_octets(const StreamArgs& args, int64_t sixteen, int octet, const float4& v, float* room) {
-  const float sums[4] = {v.x, v.y, v.z, v.w};
-  if (args.map.order == RowOrder::kPlain) {
-    finish_octet<OctetOutputs>(args, sixteen, octet, sums, room);
-  } else {
-    finish_octet<OctetPairs>(args, sixteen, octet, sums, room);
   }
 }
 
 #if INGOT_HAS_WGMMA
 
-// The products of the bodies [first, end).
-template <class W, int N, int J, class R>
+// The products of the bodies [first, end): the first kUse of J.
+template <class W, int N, int J, int kUse, class R>
 __device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, int lane, float (&sums)[J][N / 2]) {
   using Shape = TallShape<W, N, J>;
   uint32_t a[2][4][4];
@@ -152,7 +134,7 @@ __device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, i
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
-        for (int j = 0; j < J; ++j)
+        for (int j = 0; j < kUse; ++j)
           multiply_group<true, false>(sums[j], a[half][i], further(place, j * N * kTallStepBytes + i * 32));
       }
       products_commit();
@@ -164,14 +146,14 @@ __device__ __forceinline__ void multiply_bodies(R& ring, TallX& x, int bodies, i
     }
   }
 #pragma unroll
-  for (int j = 0; j < J; ++j) products_done<0>(sums[j]);
+  for (int j = 0; j < kUse; ++j) products_done<0>(sums[j]);
 }
 
 // A warp's sums to where they belong, or to those of the other splits: an octet at a time, by one copy of the code that
 // ends a product. They wait where x was.
 template <int N, int J>
-__device__ __forceinline__ void finish_sums(const TallArgs& args, int sixteen, int split, std::byte* memory,
-                                            float* room, const float (&sums)[J][N / 2]) {
+__device__ __forceinline__ void finish_sums(const TallArgs& args, const ExpertTile& tile, int sixteen, int split,
+                                            std::byte* memory, float* room, const float (&sums)[J][N / 2]) {
   constexpr int kOctets = N * J / 8;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const TallPlan& plan = args.plan;
@@ -186,7 +168,13 @@ __device__ __forceinline__ void finish_sums(const TallArgs& args, int sixteen, i
   }
   if (sixteen >= plan.sixteens) return;
   wait_for_inputs();
-  const int octets = (args.stream.rows + 7) / 8;
+  const int octets = (tile.count + 7) / 8;
+  if (args.groups) {
+    const PlacesEnd end(args.groups, tile, sixteen);
+#pragma unroll 2
+    for (int i = 0; i < octets; ++i) end.finish(i, mine[i * 32]);
+    return;
+  }
   if (plan.splits > 1) {
     float4* to = reinterpret_cast<float4*>(args.sums) + (int64_t{split} * plan.sixteens + sixteen) * kOctets * 32;
     for (int i = 0; i < octets; ++i) to[i * 32 + lane] = mine[i * 32];
@@ -214,12 +202,17 @@ __global__ void __launch_bounds__(kTallThreads<J>, kTallBlocks<W, N>)
   using Shape = TallShape<W, N, J>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const TallPlan& plan = args.plan;
-  const int split = static_cast<int>(blockIdx.y);
+  let_next_begin();
+  ExpertTile tile{.expert = 0, .first = 0, .count = args.stream.rows, .unused = 0};
+  if (args.groups) {
+    wait_for_inputs();
+    if (!find_tile(args.groups, static_cast<int>(blockIdx.y), Shape::kRows, tile)) return;
+  }
+  const int split = args.groups ? 0 : static_cast<int>(blockIdx.y);
   const int first = plan.bodies * split / plan.splits, end = plan.bodies * (split + 1) / plan.splits;
   std::byte* memory = shared_memory<std::byte>();
   CopyBarrier* barriers = reinterpret_cast<CopyBarrier*>(memory + Shape::kBarriers);
   TallX x{memory, barriers, barriers + kXStages, Shape::kXBytes};
-  let_next_begin();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kXStages; ++i) {
       barrier_init(x.full + i, 1);
@@ -229,12 +222,13 @@ __global__ void __launch_bounds__(kTallThreads<J>, kTallBlocks<W, N>)
   }
   const int tile_sixteens = args.tile_rows / 16;
   const int sixteen = static_cast<int>(blockIdx.x) * kTallWarps + warp;
-  const int packed = min(sixteen, plan.sixteens - 1), tile = packed / tile_sixteens;
+  const int packed = min(sixteen, plan.sixteens - 1), packed_tile = packed / tile_sixteens;
   TallRing<W, Shape::kStages> ring{
       .memory = memory + Shape::kRing + warp * Shape::kStages * W::kBytes,
       .barriers = barriers + 2 * kXStages + warp * Shape::kStages,
-      .from = args.stream.weights +
-              (int64_t{tile} * args.stream.chunks * tile_sixteens + packed - tile * tile_sixteens) * W::kBytes,
+      .from = args.stream.weights + tile.expert * args.groups.stride +
+              (int64_t{packed_tile} * args.stream.chunks * tile_sixteens + packed - packed_tile * tile_sixteens) *
+                  W::kBytes,
       .apart = int64_t{tile_sixteens} * W::kBytes,
       .next = first * Shape::kChunks,
       .end = end * Shape::kChunks,
@@ -243,20 +237,28 @@ __global__ void __launch_bounds__(kTallThreads<J>, kTallBlocks<W, N>)
   __syncthreads();
   if (warp >= kTallWarps) {
     if constexpr (J > 1) give_registers<40>();
-    if (warp == kTallWarps && lane == 0) feed_x(args, x, 2 * first, 2 * end);
+    if (warp != kTallWarps || lane != 0) return;
+    const int rows = args.groups ? tile.count : Shape::kRows;
+    const int64_t at = args.groups ? tile_x(args.groups, tile) * plan.bodies * 2 * kTallStepBytes : 0;
+    feed_x(args.x + at, static_cast<uint32_t>(rows * kTallStepBytes), x, 2 * first, 2 * end);
     return;
   }
   if constexpr (J > 1) take_registers<232>();
   float sums[J][N / 2] = {};
-  multiply_bodies<W, N, J>(ring, x, end - first, lane, sums);
-
-  finish_sums<N, J>(args, sixteen, split, memory, reinterpret_cast<float*>(memory + Shape::kRoom), sums);
+  // The last tile of a group may have less than half of the rows.
+  if (J > 1 && tile.count <= N) {
+    multiply_bodies<W, N, J, 1>(ring, x, end - first, lane, sums);
+  } else {
+    multiply_bodies<W, N, J, J>(ring, x, end - first, lane, sums);
+  }
+  finish_sums<N, J>(args, tile, sixteen, split, memory, reinterpret_cast<float*>(memory + Shape::kRoom), sums);
 #endif
 }
 
 template <class W, int N, int J>
 void launch_tall(const TallArgs& args, const DeviceCtx& ctx) {
-  const dim3 grid(static_cast<unsigned>(args.plan.blocks), static_cast<unsigned>(args.plan.splits));
+  const dim3 grid(static_cast<unsigned>(args.plan.blocks),
+                  static_cast<unsigned>(args.groups ? args.groups.tiles : args.plan.splits));
   launch(ctx, linear_tall<W, N, J>, {grid, dim3(kTallThreads<J>), TallShape<W, N, J>::kShared}, args);
 }
 

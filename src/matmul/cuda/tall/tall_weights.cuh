@@ -78,14 +78,23 @@ struct TallChunk {
   }
 };
 
-template <>
-struct TallChunk<StreamF16> {
+struct TallWords {
   uint4 words[2];
 
   __device__ __forceinline__ void load(const std::byte* chunk, int lane) {
     words[0] = *reinterpret_cast<const uint4*>(chunk + lane * 16);
     words[1] = *reinterpret_cast<const uint4*>(chunk + (32 + lane) * 16);
   }
+};
+template <>
+struct TallChunk<StreamBF16> : TallWords {
+  __device__ __forceinline__ void operand(int, int s, uint32_t (&a)[4]) const {
+    const uint4& v = words[s];
+    a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+  }
+};
+template <>
+struct TallChunk<StreamF16> : TallWords {
   __device__ __forceinline__ void operand(int, int s, uint32_t (&a)[4]) const {
     const uint4& v = words[s];
     const uint32_t from[4] = {v.x, v.y, v.z, v.w};

@@ -36,7 +36,7 @@ struct Seen {
 };
 inline Seen seen_by(const Attention& op, const Batch& batch, int row) {
   const int position = batch.position[static_cast<size_t>(row)];
-  return {op.window > 0 ? std::max(0, position - op.window + 1) : 0, position + 1};
+  return {op.first_seen(position), position + 1};
 }
 
 // Floats of the results of one split: for each query a maximum, a sum and v_dim values.

@@ -103,7 +103,8 @@ __global__ void __launch_bounds__(32 * kWarps, 3) attend_any_kernel(AttentionArg
     q[i] = a.q.get(t, static_cast<int64_t>(head) * a.q_dim + i);
   __syncthreads();
   const int32_t* table = a.page_table + static_cast<int64_t>(a.seq[t]) * a.pages_per_seq;
-  const int last = a.position[t], lowest = a.window > 0 ? max(0, last - a.window + 1) : 0;
+  const int last = a.position[t];
+  const int lowest = a.chunked ? last / a.window * a.window : a.window > 0 ? max(0, last - a.window + 1) : 0;
   const int column = static_cast<int>(blockIdx.y) * kColumns;
   WarpResult r;
   for (int first = lowest / 32 * 32 + 32 * warp; first <= last; first += 32 * kWarps)

@@ -25,7 +25,7 @@ bool fast_sizes(const KvLayer& kv) {
 
 bool fast(const Attention& op) {
   const KvLayer& kv = op.kv;
-  if (kv.latent && (op.softcap > 0 || op.window > 0)) return false;
+  if (op.chunked || (kv.latent && (op.softcap > 0 || op.window > 0))) return false;
   return kv.dtype != DType::kF32 && fast_sizes(kv) && kv.page_rows % kKeyGroup == 0 && kv.page_bytes % 16 == 0 &&
          reinterpret_cast<uintptr_t>(kv.k) % 16 == 0 && reinterpret_cast<uintptr_t>(kv.v) % 16 == 0 && aligned(op.q) &&
          aligned(op.out);
@@ -43,6 +43,7 @@ AttentionArgs args_of(const Attention& op, const Ctx& ctx) {
   a.window = op.window;
   a.q_dim = op.kv.q_dim();
   a.latent = op.kv.latent;
+  a.chunked = op.chunked;
   a.scale = op.scale;
   a.scale_log2 = op.scale * kLog2E;
   a.softcap = op.softcap;

@@ -23,6 +23,7 @@ struct AttentionArgs {
   int window = 0;
   int q_dim = 0;  // columns of a head of q
   bool latent = false;
+  bool chunked = false;             // any alone
   float scale = 1, scale_log2 = 1;  // of a score; and times log2(e)
   float softcap = 0;
 

@@ -56,6 +56,8 @@ TEST(CudaAttention, WindowsSinksAndCaps) {
   const Case cases[] = {{.window = 5},
                         {.window = 64, .sinks = true, .page_rows = 32},
                         {.softcap = 2},
+                        {.window = 40, .chunked = true},
+                        {.dtype = DType::kF32, .window = 7, .chunked = true, .sinks = true},
                         {.k_dim = 96, .v_dim = 96, .window = 33, .softcap = 3, .sinks = true},
                         {.heads = 3, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .dtype = DType::kF16, .sinks = true},
                         {.dtype = DType::kFp8, .window = 33, .sinks = true},

@@ -13,6 +13,7 @@ struct Case {
   int heads = 4, kv_heads = 2, k_dim = 64, v_dim = 64;
   DType dtype = DType::kBF16;
   int window = 0;
+  bool chunked = false;
   float softcap = 0;
   bool sinks = false;
   int page_rows = 16;
@@ -189,6 +190,7 @@ class Step {
                  .kv = kv,
                  .heads = c_.heads,
                  .window = c_.window,
+                 .chunked = c_.chunked,
                  .scale = scale(),
                  .softcap = c_.softcap,
                  .sinks = {}};

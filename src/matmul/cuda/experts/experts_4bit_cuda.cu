@@ -1,0 +1,12 @@
+// The streaming kernels of experts: weights of 4 bits in groups of their own.
+#include "matmul/cuda/experts/experts_stream_kernel.cuh"
+
+namespace ingot::cuda {
+
+INGOT_EXPERT_KERNELS(Q4_0)
+INGOT_EXPERT_KERNELS(Q4_1)
+INGOT_EXPERT_KERNELS(INT4)
+INGOT_EXPERT_KERNELS(INT4_ASYM)
+INGOT_EXPERT_KERNELS(MXFP4)
+
+}  // namespace ingot::cuda

@@ -1,0 +1,19 @@
+// Experts of published weights in small blocks.
+#include "matmul/cuda/experts/experts_any_kernel.cuh"
+
+namespace ingot::cuda {
+
+INGOT_ANY_EXPERTS(BF16)
+INGOT_ANY_EXPERTS(F16)
+INGOT_ANY_EXPERTS(F32)
+INGOT_ANY_EXPERTS(F8_E4M3)
+INGOT_ANY_EXPERTS(F8_E5M2)
+INGOT_ANY_EXPERTS(IQ4_NL)
+INGOT_ANY_EXPERTS(MXFP4)
+INGOT_ANY_EXPERTS(Q4_0)
+INGOT_ANY_EXPERTS(Q4_1)
+INGOT_ANY_EXPERTS(Q5_0)
+INGOT_ANY_EXPERTS(Q5_1)
+INGOT_ANY_EXPERTS(Q8_0)
+
+}  // namespace ingot::cuda

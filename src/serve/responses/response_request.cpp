@@ -1,0 +1,214 @@
+#include "serve/responses/response_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/api/forced_call.h"
+#include "serve/responses/response_id.h"
+#include "serve/responses/response_input.h"
+#include "serve/responses/response_tools.h"
+
+namespace ingot {
+namespace {
+
+using grammar::Language;
+
+// text.format: what the answer's text is held to.
+void read_format(const Fields& fields, const ServedModel& model, Generation& generation) {
+  const JsonObject* text = fields.object("text");
+  const JsonObject* object = text ? Fields(*text).object("format") : nullptr;
+  if (!object) return;
+  const Fields format(*object, "text.format.");
+  const std::string type = *format.string("type");
+  const Json* schema = format.value("schema");
+  if (type != "json_schema" && schema) {
+    throw bad_field(format.path("schema"), fmt::format("{} does not go with the type {}", format.path("schema"), type));
+  }
+  if (type == "json_schema" && !schema) {
+    throw bad_field(format.path("schema"), fmt::format("{} is required", format.path("schema")));
+  }
+  if (type == "text") return;
+  ConstraintRequest wanted;
+  wanted.param = format.path(schema ? "schema" : "type");
+  wanted.source.language = schema ? Language::kJsonSchema : Language::kJsonObject;
+  if (schema) wanted.source.text = to_json(*schema);
+  wanted.source.strict = schema && format.boolean("strict").value_or(false);
+  want(std::move(wanted), model.end_tokens, generation);
+}
+
+// reasoning: variables of the template. True: thoughts are to come as a summary.
+bool read_reasoning(const Fields& fields, JsonObject& variables) {
+  const JsonObject* object = fields.object("reasoning");
+  if (!object) return false;
+  const Fields reasoning(*object, "reasoning.");
+  if (const std::optional<std::string> effort = reasoning.string("effort")) {
+    variables["reasoning_effort"] = *effort;
+    if (effort == "none") variables["enable_thinking"] = false;
+  }
+  std::optional<std::string> summary = reasoning.string("summary");
+  if (!summary) summary = reasoning.string("generate_summary");
+  return summary && summary != "none";
+}
+
+// include and top_logprobs.
+void read_logprobs(const Fields& fields, Generation& generation) {
+  const JsonArray* include = fields.array("include");
+  const bool wanted = include && std::ranges::find(*include, Json("message.output_text.logprobs")) != include->end();
+  const std::optional<int64_t> top = fields.integer("top_logprobs");
+  if (wanted || top.value_or(0) > 0) generation.sampling.n_logprobs = static_cast<int>(top.value_or(0));
+}
+
+// The items of the answer that this one goes on from.
+void add_previous(const Fields& fields, const KeptResponses& kept, ResponseInput& input) {
+  const std::optional<std::string> id = fields.string("previous_response_id");
+  if (!id) return;
+  if (!kept.on) {
+    throw bad_field("previous_response_id",
+                    "previous_response_id needs answers that are kept, and this server keeps none: send the items of "
+                    "the conversation in input, or start it with --store-responses");
+  }
+  const std::optional<std::string> items = kept.conversation ? kept.conversation(*id) : std::nullopt;
+  if (!items) {
+    throw ApiError{.status = 404,
+                   .message = "previous_response_id names no answer that is kept for this key",
+                   .param = "previous_response_id",
+                   .code = "previous_response_not_found"};
+  }
+  const Json parsed = parse_json(*items, "items");
+  input.add_kept(parsed.get_array());
+}
+
+// With truncation, the fewest turns of the user are left out that make room for an answer: a quarter of the context, or
+// what was asked for where that is less.
+void render(const Fields& fields, const ServedModel& model, const ResponseInput& input, Conversation& conversation,
+            Generation& generation, TokenWork* work) {
+  const bool cuts = fields.string("truncation") == "auto" && input.n_turns() > 1;
+  const int quarter = std::max(1, model.context / 4);
+  const int room = generation.max_tokens < 0 ? quarter : std::min(quarter, generation.max_tokens);
+  const auto fits = [&](size_t turns) {
+    const bool last = turns + 1 >= input.n_turns();
+    conversation.messages = input.without_turns(turns);
+    generation.prompts.clear();
+    try {
+      render_conversation(model, conversation, generation, work);
+      check_prompts(generation, model, generation.param);
+    } catch (const ApiError& error) {
+      if (!cuts || last || error.code != "context_length_exceeded") throw;
+      return false;
+    }
+    return !cuts || last ||
+           generation.prompts[0].size() + static_cast<size_t>(room) <= static_cast<size_t>(model.context);
+  };
+  if (fits(0)) return;
+  size_t low = 1, high = input.n_turns() - 1;  // the fewest that fit are among these; without all but one it is tried
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (fits(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  fits(high);
+}
+
+Json or_null(const Json* value) { return value ? *value : Json(nullptr); }
+
+// A number as the request has it, else the model's: 0.7, not the double nearest to 0.7f.
+Json number_told(const Fields& fields, const char* name, float fallback) {
+  const Json* given = fields.value(name);
+  return given ? *given : parse_json(fmt::format("{}", fallback), "number");
+}
+
+Json text_told(const Fields& fields) {
+  const JsonObject* given = fields.object("text");
+  JsonObject text = given ? *given : JsonObject{};
+  const Json* format = find(text, "format");
+  if (!format || format->is_null()) {
+    text["format"] = JsonObject{{"type", "text"}};
+  } else if (!format->get_object().contains("name") && format->get_object().at("type") == "json_schema") {
+    text["format"].get_object()["name"] = "response";
+  }
+  return text;
+}
+
+Json reasoning_told(const Fields& fields) {
+  const JsonObject* given = fields.object("reasoning");
+  JsonObject told{{"effort", nullptr}, {"summary", nullptr}};
+  for (const char* name : {"effort", "summary"}) {
+    const Json* value = given ? Fields(*given).value(name) : nullptr;
+    if (value && *value != "none") told[name] = *value;
+  }
+  if (given && Fields(*given).string("effort") == "none") told["effort"] = "none";
+  return told;
+}
+
+// What every object of the answer says of the request.
+std::string repeated(const Fields& fields, const Generation& generation, const ResponseTools& tools) {
+  const Json* choice = fields.value("tool_choice");
+  const Json* metadata = fields.value("metadata");
+  const Json* truncation = fields.value("truncation");
+  JsonObject told{{"instructions", or_null(fields.value("instructions"))},
+                  {"max_output_tokens", or_null(fields.value("max_output_tokens"))},
+                  {"max_tool_calls", or_null(fields.value("max_tool_calls"))},
+                  {"metadata", metadata ? *metadata : Json(JsonObject{})},
+                  {"parallel_tool_calls", fields.boolean("parallel_tool_calls").value_or(true)},
+                  {"previous_response_id", or_null(fields.value("previous_response_id"))},
+                  {"prompt_cache_key", or_null(fields.value("prompt_cache_key"))},
+                  {"reasoning", reasoning_told(fields)},
+                  {"safety_identifier", or_null(fields.value("safety_identifier"))},
+                  {"service_tier", "default"},
+                  {"temperature", number_told(fields, "temperature", generation.sampling.temperature)},
+                  {"text", text_told(fields)},
+                  {"tool_choice", choice ? *choice : Json("auto")},
+                  {"tools", tools.told},
+                  {"top_logprobs", std::max(0, generation.sampling.n_logprobs)},
+                  {"top_p", number_told(fields, "top_p", generation.sampling.top_p)},
+                  {"truncation", truncation ? *truncation : Json("disabled")},
+                  {"user", or_null(fields.value("user"))}};
+  if (!tools.left_out.empty()) {
+    JsonArray names;
+    for (const std::string& name : tools.left_out) names.push_back(Json(name));
+    told["tools_left_out"] = std::move(names);
+  }
+  const std::string text = to_json(told);
+  return text.substr(1, text.size() - 2);
+}
+
+}  // namespace
+
+ResponseRequest read_response(const JsonObject& body, const ServedModel& model, const KeptResponses& kept,
+                              TokenWork* work) {
+  const Fields fields(body);
+  check_model(fields, model);
+  ResponseRequest request;
+  Generation& generation = request.generation;
+  generation.param = "input";
+  read_common(fields, model, generation);
+  read_format(fields, model, generation);
+  read_logprobs(fields, generation);
+  Conversation conversation;
+  request.frame.summary = read_reasoning(fields, conversation.variables);
+  ResponseInput input(model);
+  if (const std::optional<std::string> text = fields.string("instructions")) input.add_instructions(*text);
+  add_previous(fields, kept, input);
+  input.add(*fields.value("input"), "input");
+  input.finish();
+  ResponseTools tools = read_response_tools(body, tool_form_of(model));
+  conversation.tools = std::move(tools.offered);
+  if (!conversation.tools.forced.empty()) {
+    want(forced_call(conversation.tools, *tool_form_of(model).calls), model.end_tokens, generation);
+  }
+  render(fields, model, input, conversation, generation, work);
+  bound_answer(generation, model);
+  request.frame.id = unguessable_id("resp_");
+  request.frame.store = kept.on && fields.boolean("store").value_or(true);
+  if (request.frame.store) request.frame.input = to_json(input.take_items());
+  request.frame.repeated = repeated(fields, generation, tools);
+  request.frame.custom_tools = std::move(tools.custom);
+  return request;
+}
+
+}  // namespace ingot

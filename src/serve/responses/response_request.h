@@ -1,0 +1,43 @@
+// /v1/responses: from the body to what is to be generated, and what its answer repeats of the request.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/generation.h"
+
+namespace ingot {
+
+inline constexpr size_t kMaxResponseItems = 4096;  // of `input`
+
+extern const FieldTable kFunctionTool, kCustomTool;  // a tool of that type
+
+// What the answer's object says beside what was made.
+struct ResponseFrame {
+  std::string id;                         // "resp_" and 128 random bits
+  std::string repeated;                   // members that are the same in each event: JSON without the braces
+  std::vector<std::string> custom_tools;  // whose calls have a text for input
+  bool summary = false;                   // thoughts come as the summary
+  bool store = false;                     // it is to be kept
+  std::string input;                      // where it is: the items before the answer, a JSON array
+};
+
+struct ResponseRequest {
+  Generation generation;
+  ResponseFrame frame;
+};
+
+// What reading needs of the answers that are kept.
+struct KeptResponses {
+  bool on = false;  // answers may be kept
+  // The items of the conversation up to and with this answer, a JSON array; none: there is no such answer.
+  std::function<std::optional<std::string>(const std::string& id)> conversation = {};
+};
+
+// Throws ApiError. `body` has passed read_body() with kResponseFields. `work` as for the other readers.
+ResponseRequest read_response(const JsonObject& body, const ServedModel& model, const KeptResponses& kept,
+                              TokenWork* work = nullptr);
+
+}  // namespace ingot
