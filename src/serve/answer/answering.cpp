@@ -1,6 +1,7 @@
 #include "serve/answer/answering.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 
@@ -44,7 +45,17 @@ struct Ready {
   MakeWriter make_writer;
 };
 
+// Tools whose calls are not held to their schemas.
+void tell_relaxed(ServeContext& context, const Ready& ready) {
+  const std::vector<std::string>& relaxed = ready.generation.relaxed;
+  if (relaxed.empty()) return;
+  context.metrics.tools_relaxed.add(static_cast<int64_t>(relaxed.size()));
+  context.log.warning("tools relaxed", {{"tenant", caller_of(ready.head)->tenant()},
+                                        {"tools", fmt::format("{}", fmt::join(relaxed, ","))}});
+}
+
 void begin(ServeContext& context, Ready ready) {
+  tell_relaxed(context, ready);
   std::unique_ptr<AnswerWriter> writer = ready.make_writer(answer_names(context.model, ready.generation));
   if (ready.generation.prompts.empty()) {  // whether the model is there is all that was asked
     return send_complete(*caller_of(ready.head), std::move(ready.responder), style_of(ready.head.path),

@@ -4,15 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "grammar/call_form.h"
 #include "serve/answer/json_stream.h"
 
 namespace ingot {
-
-inline std::string_view without_space(std::string_view text) {
-  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 // Of a tool's name, and of most ids.
 inline bool is_name_byte(char c) {
@@ -47,8 +42,5 @@ class PieceMatch {
 
 // Appends the text as it stands between the quotes of a JSON string.
 void append_json_text(std::string_view text, std::string& out);
-
-// The value as JSON: itself where it is JSON, else the string that it is.
-std::string json_of_value(std::string_view text);
 
 }  // namespace ingot

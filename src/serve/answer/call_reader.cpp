@@ -1,6 +1,7 @@
 #include "serve/answer/call_reader.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "serve/answer/held_text.h"
 
@@ -9,6 +10,12 @@ namespace {
 
 // Longer is no name and no id: text that only begins like a call is not held back for ever.
 constexpr size_t kMaxNameBytes = 256;
+
+std::string without_any_space(std::string_view text) {
+  std::string out;
+  std::ranges::copy_if(text, std::back_inserter(out), [](char c) { return !is_json_space(c); });
+  return out;
+}
 
 }  // namespace
 
@@ -120,9 +127,10 @@ CallReader::Again CallReader::object(char c) {
 }
 
 CallReader::Again CallReader::id(char c) {
+  if (is_json_space(c)) return Again::kTaken;
   text_ += c;
   if (text_.size() > kMaxNameBytes) return fail();
-  if (text_.ends_with(without_space(form_.id_close))) {
+  if (text_.ends_with(without_any_space(form_.id_close))) {
     text_.clear();
     at_ = At::kName;
   }
@@ -146,6 +154,7 @@ CallReader::Again CallReader::name(char c) {
   }
   at_ = At::kBody;
   if (form_.name_close.empty()) return Again::kAgain;
+  if (is_json_space(c) && is_text()) return Again::kDone;
   return is_json_space(c) ? Again::kTaken : fail();  // a form may end the name by white space alone
 }
 
@@ -153,6 +162,7 @@ CallReader::Again CallReader::name_close(char c) {
   const JsonStep closes = piece_.feed(c), ids = other_.feed(c);
   if (closes == JsonStep::kDone) {
     at_ = At::kBody;
+    if (is_text()) return Again::kDone;
   } else if (ids == JsonStep::kDone) {
     at_ = At::kAfterId;
   } else if (closes == JsonStep::kBad && ids == JsonStep::kBad) {
@@ -299,7 +309,10 @@ CallReader::Again CallReader::between(char c) {
     separated_ = true;
     return Again::kTaken;
   }
-  if (form_.call_open.empty()) {
+  // Names within the closing text are none of a call.
+  const std::string_view close = without_space(form_.close);
+  const bool closing = !close.empty() && held_.find(close.front()) != std::string::npos;
+  if (form_.call_open.empty() && !closing) {
     const bool starts = form_.body == CallForm::Body::kObject ? c == '{' : is_name_byte(c);
     if (starts) {
       start_call();

@@ -80,6 +80,8 @@ class CallReader {
   Again after_call(Again taken);
   bool goes_on() const { return !form_.open.empty() || form_.call_open.empty(); }
   At behind_call_open() const;
+  // What has the place of the tool's name says that text follows.
+  bool is_text() const { return !form_.text_name.empty() && name_ == form_.text_name; }
 
   const CallForm& form_;
   const std::vector<ToolSignature>& tools_;

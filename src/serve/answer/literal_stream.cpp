@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "serve/answer/call_piece.h"
+#include "serve/answer/parameter_reader.h"
 
 namespace ingot {
 namespace {

@@ -56,15 +56,31 @@ std::string json_of_python(std::string_view text) {
 
 }  // namespace
 
-std::string json_of_value(std::string_view text) {
+std::string json_of_value(std::string_view text, ToolSignature::Value kinds) {
+  using Value = ToolSignature::Value;
   const std::string_view bare = without_space(text);
+  const bool may_be_text = (kinds & Value::kText) != Value::kNone;
+  // What a type of the schema has; where text has no part in it, what the model wrote is passed on as it is.
+  const auto fits = [&](Value kind) { return !may_be_text || (kinds & kind) != Value::kNone; };
   try {
-    parse_json(bare, "value");
-    return std::string(bare);
+    const Json value = parse_json(bare, "value");
+    const Value kind = value.is_null()     ? Value::kNull
+                       : value.is_bool()   ? Value::kBool
+                       : value.is_array()  ? Value::kArray
+                       : value.is_object() ? Value::kObject
+                       : value.is_string() ? Value::kText
+                                           : Value::kNumber;
+    // Quotes around a text are the text's own where only text may stand here beside other types.
+    if (kind == Value::kText ? kinds == Value::kAny || !may_be_text : fits(kind)) return std::string(bare);
   } catch (const Error&) {
     // A text that is no JSON.
   }
-  if (const std::string python = json_of_python(bare); !python.empty()) return python;
+  // As Python prints them.
+  if (bare == "None" && fits(Value::kNull)) return "null";
+  if ((bare == "True" || bare == "False") && fits(Value::kBool)) return bare == "True" ? "true" : "false";
+  if (fits(Value::kArray) || fits(Value::kObject)) {
+    if (const std::string python = json_of_python(bare); !python.empty()) return python;
+  }
   std::string out = "\"";
   append_json_text(text, out);
   return out + '"';
@@ -202,7 +218,7 @@ void ParameterReader::end_value(std::string& out) {
     append_json_text(text_, out);
     out += '"';
   } else {
-    out += json_of_value(text_);
+    out += json_of_value(text_, kind_);
   }
   begin_between();
 }

@@ -15,12 +15,33 @@ namespace ingot {
 
 // What a tool of the request says about the values of its arguments.
 struct ToolSignature {
-  enum class Value : uint8_t { kAny, kText, kJson };
+  // Of which types a value may be, a bit each.
+  enum class Value : uint8_t {
+    kNone = 0,
+    kNull = 1,
+    kBool = 2,
+    kNumber = 4,
+    kArray = 8,
+    kObject = 16,
+    kJson = 31,  // all but text
+    kText = 32,
+    kAny = 63
+  };
   std::string name;
   std::vector<std::pair<std::string, Value>> keys;
 
   Value value_of(std::string_view key) const;
 };
+
+constexpr ToolSignature::Value operator|(ToolSignature::Value a, ToolSignature::Value b) {
+  return static_cast<ToolSignature::Value>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b));
+}
+constexpr ToolSignature::Value operator&(ToolSignature::Value a, ToolSignature::Value b) {
+  return static_cast<ToolSignature::Value>(static_cast<uint8_t>(a) & static_cast<uint8_t>(b));
+}
+
+// The value as JSON: itself where it is JSON of one of the types, else the string that it is.
+std::string json_of_value(std::string_view text, ToolSignature::Value kinds = ToolSignature::Value::kAny);
 
 class ParameterReader {
  public:

@@ -15,13 +15,6 @@ uint64_t scramble(uint64_t x) {  // splitmix64
   return x ^ x >> 31;
 }
 
-// The text that begins a section, up to its first white space; empty for a bare object.
-std::string_view mark_of(const CallForm& form) {
-  const std::string_view first = without_space(form.open.empty() ? form.call_open : form.open);
-  const auto space = std::ranges::find_if(first, is_json_space);
-  return first.substr(0, static_cast<size_t>(space - first.begin()));
-}
-
 }  // namespace
 
 std::string call_id(const CallForm& form, uint64_t seed, int index) {
@@ -53,7 +46,7 @@ ToolCalls::ToolCalls(const CallForm* form, const std::vector<std::string>& names
       }) {
   if (!form_) return;
   for (const CallForm* form_too : also_read(*form_)) {
-    if (read == Read::kFamily || form_too == form_) starts_.push_back({form_too, mark_of(*form_too)});
+    if (read == Read::kFamily || form_too == form_) starts_.push_back({form_too, section_mark(*form_too)});
   }
 }
 
