@@ -39,7 +39,7 @@ TEST_P(Schemes, DecodedValuesEqualReference) {
     weight.decode_row(rows[i], got.data());
     for (size_t k = 0; k < got.size(); ++k) {
       // Stored with seven digits.
-      const double near = (is_rounded(weight) ? 4.9e-4 : 6e-8) * std::abs(values[k]) + 6e-9;
+      const double near = (is_rounded(weight) ? 4.9e-4 : 6e-7) * std::abs(values[k]) + 6e-9;
       ASSERT_NEAR(got[k], values[k], near) << "row " << rows[i] << " column " << k;
     }
   }
