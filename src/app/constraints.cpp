@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "grammar/grammar.h"
 #include "grammar/vocabulary.h"
 
 namespace ingot {
@@ -17,10 +18,16 @@ Constraints::Constraints(const Tokenizer& tokenizer, std::vector<Token> end_toke
 
 void Constraints::report(ConstraintReports reports) { reports_ = std::move(reports); }
 
-void Constraints::read_vocabulary() {
-  vocabulary_ = grammar::Vocabulary::make(tokenizer_, end_tokens_);
-  facts_ = std::make_shared<const ConstraintFacts>(ConstraintFacts{
-      .tokenizer = tokenizer_, .vocab = vocab_, .reasoning = reasoning_tokens(tokenizer_), .on_mask = reports_.masked});
+std::shared_ptr<const ConstraintFacts> Constraints::facts(const PrefaceMarks& marks) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const ConstraintFacts>& known = facts_[marks.open + '\n' + marks.close];
+  if (!known) {
+    known = std::make_shared<const ConstraintFacts>(ConstraintFacts{.tokenizer = tokenizer_,
+                                                                    .vocab = vocab_,
+                                                                    .reasoning = reasoning_tokens(tokenizer_, marks),
+                                                                    .on_mask = reports_.masked});
+  }
+  return known;
 }
 
 // A new grammar leaves a quarter of the room to those that answers use, and that grow.
@@ -51,10 +58,9 @@ std::shared_ptr<const grammar::Compiled> Constraints::compile(const std::string&
   return compiled;
 }
 
-std::shared_ptr<const TokenConstraint> Constraints::make(const std::string& tenant, const grammar::Source& source,
-                                                         Preface preface, std::string_view lead, std::string_view tail,
-                                                         const CompileCall& call) {
-  std::call_once(once_, [this] { read_vocabulary(); });
+std::shared_ptr<const grammar::Compiled> Constraints::compiled(const std::string& tenant, const grammar::Source& source,
+                                                               const CompileCall& call) {
+  std::call_once(once_, [this] { vocabulary_ = grammar::Vocabulary::make(tokenizer_, end_tokens_); });
   const std::string key = source.key();
   std::shared_ptr<const grammar::Compiled> compiled = cache_->find(tenant, key);
   if (compiled) {
@@ -63,9 +69,34 @@ std::shared_ptr<const TokenConstraint> Constraints::make(const std::string& tena
     compiled = this->compile(tenant, source, call);
     cache_->keep(tenant, key, compiled);
   }
+  return compiled;
+}
+
+std::shared_ptr<const TokenConstraint> Constraints::make(const std::string& tenant, const grammar::Source& source,
+                                                         const PrefaceMarks& preface, std::string_view lead,
+                                                         std::string_view tail, const CompileCall& call) {
+  std::shared_ptr<const grammar::Compiled> grammar = compiled(tenant, source, call);
   const auto tokens = [&](std::string_view text) { return tokenizer_.encode(text, {.parse_special = true}); };
-  return std::make_shared<GrammarConstraint>(std::make_unique<grammar::Matcher>(std::move(compiled)), preface,
-                                             ConstraintFrame{tokens(lead), tokens(tail)}, facts_);
+  return std::make_shared<GrammarConstraint>(std::make_unique<grammar::Matcher>(std::move(grammar)), preface.at,
+                                             ConstraintFrame{tokens(lead), tokens(tail)}, facts(preface));
+}
+
+std::shared_ptr<const TokenConstraint> Constraints::make_calls(const std::string& tenant, const grammar::Source& source,
+                                                               const CallForm& form, CallSearch search,
+                                                               std::vector<std::string>& relaxed,
+                                                               const CompileCall& call) {
+  std::shared_ptr<const grammar::Compiled> section = compiled(tenant, source, call);
+  relaxed = section->grammar().relaxed();
+  search.starts = grammar::call_starts(form, *vocabulary_);
+  // Looked for here, since the engine's thread will ask for them: each takes milliseconds the first time.
+  for (const grammar::CallStart& start : search.starts) crossing_->of(start.mark, *vocabulary_);
+  for (const CallForm* read : also_read(form)) {
+    for (const std::string_view text : {read->close, read->call_close, std::string_view("}")}) {
+      if (!text.empty()) crossing_->of(std::string(1, text.back()), *vocabulary_);
+    }
+  }
+  return std::make_shared<CallConstraint>(std::make_shared<const CallSearch>(std::move(search)), std::move(section),
+                                          crossing_, facts({}));
 }
 
 }  // namespace ingot

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "app/call_constraint.h"
 #include "app/grammar_cache.h"
 #include "app/grammar_constraint.h"
 #include "base/error.h"
@@ -57,15 +59,24 @@ class Constraints {
 
   // `lead` and `tail`: texts, with names of control tokens, that stand before and behind (ConstraintFrame). Throws
   // grammar::GrammarError: the source is refused, or beyond a limit; GrammarRoomError; and what the meter throws.
-  std::shared_ptr<const TokenConstraint> make(const std::string& tenant, const grammar::Source& source, Preface preface,
-                                              std::string_view lead = {}, std::string_view tail = {},
-                                              const CompileCall& call = {});
+  std::shared_ptr<const TokenConstraint> make(const std::string& tenant, const grammar::Source& source,
+                                              const PrefaceMarks& preface, std::string_view lead = {},
+                                              std::string_view tail = {}, const CompileCall& call = {});
 
+  // Free text with calls of tools: `source` is of Language::kCalls and asks for no call. `starts` of the search are
+  // filled in.
+  std::shared_ptr<const TokenConstraint> make_calls(const std::string& tenant, const grammar::Source& source,
+                                                    const CallForm& form, CallSearch search,
+                                                    std::vector<std::string>& relaxed, const CompileCall& call = {});
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
   const ConstraintOptions& options() const { return options_; }
   const GrammarCache& cache() const { return *cache_; }
 
  private:
-  void read_vocabulary();
+  std::shared_ptr<const ConstraintFacts> facts(const PrefaceMarks& marks);
+  std::shared_ptr<const grammar::Compiled> compiled(const std::string& tenant, const grammar::Source& source,
+                                                    const CompileCall& call);
   std::shared_ptr<const grammar::Compiled> compile(const std::string& tenant, const grammar::Source& source,
                                                    const CompileCall& call);
 
@@ -77,7 +88,10 @@ class Constraints {
   const std::shared_ptr<GrammarCache> cache_;
   std::once_flag once_;
   std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // from the first one on
-  std::shared_ptr<const ConstraintFacts> facts_;           // likewise
+  std::mutex mutex_;                                       // of what follows
+  std::map<std::string, std::shared_ptr<const ConstraintFacts>>
+      facts_;  // by the marks of reasoning: a model has one pair
+  const std::shared_ptr<CrossingTokens> crossing_ = std::make_shared<CrossingTokens>();
 };
 
 }  // namespace ingot

@@ -24,7 +24,7 @@ struct Words {
     int next = 3;
     for (char c = '!'; c < 127; ++c) vocab[std::string(1, c)] = next++;
     for (const char* text : {"\u0120", "\u010A", "\u010A\u010A", "<think>", "</think>", "</", "think", ">x", ">\u010A",
-                             "yes", "no", "</think>{"}) {
+                             "yes", "no", "</think>{", "<tool_call", ">{", ">z", "call>", "x<tool_call>z"}) {
       vocab[text] = next++;
     }
     size = next;
@@ -308,6 +308,127 @@ TEST(Constraints, WhatIsRefusedSaysWhere) {
   EXPECT_THROW(constraints.make("", {.language = Language::kRegex, .text = "(", .choices = {}}, Preface::kNone),
                grammar::GrammarError);
   EXPECT_EQ(constraints.cache().entries(), 0u);
+}
+
+// Tools "f", whose argument is a digit, and "g" without any, in the form of Hermes.
+std::shared_ptr<const TokenConstraint> calls_of(Constraints& constraints, bool one = false, const char* form = "hermes",
+                                                bool reasons = false) {
+  const Json text = parse_json(
+      R"({"tools": [{"name": "f", "schema": {"type": "object", "properties": {"a": {"enum": [1, 2]}},
+          "required": ["a"], "additionalProperties": false}},
+          {"name": "g", "schema": {"type": "object", "additionalProperties": false}}]})",
+      "tools");
+  JsonObject source = text.get_object();
+  source["form"] = form;
+  source["one"] = one;
+  CallSearch search{.starts = {}, .name_key = "name", .names = {"f", "g"}, .marks = {}, .one = one, .opened = {}};
+  if (reasons) search.reasoning_open = "<think>", search.reasoning_close = "</think>";
+  std::vector<std::string> relaxed;
+  const auto made = constraints.make_calls("", {.language = Language::kCalls, .text = to_json(source), .choices = {}},
+                                           *find_call_form(form), std::move(search), relaxed);
+  EXPECT_TRUE(relaxed.empty());
+  return made;
+}
+
+// All may come but the token that holds a whole mark and goes on.
+bool is_free(TokenConstraint& constraint) {
+  for (Token token = 0; token < words().size; ++token) {
+    if (!allows(constraint, token) && token != words().id("x<tool_call>z")) return false;
+  }
+  return true;
+}
+
+void write(TokenConstraint& constraint, std::string_view text) {
+  for (const char c : text) {
+    const Token token = words().id(std::string_view(&c, 1));
+    ASSERT_TRUE(allows(constraint, token)) << c << " of " << text;
+    constraint.advance(token);
+  }
+}
+
+TEST(CallConstraint, TextIsFreeUntilTheMark) {
+  Constraints constraints(*words().tokenizer, {1, 2}, words().size);
+  const auto one = calls_of(constraints)->clone();
+  EXPECT_TRUE(is_free(*one));
+  write(*one, "Look: <tool, <tool_cal");
+  write(*one, "l");
+  // What would end the mark and go on otherwise may not come; what goes on as the grammar says may.
+  EXPECT_FALSE(allows(*one, words().id(">z")));
+  EXPECT_TRUE(allows(*one, words().id(">{")));
+  EXPECT_TRUE(allows(*one, words().id("yes")));
+  one->advance(words().id(">{"));
+  EXPECT_FALSE(is_free(*one));
+  EXPECT_FALSE(allows(*one, 1));
+  write(*one, "\"name\":\"f\",\"arguments\":{\"a\":");
+  EXPECT_FALSE(allows(*one, words().id("3")));
+  EXPECT_TRUE(allows(*one, words().id("2")));
+  write(*one, "2}}</tool_");
+  // The end of the mark, alone or with text behind it.
+  EXPECT_TRUE(allows(*one, words().id("call>")));
+  write(*one, "call");
+  EXPECT_TRUE(allows(*one, words().id(">z")));
+  one->advance(words().id(">z"));
+  EXPECT_TRUE(is_free(*one));
+  EXPECT_FALSE(one->complete());
+  one->rollback(1);
+  EXPECT_FALSE(is_free(*one));
+  write(*one, ">");
+  EXPECT_TRUE(is_free(*one));
+  write(*one, "and <tool_call>{");
+  EXPECT_FALSE(is_free(*one));
+}
+
+TEST(CallConstraint, TakesBackWhatCrossedTheMark) {
+  Constraints constraints(*words().tokenizer, {1, 2}, words().size);
+  const auto one = calls_of(constraints)->clone();
+  EXPECT_FALSE(allows(*one, words().id("x<tool_call>z")));  // a whole mark in one token
+  write(*one, "a<tool_call");
+  one->advance(words().id(">{"));
+  write(*one, "\"name");
+  one->rollback(6);
+  EXPECT_TRUE(allows(*one, words().id("yes")));
+  EXPECT_FALSE(allows(*one, words().id(">z")));
+  const auto copy = one->clone();
+  write(*copy, ">\n");
+  EXPECT_FALSE(is_free(*copy));
+  EXPECT_TRUE(allows(*one, words().id("yes")));
+}
+
+TEST(CallConstraint, OneCallEndsTheAnswer) {
+  Constraints constraints(*words().tokenizer, {1, 2}, words().size);
+  const auto one = calls_of(constraints, true)->clone();
+  write(*one, "<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call");
+  EXPECT_FALSE(one->complete());
+  EXPECT_FALSE(allows(*one, words().id(">z")));
+  write(*one, ">");
+  EXPECT_TRUE(one->complete());
+}
+
+TEST(CallConstraint, NothingIsSearchedForInReasoning) {
+  Constraints constraints(*words().tokenizer, {1, 2}, words().size);
+  const auto one = calls_of(constraints, false, "hermes", true)->clone();
+  one->advance(words().id("<think>"));
+  write(*one, "a <tool_call>{");
+  EXPECT_TRUE(is_free(*one));
+  one->advance(words().id("</think>"));
+  write(*one, "<tool_call>{");
+  EXPECT_FALSE(is_free(*one));
+}
+
+// An object that names a tool at the beginning of the answer is a call; any other is text.
+TEST(CallConstraint, ABareObjectIsACallOnceItNamesATool) {
+  Constraints constraints(*words().tokenizer, {1, 2}, words().size);
+  const auto text = calls_of(constraints, false, "llama3")->clone();
+  write(*text, "{\"names\": 1}");
+  EXPECT_TRUE(is_free(*text));
+  const auto other = calls_of(constraints, false, "llama3")->clone();
+  write(*other, "{\"name\": \"h\", \"x\": 1}");
+  EXPECT_TRUE(is_free(*other));
+  const auto call = calls_of(constraints, false, "llama3")->clone();
+  write(*call, " {\"name\": \"f\"");
+  EXPECT_FALSE(is_free(*call));
+  write(*call, ", \"parameters\": {\"a\": ");
+  EXPECT_FALSE(allows(*call, words().id("3")));
 }
 
 }  // namespace

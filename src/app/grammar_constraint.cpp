@@ -11,24 +11,24 @@
 namespace ingot {
 namespace {
 
-constexpr std::string_view kClose = ReasoningTokens::kClose;
-
 constexpr size_t kMostForcedBytes = 64;  // that are looked ahead for guesses
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// How many bytes of </think> the text ends with after one more; kClose.size(): all. '<' begins it and occurs in it once
-// only: after a mismatch it can only begin anew at the byte itself.
-size_t after_byte(size_t matched, char c) {
-  if (c == kClose[matched]) return matched + 1;
-  return c == kClose[0] ? 1 : 0;
+// How many bytes of the mark the text ends with after one more; its size: all.
+size_t after_byte(std::string_view mark, size_t matched, char c) {
+  if (c == mark[matched]) return matched + 1;
+  for (size_t n = matched; n > 0; --n) {  // the longest end that begins it anew
+    if (mark[n - 1] == c && mark.substr(0, n - 1) == mark.substr(matched - (n - 1), n - 1)) return n;
+  }
+  return 0;
 }
 
 // Where the mark ends within `bytes`, or npos.
-size_t end_of_mark(size_t matched, std::string_view bytes) {
+size_t end_of_mark(std::string_view mark, size_t matched, std::string_view bytes) {
   for (size_t i = 0; i < bytes.size(); ++i) {
-    matched = after_byte(matched, bytes[i]);
-    if (matched == kClose.size()) return i + 1;
+    matched = after_byte(mark, matched, bytes[i]);
+    if (matched == mark.size()) return i + 1;
   }
   return std::string_view::npos;
 }
@@ -38,28 +38,35 @@ void clear(std::span<uint32_t> words, Token token) {
   if (word < words.size()) words[word] &= ~(1u << (token % 32));
 }
 
-// Bits of ids that are no token of one of them.
+}  // namespace
+
 void clear_from(std::span<uint32_t> words, size_t size) {
   if (size / 32 >= words.size()) return;
   words[size / 32] &= (1u << (size % 32)) - 1;
   std::ranges::fill(words.subspan(size / 32 + 1), 0);
 }
 
-}  // namespace
-
-ReasoningTokens reasoning_tokens(const Tokenizer& tokenizer) {
+ReasoningTokens reasoning_tokens(const Tokenizer& tokenizer, const PrefaceMarks& marks) {
   ReasoningTokens tokens;
-  tokens.open = tokenizer.token_id("<think>");
+  tokens.close = marks.close;
+  tokens.open = tokenizer.encode(marks.open, {.parse_special = true});
+  // A mark that is plain text could be cut into tokens in many ways, of which one is not all.
+  if (!tokenizer.token_id(marks.open) && !(tokens.open.size() > 1 && tokenizer.is_special(tokens.open[0]))) {
+    tokens.open.clear();
+  } else if (const std::optional<Token> one = tokenizer.token_id(marks.open)) {
+    tokens.open = {*one};
+  }
   for (const char* blank : {"\n", "\n\n"}) {
     if (const std::optional<Token> id = tokenizer.token_id(blank)) tokens.blanks.push_back(*id);
   }
+  tokens.crossing.resize(tokens.close.size());
   for (Token token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (!tokenizer.contains(token)) continue;
+    if (tokens.close.empty() || !tokenizer.contains(token)) continue;
     const std::string bytes = tokenizer.token_bytes(token);
-    const size_t last = bytes.find('>');
+    const size_t last = bytes.find(tokens.close.back());
     if (last == std::string::npos || last + 1 == bytes.size()) continue;
-    for (size_t n = 0; n < kClose.size(); ++n) {
-      const size_t end = end_of_mark(n, bytes);
+    for (size_t n = 0; n < tokens.close.size(); ++n) {
+      const size_t end = end_of_mark(tokens.close, n, bytes);
       if (end == std::string::npos || std::ranges::all_of(bytes.substr(end), is_space)) continue;
       tokens.crossing[n].push_back(token);
     }
@@ -72,7 +79,7 @@ GrammarConstraint::GrammarConstraint(std::unique_ptr<grammar::Matcher> matcher, 
     : matcher_(std::move(matcher)), facts_(std::move(facts)), frame_(std::move(frame)) {
   begin_text();
   if (preface == Preface::kOpenedReasoning) at_ = At::kInside;
-  if (preface == Preface::kReasoning && facts_->reasoning.open) at_ = At::kStart;
+  if (preface == Preface::kReasoning && !facts_->reasoning.open.empty()) at_ = At::kStart;
 }
 
 GrammarConstraint::~GrammarConstraint() = default;
@@ -95,7 +102,7 @@ void GrammarConstraint::mask(std::span<uint32_t> words) {
     } else {
       mask_text(words);
     }
-    if (at_ == At::kStart) allow(words, *facts_->reasoning.open);
+    if (at_ == At::kStart) allow(words, facts_->reasoning.open[0]);
     if (at_ == At::kAfter) {
       for (const Token blank : facts_->reasoning.blanks) allow(words, blank);
     }
@@ -134,19 +141,23 @@ void GrammarConstraint::allow(std::span<uint32_t> words, Token token) const {
 
 // True: it is no part of the text.
 bool GrammarConstraint::take_reasoning(int32_t token) {
-  if (at_ == At::kStart && token == *facts_->reasoning.open) {
-    at_ = At::kInside;
+  const ReasoningTokens& reasoning = facts_->reasoning;
+  if ((at_ == At::kStart && token == reasoning.open[0]) || at_ == At::kOpening) {
+    matched_ = at_ == At::kStart ? 1 : matched_ + 1;
+    const bool opened = matched_ == reasoning.open.size();
+    at_ = opened ? At::kInside : At::kOpening;
+    if (opened) matched_ = 0;
     return true;
   }
-  if (at_ == At::kAfter && std::ranges::find(facts_->reasoning.blanks, token) != facts_->reasoning.blanks.end()) {
+  if (at_ == At::kAfter && std::ranges::find(reasoning.blanks, token) != reasoning.blanks.end()) {
     begin_text();
     return true;
   }
   if (at_ != At::kInside) return false;
   const std::string bytes = facts_->tokenizer.contains(token) ? facts_->tokenizer.token_bytes(token) : std::string();
   for (const char c : bytes) {
-    matched_ = after_byte(matched_, c);
-    if (matched_ < kClose.size()) continue;
+    matched_ = after_byte(reasoning.close, matched_, c);
+    if (matched_ < reasoning.close.size()) continue;
     matched_ = 0;
     at_ = At::kAfter;
     break;
@@ -162,6 +173,7 @@ void GrammarConstraint::begin_text() {
 // The one token of the frame that comes next; none: the grammar tells.
 std::optional<Token> GrammarConstraint::forced() const {
   if (at_ == At::kInside || at_ == At::kText) return {};
+  if (at_ == At::kOpening) return facts_->reasoning.open[matched_];
   const std::vector<Token>& tokens = at_ == At::kTail ? frame_.tail : frame_.lead;
   return matched_ < tokens.size() ? std::optional(tokens[matched_]) : std::nullopt;
 }
@@ -170,6 +182,7 @@ void GrammarConstraint::advance(int32_t token) {
   Step step{.at = at_, .matched = matched_, .matched_text = false};
   constexpr const char* kNotAllowed = "a token came that the grammar does not allow";
   const std::optional<Token> next = forced();
+  if (at_ == At::kOpening && token != *next) throw ConstraintError(kNotAllowed);
   if (take_reasoning(token)) {
     // The text has not begun.
   } else if (next) {
@@ -203,7 +216,7 @@ void GrammarConstraint::rollback(int n) {
 // The last token of a forced text is left out: with what follows it might be written otherwise.
 void GrammarConstraint::propose(int max, std::vector<int32_t>& draft) {
   const auto most = static_cast<size_t>(std::max(max, 0));
-  if (at_ == At::kInside || most < 2) return;
+  if (at_ == At::kOpening || at_ == At::kInside || most < 2) return;
   if (forced()) {
     const std::span<const Token> tokens(at_ == At::kTail ? frame_.tail : frame_.lead);
     const std::span<const Token> rest = tokens.subspan(matched_);

@@ -2,11 +2,12 @@
 // begins after it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/request.h"
@@ -18,8 +19,19 @@ namespace ingot {
 // What may stand before the text that the grammar describes.
 enum class Preface : uint8_t {
   kNone,
-  kReasoning,        // the answer may begin with <think>
-  kOpenedReasoning,  // the prompt ends with <think>
+  kReasoning,        // the answer may begin with reasoning
+  kOpenedReasoning,  // the prompt ends with the mark that begins it
+};
+
+// The same with the model's own marks.
+struct PrefaceMarks {
+  // NOLINTNEXTLINE(google-explicit-constructor): most models have these marks
+  PrefaceMarks(Preface preface = Preface::kNone) : at(preface) {}
+  PrefaceMarks(Preface preface, std::string opens, std::string closes)
+      : at(preface), open(std::move(opens)), close(std::move(closes)) {}
+
+  Preface at;
+  std::string open = "<think>", close = "</think>";
 };
 
 // Tokens that stand before and behind the text that the grammar describes, such as the marks of a call.
@@ -27,25 +39,28 @@ struct ConstraintFrame {
   std::vector<Token> lead, tail;
 };
 
-// Tokens that begin and end reasoning. Where a model has no token <think>, its answers cannot begin to reason.
+// Tokens that begin and end reasoning between two marks.
 struct ReasoningTokens {
-  static constexpr std::string_view kClose = "</think>";
-
-  std::optional<Token> open;  // <think>
-  std::vector<Token> blanks;  // one of them may stand between </think> and the text
-  // [n] where the last n bytes were the beginning of </think>: tokens that would end it and go on with text. They may
+  std::string close;          // the mark
+  std::vector<Token> open;    // the other mark; where it is not of one token, or none is special, it is empty
+  std::vector<Token> blanks;  // one of them may stand between the mark and the text
+  // [n] where the last n bytes were the beginning of the mark: tokens that would end it and go on with text. They may
   // not come, since that text would escape the grammar.
-  std::array<std::vector<Token>, kClose.size()> crossing;
+  std::vector<std::vector<Token>> crossing;
 };
-ReasoningTokens reasoning_tokens(const Tokenizer& tokenizer);
+ReasoningTokens reasoning_tokens(const Tokenizer& tokenizer, const PrefaceMarks& marks = {});
 
-// What the constraints of one model share. Immutable but for `on_mask`, which is set before the first is used.
+// What the constraints of one model share, with one pair of marks. Immutable but for `on_mask`, which is set before the
+// first is used.
 struct ConstraintFacts {
   const Tokenizer& tokenizer;  // outlives them
   int vocab = 0;               // logits of the model; its tokenizer may have fewer or more tokens
   ReasoningTokens reasoning = {};
   std::function<void(double seconds)> on_mask = {};  // called by threads beside the engine's, several at once
 };
+
+// Clears the bits from this one on.
+void clear_from(std::span<uint32_t> words, size_t size);
 
 class GrammarConstraint : public TokenConstraint {
  public:
@@ -66,10 +81,11 @@ class GrammarConstraint : public TokenConstraint {
 
  private:
   enum class At : uint8_t {
-    kStart,   // the text, or <think>
-    kInside,  // of the reasoning
-    kAfter,   // </think>: the text, or a blank before it
-    kLead,    // one token after the other
+    kStart,    // the text, or the mark of reasoning
+    kOpening,  // within that mark, one token after the other
+    kInside,   // of the reasoning
+    kAfter,    // its other mark: the text, or a blank before it
+    kLead,     // one token after the other
     kText,
     kTail,  // likewise
   };
@@ -91,7 +107,7 @@ class GrammarConstraint : public TokenConstraint {
   const std::shared_ptr<const ConstraintFacts> facts_;
   const ConstraintFrame frame_;
   At at_ = At::kText;
-  size_t matched_ = 0;  // inside: bytes of </think> that the text ends with; tokens of the lead or the tail
+  size_t matched_ = 0;  // inside: bytes of the closing mark that the text ends with; tokens of mark, lead or tail
   std::vector<Step> steps_;
   std::vector<uint32_t> words_;  // where the tokenizer has more tokens than the model
 };

@@ -98,6 +98,11 @@ std::span<const CallForm* const> also_read(const CallForm& form) {
   return found == families.end() ? std::span<const CallForm* const>() : *found;
 }
 
+std::string_view section_mark(const CallForm& form) {
+  const std::string_view first = without_space(form.open.empty() ? form.call_open : form.open);
+  return first.substr(0, first.find_first_of(" \n\r\t"));
+}
+
 bool has_tools(std::string_view source) { return has(source, "tools"); }
 
 }  // namespace ingot

@@ -1,5 +1,6 @@
 // How families of models write calls of tools: one description of each form, from which both the parser of answers
-// (serve/answer/tool_calls.h) and the grammar of forced calls are made. A family is a header in grammar/forms/.
+// (serve/answer/calls/tool_calls.h) and the grammar of calls (grammar/calls/calls.cpp) are made. A family is a header
+// in grammar/forms/.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +43,17 @@ struct CallForm {
   std::string_view members = {};  // kObject: what templates write before the name, as text
 
   // kParameters. With `attribute_close`, what stands between key_close and it says the kind of the value:
-  // text_attribute for text, json_attribute for the rest where an answer is made.
+  // text_attribute for text, one of json_attribute (separated by '|') for the rest where an answer is made.
   std::string_view key_open = {}, key_close = {}, value_close = {};
   std::string_view attribute_close = {}, text_attribute = {}, json_attribute = {};
   bool cdata = false;  // text may be wrapped in <![CDATA[ and ]]>
 
   std::string_view quote = {};  // kMarked
+
+  std::string_view text_name = {};  // in the place of a tool's name: text follows, and no call
+
+  // What tells an answer's call in place of all that stands before its name, where that begins other things as well.
+  std::string_view trigger = {};
 
   bool bare = false;       // an object that is the whole answer is a call too, where it names a tool of the request
   bool short_ids = false;  // ids have nine letters and digits: the family's templates refuse any other
@@ -66,6 +72,23 @@ const CallForm* call_form_of(std::string_view template_source);
 
 // Forms of the same family, `form` first: what its models are known to write too.
 std::span<const CallForm* const> also_read(const CallForm& form);
+
+// Without the white space at both ends.
+inline std::string_view without_space(std::string_view text) {
+  constexpr std::string_view kSpace = " \n\r\t";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
+}
+
+// Bytes of the <…> or […] that the text begins with; 0: it begins with none. Vocabularies have tokens for many of them.
+inline size_t mark_size(std::string_view text) {
+  if (!text.starts_with('<') && !text.starts_with('[')) return 0;
+  return text.find(text.front() == '<' ? '>' : ']') + 1;  // 0 where there is none
+}
+
+// The text that begins a section of calls, up to its first white space; empty for a bare object.
+std::string_view section_mark(const CallForm& form);
 
 // A template has a place for tools at all.
 bool has_tools(std::string_view template_source);

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "grammar/front_ends.h"
 #include "grammar/json_parts.h"
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 #include "grammar/shared.h"
 
 namespace ingot::grammar {
@@ -89,6 +89,8 @@ std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabula
       return lark_grammar(source.text, vocabulary, limits);
     case Language::kStructuralTag:
       return structural_tag_grammar(source.text, vocabulary, limits);
+    case Language::kCalls:
+      return calls_grammar(source.text, vocabulary, limits);
   }
   throw GrammarError("", "[grammar] this language is unknown");
 }

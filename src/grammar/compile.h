@@ -25,6 +25,7 @@ enum class Language : uint8_t {
   kGbnf,           // text: llama.cpp's grammars
   kLark,           // text: Lark, as OpenAI's custom tools have it
   kStructuralTag,  // text: JSON: free text in which tags begin parts with a schema
+  kCalls,          // text: JSON: calls of tools in a model's form: grammar/calls/calls.h
 };
 
 struct Source {

@@ -17,8 +17,12 @@ std::shared_ptr<const Grammar> lark_grammar(std::string_view text, const Vocabul
 std::shared_ptr<const Grammar> structural_tag_grammar(std::string_view text, const Vocabulary& vocabulary,
                                                       const Limits& limits);
 
+// Calls of tools (grammar/calls/calls.h).
+std::shared_ptr<const Grammar> calls_grammar(std::string_view text, const Vocabulary& vocabulary, const Limits& limits);
+
 // The same as part of a larger grammar: a symbol of the builder, which may derive no text.
 Symbol json_schema_symbol(GrammarBuilder& builder, const Json& schema, bool strict);
 Symbol gbnf_symbol(GrammarBuilder& builder, std::string_view text);
+Symbol lark_symbol(GrammarBuilder& builder, std::string_view text, const Vocabulary& vocabulary);
 
 }  // namespace ingot::grammar

@@ -30,6 +30,7 @@ void GrammarBuilder::check_symbol(Symbol symbol) const {
 }
 
 Symbol GrammarBuilder::lexeme(Expr expr) {
+  if (spelled_) expr = spelled_(expr);
   if (regexes_->may_match_codes(expr)) {  // a complement has the codes of special tokens in it
     expr = regexes_->all_of({expr, regexes_->star(regexes_->bytes(ByteSet::range(0, 0xFE)))});
   }
@@ -140,6 +141,10 @@ Symbol GrammarBuilder::separated(Symbol part, Symbol separator, uint32_t min, ui
   }
   const Symbol all = sequence({part, rest});
   return min == 0 ? optional(all) : all;
+}
+
+void GrammarBuilder::relax(const std::string& name) {
+  if (std::ranges::find(relaxed_, name) == relaxed_.end()) relaxed_.push_back(name);
 }
 
 bool GrammarBuilder::lexeme_is_productive(LexemeId id) const {
@@ -253,6 +258,7 @@ std::shared_ptr<const Grammar> GrammarBuilder::build(Symbol start) {
   regexes_->forget_derivatives();
   regexes_->set_meter(nullptr);
   grammar->regexes_ = std::move(regexes_);
+  grammar->relaxed_ = std::move(relaxed_);
   return grammar;
 }
 

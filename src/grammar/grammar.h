@@ -5,15 +5,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "grammar/limits.h"
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 
@@ -45,9 +47,12 @@ class Grammar {
   // The expressions of the lexemes; the lexer derives in a pool of its own made from this one.
   const Regexes& regexes() const { return *regexes_; }
   size_t memory() const;
+  // Names of parts that are held to less than was asked for, as the source allows.
+  const std::vector<std::string>& relaxed() const { return relaxed_; }
 
  private:
   friend class GrammarBuilder;
+  std::vector<std::string> relaxed_;
   std::vector<Item> items_;
   std::vector<Rule> rules_;
   std::vector<Expr> lexemes_;
@@ -94,6 +99,14 @@ class GrammarBuilder {
   // Whether `symbol` can derive any text, as far as rules are given by now. Throws LimitError.
   bool is_productive(Symbol symbol) const;
 
+  // What lexemes are made of from now on, in place of the expressions that are given; none: those. For a grammar whose
+  // texts are part of another's, as between the quotes of a JSON string.
+  void spell(std::function<Expr(Expr)> spelled) { spelled_ = std::move(spelled); }
+  bool spells() const { return spelled_ != nullptr; }
+
+  // Grammar::relaxed().
+  void relax(const std::string& name);
+
   // Ends building: the builder is spent. Throws GrammarError where the start derives no text.
   std::shared_ptr<const Grammar> build(Symbol start);
 
@@ -119,6 +132,8 @@ class GrammarBuilder {
   std::vector<Production> productions_;
   std::vector<Symbol> right_;
   Symbol empty_ = 0, nothing_ = 0;
+  std::vector<std::string> relaxed_;
+  std::function<Expr(Expr)> spelled_;
 };
 
 }  // namespace ingot::grammar

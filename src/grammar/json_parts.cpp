@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kIndent = 64;  // blanks and tabs after a line end
 
 // \uXXXX: a character by itself, or two halves of one.
-Expr unicode_escape(Regexes& r) {
+Expr escape_by_number(Regexes& r) {
   const auto set = [&](std::string_view bytes) { return r.bytes(ByteSet::of(bytes)); };
   const Expr hex = set("0123456789abcdefABCDEF");
   const Expr u = r.literal("\\u"), d = set("dD");
@@ -28,7 +28,8 @@ JsonParts::JsonParts(GrammarBuilder& builder) : builder_(builder) {
   space = r.optional(r.any_of({blank, line}));
   const std::array<CharRange, 3> plain = {CharRange{0x20, 0x21}, CharRange{0x23, 0x5B}, CharRange{0x5D, 0x10FFFF}};
   const Expr escape = r.concat(r.literal("\\"), r.bytes(ByteSet::of("\"\\/bfnrt")));
-  string_char = r.any_of({r.chars(plain), escape, unicode_escape(r)});
+  unicode_escape = escape_by_number(r);
+  string_char = r.any_of({r.chars(plain), escape, unicode_escape});
   string = r.concat({r.literal("\""), r.star(string_char), r.literal("\"")});
   const Expr whole = r.any_of({r.literal("0"), r.concat(r.bytes(ByteSet::range('1', '9')), r.star(digit))});
   integer = r.concat(r.optional(r.literal("-")), whole);

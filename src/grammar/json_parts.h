@@ -15,11 +15,12 @@ struct JsonParts {
   explicit JsonParts(GrammarBuilder& builder);
 
   // Expressions.
-  Expr space;        // the white space above; matches the empty text
-  Expr string_char;  // one character of a JSON string as JSON writes it: itself, or an escape
-  Expr string;       // "…", with the quotes
-  Expr integer;      // -? digits
-  Expr number;       // with fraction and exponent
+  Expr space;           // the white space above; matches the empty text
+  Expr string_char;     // one character of a JSON string as JSON writes it: itself, or an escape
+  Expr string;          // "…", with the quotes
+  Expr integer;         // -? digits
+  Expr number;          // with fraction and exponent
+  Expr unicode_escape;  // \uXXXX: a character by itself, or two halves of one
   // `text` as JSON writes it, without the quotes, in the one spelling that JSON.stringify has.
   Expr quoted(std::string_view text);
   // `space`, then `expr`: a lexeme that may stand where white space may.

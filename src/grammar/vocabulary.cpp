@@ -102,6 +102,8 @@ Vocabulary::Vocabulary(std::vector<Token> tokens, std::span<const int32_t> end_t
   for (int32_t id = 0; id < size_; id++) {
     Token& token = tokens[static_cast<size_t>(id)];
     if (token.special && !token.bytes.empty()) specials_.emplace(token.bytes, id);
+    // The byte that begins a code is in no text: a token that has it could only spell another's code.
+    if (!token.special && token.bytes.find('\xFF') != std::string::npos) token.bytes.clear();
     if (!is_end(id)) arena_ += token.special && !token.bytes.empty() ? special_code(id) : token.bytes;
     begins_.push_back(static_cast<uint32_t>(arena_.size()));
   }

@@ -224,6 +224,8 @@ std::string Metrics::text(const Now& now) const {
       grammars_found.value());
   one(out, "ingot_grammars_refused_total", "counter", "Schemas and grammars that were refused.",
       grammars_refused.value());
+  one(out, "ingot_tools_relaxed_total", "counter", "Tools that were offered without their schema being held.",
+      tools_relaxed.value());
   engine_text(out, now.engine, now);
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});

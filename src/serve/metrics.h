@@ -90,6 +90,7 @@ class Metrics {
   Histogram grammar_compile_seconds;                              // written by who reads requests
   Histogram grammar_mask_seconds;                                 // written by threads beside the engine's
   Counter grammars_found, grammars_refused;                       // kept from an earlier request; answered with 400
+  Counter tools_relaxed;                                          // offered without their schema being held
   Counter key_reloads, key_reload_failures;
 
   // What is known only when it is asked for.

@@ -77,6 +77,7 @@ ServedModel served_model(Session& session, ModelNames names, std::string& templa
   served.tool_chat =
       served.source.tool_use.empty() ? served.chat : parse_template(served.source.tool_use, template_error);
   if (served.tool_chat) served.taught = taught_form(*served.tool_chat, served.source);
+  if (served.chat) served.reasoning = taught_reasoning(*served.chat, served.source);
   served.sampling = session.sampling();
   served.end_tokens = session.end_tokens();
   served.constraints =

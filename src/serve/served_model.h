@@ -11,7 +11,7 @@
 #include "app/constraints.h"
 #include "app/session.h"
 #include "engine/engine.h"
-#include "serve/answer/taught_form.h"
+#include "serve/answer/calls/taught_form.h"
 #include "text/chat_template.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"
@@ -30,8 +30,10 @@ struct ServedModel {
   std::shared_ptr<const ChatTemplate> chat;       // none: the model has no template
   std::shared_ptr<const ChatTemplate> tool_chat;  // for requests with tools; may equal `chat`
   std::optional<TaughtForm> taught;               // the form of calls of `tool_chat`
-  SamplingParams sampling;                        // the model's own defaults
-  std::shared_ptr<Constraints> constraints;       // grammars for it
+  // What encloses the reasoning of `chat`; none: not looked for yet.
+  std::optional<std::optional<ReasoningMarks>> reasoning;
+  SamplingParams sampling;                   // the model's own defaults
+  std::shared_ptr<Constraints> constraints;  // grammars for it
   std::vector<Token> end_tokens;
   int context = 0;         // positions of the prompt and the answer together
   int vocab = 0;           // logits of the head

@@ -103,6 +103,31 @@ class Chat(PageCase):
         self.assertIn("weigh it again", self.text(".thinking .markdown")[0])
         self.assertEqual(self.text(".bubble > .markdown"), ["settled"])
 
+    def test_calls_of_tools_are_cards_with_a_box_for_the_answer(self):
+        mock = self.open_page()
+        self.press(CONTROL, ".")
+        tools = '[{"name": "get_weather", "parameters": {"type": "object"}}]'
+        self.one("#set-tools").send_keys(tools)
+        self.until_text("#set-tools-hint", "1 tool")
+        self.send("call: get_weather", answers=1)
+        self.assertEqual([t["function"]["name"] for t in mock.requests[0]["tools"]], ["get_weather"])
+        self.assertEqual(self.text(".call-head strong"), ["get_weather", "get_time"])
+        self.assertEqual(self.text(".call code"), ['{\n  "city": "Oslo <b>"\n}', "{}"])
+        boxes = self.all(".call-answer")
+        self.assertEqual(len(boxes), 2)
+        boxes[0].send_keys("18 degrees")
+        boxes[1].send_keys("noon")
+        self.click(".call-answers button")
+        self.until_idle(2)
+        self.until_text(".message.assistant .markdown", "The tools said 18 degrees, noon")
+        sent = mock.requests[1]["messages"]
+        self.assertEqual([m["role"] for m in sent], ["user", "assistant", "tool", "tool"])
+        self.assertEqual([c["id"] for c in sent[1]["tool_calls"]], ["call_0", "call_1"])
+        self.assertEqual(sent[1]["tool_calls"][0]["function"]["arguments"], '{"city": "Oslo <b>"}')
+        self.assertEqual([(m["tool_call_id"], m["content"]) for m in sent[2:]], [("call_0", "18 degrees"), ("call_1", "noon")])
+        self.assertEqual(self.all(".call-answer"), [])
+        self.shot("calls")
+
     def test_the_end_by_length_is_said(self):
         self.open_page()
         self.press(CONTROL, ".")

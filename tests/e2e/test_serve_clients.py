@@ -215,6 +215,54 @@ class Tools(OpenAiCase):
         self.assertEqual(caught.exception.param, "tool_choice.function.name")
 
 
+    def test_stop_strings_act_on_visible_text(self):
+        whole = self.chat_with(tools=TOOLS).choices[0]
+        inside = self.chat_with(tools=TOOLS, stop=["city", "get_weather", "Z"]).choices[0]
+        self.assertEqual(inside.message.tool_calls[0].function.arguments, whole.message.tool_calls[0].function.arguments)
+        self.assertEqual(inside.finish_reason, "tool_calls")
+        before = self.chat_with(tools=TOOLS, stop=["look"]).choices[0]
+        self.assertEqual((before.message.content, before.finish_reason), ("I will ", "stop"))
+        self.assertIsNone(before.message.tool_calls)
+
+    def test_arguments_are_held_to_the_schema(self):
+        """What the model would write is not what the schema says: the call is one of the schema's all the same."""
+        tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"],
+            "additionalProperties": False}}}
+        call, = self.chat_with(tools=[tool], parallel_tool_calls=False).choices[0].message.tool_calls
+        self.assertIn(json.loads(call.function.arguments), ({"city": "Rome"}, {"city": "Oslo"}))
+
+    def test_a_schema_that_cannot_be_held_is_told(self):
+        tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
+            "type": "object", "properties": {"city": {"type": "string", "pattern": "(?=x)"}}}}}
+        raw = self.client.chat.completions.with_raw_response.create(model=self.model, messages=HELLO, tools=[tool])
+        self.assertEqual(raw.headers["x-ingot-relaxed-tools"], "get_weather")
+        self.assertEqual(raw.parse().choices[0].message.tool_calls[0].function.name, "get_weather")
+        self.assertIn("ingot_tools_relaxed_total", self.server.get("/metrics").body.decode())
+        tool["function"]["strict"] = True
+        for more in ({"tools": [tool]}, {"tools": [{**tool, "function": {**tool["function"], "strict": False}}],
+                                         "tool_choice": "required"}):
+            with self.assertRaises(self.openai.BadRequestError) as caught:
+                self.chat_with(**more)
+            self.assertIn("#/properties/city/pattern of the parameters of get_weather", str(caught.exception))
+
+    def test_custom_tools(self):
+        tool = {"type": "custom", "custom": {"name": "sum", "description": "adds", "format": {
+            "type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: N "+" N\nN: /[0-9]{1,2}/'}}}}
+        choice = {"type": "custom", "custom": {"name": "sum"}}
+        answer = self.chat_with(tools=[tool], tool_choice=choice, parallel_tool_calls=False, temperature=0).choices[0]
+        call, = answer.message.tool_calls
+        self.assertEqual((call.type, call.custom.name), ("custom", "sum"))
+        self.assertRegex(call.custom.input, r"^\d{1,2}\+\d{1,2}$")
+        chunks = self.stream_of(tools=[tool], tool_choice=choice, parallel_tool_calls=False, temperature=0)
+        deltas = [d for c in chunks if c.choices for d in c.choices[0].delta.tool_calls or []]
+        pieces = [(d.model_extra or {}).get("custom", {}).get("input", "") for d in deltas]
+        self.assertEqual("".join(pieces), call.custom.input)
+        history = HELLO + [answer.message.model_dump(exclude_none=True),
+                           {"role": "tool", "tool_call_id": call.id, "content": "3"}]
+        self.assertEqual(self.chat_with(history, tools=[tool]).choices[0].message.content, scripted.AFTER)
+
+
 class Completions(OpenAiCase):
     def complete_with(self, prompt="<", **more):
         return self.client.completions.create(model=self.model, prompt=prompt, **more)

@@ -100,3 +100,20 @@ def structural_tag_seeds():
     }
     for name, tag in seeds.items():
         yield name, json.dumps(tag).encode()
+
+
+def calls_seeds():
+    """Calls of tools, as the server asks for them."""
+    schema = {"type": "object", "properties": {"a": {"type": ["string", "number"]}, "b": {"enum": ["x", None, [1]]}},
+              "required": ["a"], "additionalProperties": False}
+    for form in ("hermes", "qwen-coder", "glm", "deepseek-v3.2", "kimi-k3", "lfm2", "gemma4", "harmony", "llama3", "solar",
+                 "minicpm5", "functionary"):
+        for required in (False, True):
+            tools = [{"name": "f", "schema": schema, "strict": required}, {"name": "g", "schema": True}]
+            yield f"{form}_{required}", json.dumps({"form": form, "required": required, "one": not required, "tools": tools}).encode()
+    custom = [{"name": "c", "text": {"lark": 'start: "a"+ "<"?'}}, {"name": "d", "text": {"regex": "[a-z]{2}"}}]
+    yield "custom", json.dumps({"form": "qwen-coder", "required": True, "tools": custom}).encode()
+    bad = [{"name": "f", "schema": {"properties": {"a": {"pattern": "(?=x)"}}}}]
+    yield "relaxed", json.dumps({"form": "hermes", "tools": bad}).encode()
+    yield "no_form", b'{"form": "none", "tools": [{"name": "f", "schema": {}}]}'
+    yield "no_tools", b'{"form": "hermes", "tools": []}'

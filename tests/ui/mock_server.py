@@ -1,8 +1,8 @@
 """A server that speaks what the web page needs, without a model: the page's files, /v1/engine, chat completions.
 
 What an answer will be is said by the last message: `say: TEXT` answers TEXT, `long` counts to 2000, `fail: 503` fails
-with that status, `cut` ends the connection in the middle, `think: TEXT` reasons first; anything else gets a page of
-markdown. `Mock` runs it inside a test; `python3 tests/ui/mock_server.py` runs it to be looked at.
+with that status, `cut` ends the connection in the middle, `think: TEXT` reasons first, `call: NAME` calls that tool and
+get_time; what tools said last is answered as text; anything else gets a page of markdown. `Mock` runs it inside a test; `python3 tests/ui/mock_server.py` runs it to be looked at.
 """
 import argparse
 import http.server
@@ -171,10 +171,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             reasoning, text = "First I weigh it. Then I weigh it again.\n\nIt is settled.", said[7:]
         elif said == "long":
             text = " ".join(map(str, range(1, 2001)))
+        elif request["messages"][-1]["role"] == "tool":
+            text = "The tools said " + ", ".join(m["content"] for m in request["messages"] if m["role"] == "tool")
+        if said.startswith("call: "):
+            text = "I look."
         parts = [("reasoning_content", p) for p in pieces(reasoning)] + [("content", p) for p in pieces(text)]
         limit = request.get("max_completion_tokens") or request.get("max_tokens") or len(parts)
         finish = "length" if limit < len(parts) else "stop"
         parts = parts[: len(parts) // 2 if said == "cut" else limit]
+        if said.startswith("call: "):
+            finish = "tool_calls"
+            for index, name in enumerate((said[6:], "get_time")):
+                first = {"index": index, "id": f"call_{index}", "type": "function"}
+                parts.append(("tool_calls", [{**first, "function": {"name": name, "arguments": ""}}]))
+                for piece in pieces('{"city": "Oslo <b>"}' if index == 0 else "{}"):
+                    parts.append(("tool_calls", [{"index": index, "function": {"arguments": piece}}]))
 
         prompt = sum(len(message["content"]) // 4 + 4 for message in request["messages"])
         self.mock.engine.count(prompt, prompt // 2)

@@ -11,6 +11,7 @@ inline constexpr CallForm functionary[] = {{
     .body = CallForm::Body::kJson,
     .call_open = ">>>",
     .name_close = "\n",
+    .text_name = "all",
 }};
 
 }  // namespace ingot::forms

@@ -30,7 +30,7 @@ inline constexpr CallForm kimi[] = {
      .value_close = "<|close|>argument<|sep|>",
      .attribute_close = "\"<|sep|>",
      .text_attribute = "string",
-     .json_attribute = "object"},
+     .json_attribute = "object|array|number|integer|boolean|null"},
 };
 
 }  // namespace ingot::forms

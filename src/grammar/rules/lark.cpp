@@ -9,7 +9,7 @@
 #include <map>
 
 #include "grammar/front_ends.h"
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 #include "grammar/rules/ebnf.h"
 #include "grammar/rules/scan.h"
 #include "grammar/vocabulary.h"
@@ -374,6 +374,7 @@ class LarkReader {
     if (!scan_.take(">")) scan_.fail("> is expected");
     const std::string_view name = scan_.text(begin, scan_.position());
     if (in_terminal_) throw GrammarError(place, "[grammar] a special token within a terminal");
+    if (builder_.spells()) throw GrammarError(place, "[grammar] a special token cannot stand in a tool's text");
     const std::optional<int32_t> token = vocabulary_.special_token(name);
     if (!token) throw GrammarError(place, "[grammar] the model has no special token {}", name);
     return target().symbol(builder_.special_token(*token));
@@ -398,8 +399,11 @@ class LarkReader {
 
 std::shared_ptr<const Grammar> lark_grammar(std::string_view text, const Vocabulary& vocabulary, const Limits& limits) {
   GrammarBuilder builder(limits);
-  const Symbol start = LarkReader(text, vocabulary, builder).read();
-  return builder.build(start);
+  return builder.build(lark_symbol(builder, text, vocabulary));
+}
+
+Symbol lark_symbol(GrammarBuilder& builder, std::string_view text, const Vocabulary& vocabulary) {
+  return LarkReader(text, vocabulary, builder).read();
 }
 
 }  // namespace ingot::grammar

@@ -13,11 +13,23 @@ bool is_any(const ArrayShape& shape) {
 
 }  // namespace
 
-SchemaEmitter::SchemaEmitter(SetAlgebra& sets, GrammarBuilder& builder)
-    : sets_(sets), builder_(builder), parts_(builder), spelling_(builder.regexes()) {}
+SchemaEmitter::SchemaEmitter(SetAlgebra& sets, GrammarBuilder& builder, Notation& notation)
+    : sets_(sets), builder_(builder), notation_(notation) {}
 
 Symbol SchemaEmitter::emit(SetId set) {
   const Symbol start = value(set);
+  make_waiting();
+  return start;
+}
+
+Symbol SchemaEmitter::emit_objects(SetId set, Members& members) {
+  const Symbol start = builder_.rule();
+  for (const ObjectShape& shape : sets_.values(set).objects) object(start, shape, members);
+  make_waiting();
+  return start;
+}
+
+void SchemaEmitter::make_waiting() {
   while (!waiting_.empty()) {
     const auto [rule, id] = waiting_.back();
     waiting_.pop_back();
@@ -25,13 +37,12 @@ Symbol SchemaEmitter::emit(SetId set) {
     for (const ArrayShape& shape : values.arrays) array(rule, shape);
     for (const ObjectShape& shape : values.objects) object(rule, shape);
   }
-  return start;
 }
 
 // The symbol of a set. Its arrays and objects get their rules later, so that nothing here recurses.
 Symbol SchemaEmitter::value(SetId set) {
   if (set == kNever) return builder_.nothing();
-  if (set == kAlways) return parts_.any_value();
+  if (set == kAlways) return notation_.any_value();
   const auto found = known_.find(set);
   if (found != known_.end()) return found->second;
   const Values& values = sets_.values(set);
@@ -51,38 +62,26 @@ Symbol SchemaEmitter::value(SetId set) {
 }
 
 void SchemaEmitter::scalars(const Values& values, std::vector<Symbol>& out) {
-  Regexes& pool = builder_.regexes();
-  if (values.null && values.yes && values.no) {
-    out.push_back(parts_.literals);
-  } else if (values.null || values.yes || values.no) {
-    std::vector<std::string> words;
-    if (values.null) words.emplace_back("null");
-    if (values.yes) words.emplace_back("true");
-    if (values.no) words.emplace_back("false");
-    out.push_back(parts_.spaced(pool.literals(std::move(words))));
-  }
+  if (values.null || values.yes || values.no) out.push_back(notation_.words(values.null, values.yes, values.no));
   if (values.numbers.extent != Extent::kNone) out.push_back(numbers(values.numbers));
   if (values.texts.extent != Extent::kNone) out.push_back(texts(values.texts));
 }
 
 Symbol SchemaEmitter::numbers(const NumberSet& set) {
-  if (set.extent == Extent::kAll) return parts_.any_number;
-  if (!set.integers) return parts_.spaced(set.expr);
-  if (set.expr == sets_.numbers().integers()) return parts_.spaced(parts_.integer);
-  return parts_.spaced(builder_.regexes().all_of({set.expr, sets_.numbers().plain_integer()}));
+  if (set.extent == Extent::kAll) return notation_.any_number();
+  if (!set.integers) return notation_.number(set.expr);
+  if (set.expr == sets_.numbers().integers()) return notation_.integer();
+  return notation_.number(builder_.regexes().all_of({set.expr, sets_.numbers().plain_integer()}));
 }
 
 Symbol SchemaEmitter::texts(const TextSet& set) {
-  if (set.extent == Extent::kAll) return parts_.any_string;
-  Regexes& pool = builder_.regexes();
-  const Expr quote = pool.literal("\"");
-  const Expr inside = set.by_length ? pool.repeat(parts_.string_char, set.min, set.max) : spelling_.spelled(set.expr);
-  return parts_.spaced(pool.concat({quote, inside, quote}));
+  if (set.extent == Extent::kAll) return notation_.any_text();
+  return set.by_length ? notation_.text_of_length(set.min, set.max) : notation_.text(set.expr);
 }
 
 void SchemaEmitter::array(Symbol rule, const ArrayShape& shape) {
   if (shape.min > shape.max) return;
-  if (is_any(shape)) return builder_.add(rule, {parts_.any_array()});
+  if (is_any(shape)) return builder_.add(rule, {notation_.any_array()});
   if (shape.unique >= 0 && shape.max > 1) {
     return unique_array(rule, shape);
   }
@@ -94,17 +93,17 @@ void SchemaEmitter::array(Symbol rule, const ArrayShape& shape) {
   Symbol tail = builder_.empty();
   if (most > 0 && shape.rest != kNever) {
     const Symbol item = value(shape.rest);
-    tail = prefix == 0 ? builder_.separated(item, parts_.comma, least, most)
-                       : builder_.repeat(builder_.sequence({parts_.comma, item}), least, most);
+    tail = prefix == 0 ? builder_.separated(item, notation_.comma(), least, most)
+                       : builder_.repeat(builder_.sequence({notation_.comma(), item}), least, most);
   } else if (least > 0) {
     return;
   }
   for (size_t i = prefix; i-- > 0;) {
     const Symbol item = value(shape.prefix[i]);
-    tail = i == 0 ? builder_.sequence({item, tail}) : builder_.sequence({parts_.comma, item, tail});
+    tail = i == 0 ? builder_.sequence({item, tail}) : builder_.sequence({notation_.comma(), item, tail});
     if (i >= shape.min) tail = builder_.optional(tail);
   }
-  builder_.add(rule, {parts_.open_array, tail, parts_.close_array});
+  builder_.add(rule, {notation_.open_array(), tail, notation_.close_array()});
 }
 
 // A rule for each state: items so far, and of each count how many of them there were.
@@ -161,11 +160,11 @@ void SchemaEmitter::counted_array(Symbol rule, const ArrayShape& shape) {
       if (state[0] == 0) {
         builder_.add(here, {item, next});
       } else {
-        builder_.add(here, {parts_.comma, item, next});
+        builder_.add(here, {notation_.comma(), item, next});
       }
     }
   }
-  builder_.add(rule, {parts_.open_array, start, parts_.close_array});
+  builder_.add(rule, {notation_.open_array(), start, notation_.close_array()});
 }
 
 }  // namespace ingot::grammar

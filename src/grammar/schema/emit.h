@@ -1,4 +1,4 @@
-// From sets of values to the rules of a grammar over JSON texts.
+// From sets of values to the rules of a grammar over the texts that write them.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,27 @@
 #include <vector>
 
 #include "grammar/grammar.h"
-#include "grammar/json_parts.h"
 #include "grammar/schema/algebra.h"
+#include "grammar/schema/notation.h"
 
 namespace ingot::grammar {
 
-// An expression over characters as JSON spells them in a string, without the quotes: each character as itself, but for
-// the quote and the backslash (\" and \\) and control characters (the short escape, or \u00XX).
-class JsonSpelling {
- public:
-  explicit JsonSpelling(Regexes& pool);
-  Expr spelled(Expr text);
-
- private:
-  Expr of_bytes(const ByteSet& set);
-  Expr from_parts(Expr text, bool in_all);
-  Regexes& pool_;
-  Expr any_spelled_;
-  std::unordered_map<Expr, Expr> known_;
-};
-
 class SchemaEmitter {
  public:
-  SchemaEmitter(SetAlgebra& sets, GrammarBuilder& builder);
+  // `notation` outlives it.
+  SchemaEmitter(SetAlgebra& sets, GrammarBuilder& builder, Notation& notation);
   // The rule of a set, and of all that it uses. Throws GrammarError, LimitError.
   Symbol emit(SetId set);
+  // The same of the objects in it, whose members are written as `members` says and those of objects within them as the
+  // notation does.
+  Symbol emit_objects(SetId set, Members& members);
+  // A symbol whose rules emit() makes: for members to use.
+  Symbol value(SetId set);
 
-  JsonParts& parts() { return parts_; }
+  SetAlgebra& sets() { return sets_; }
 
  private:
-  Symbol value(SetId set);
+  void make_waiting();
   void scalars(const Values& values, std::vector<Symbol>& out);
   Symbol numbers(const NumberSet& set);
   Symbol texts(const TextSet& set);
@@ -49,11 +40,11 @@ class SchemaEmitter {
   void unique_array(Symbol rule, const ArrayShape& shape);
   bool list_values(SetId set, std::vector<std::string>& out);
   void object(Symbol rule, const ObjectShape& shape);
+  void object(Symbol rule, const ObjectShape& shape, Members& members);
 
   SetAlgebra& sets_;
   GrammarBuilder& builder_;
-  JsonParts parts_;
-  JsonSpelling spelling_;
+  Notation& notation_;
   std::unordered_map<SetId, Symbol> known_;
   std::vector<std::pair<Symbol, SetId>> waiting_;
 

@@ -9,8 +9,9 @@ namespace ingot::grammar {
 
 class ObjectEmitter {
  public:
-  ObjectEmitter(SchemaEmitter& emitter, const ObjectShape& shape)
+  ObjectEmitter(SchemaEmitter& emitter, const ObjectShape& shape, Members& members)
       : emitter_(emitter),
+        members_(members),
         sets_(emitter.sets_),
         builder_(emitter.builder_),
         pool_(emitter.builder_.regexes()),
@@ -28,7 +29,7 @@ class ObjectEmitter {
         last_state(known_.at(state), state);
       }
     }
-    builder_.add(rule, {emitter_.parts_.open_object, start, emitter_.parts_.close_object});
+    builder_.add(rule, {members_.open(), start, members_.close()});
   }
 
  private:
@@ -71,12 +72,23 @@ class ObjectEmitter {
     } else {
       loose_ = std::move(loose);
     }
+    if (members_.sorted()) sort_members();
     for (size_t i = 0; i < shape_.some.size(); i++) full_ |= uint32_t{1} << i;
     for (size_t i = 0; i < loose_.size(); i++) {
       if (loose_[i].required) full_ |= loose_bit(i);
     }
     split_others();
     return true;
+  }
+
+  // As Jinja's dictsort has them.
+  void sort_members() {
+    const auto lower = [](const Member& member) {
+      std::string name = member.name;
+      for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      return name;
+    };
+    std::ranges::stable_sort(ordered_, {}, lower);
   }
 
   uint32_t loose_bit(size_t i) const { return uint32_t{1} << (shape_.some.size() + i); }
@@ -122,20 +134,13 @@ class ObjectEmitter {
     return count_end_ != 0 && shape_.max != kNoEnd && count_end_ > shape_.max && state.count >= shape_.max;
   }
 
-  // `,` if it is not the first, the key with its quotes, and `:`: one lexeme.
-  Symbol key(bool comma, Expr quoted) {
-    const Expr before = comma ? pool_.concat(pool_.literal(","), emitter_.parts_.space) : emitter_.parts_.space;
-    return builder_.lexeme(pool_.concat({before, pool_.literal("\""), quoted, pool_.literal("\":")}));
-  }
-
-  void add_member(Symbol rule, const State& state, Symbol key, SetId set, const State& to) {
-    builder_.add(rule, {key, emitter_.value(set), state_rule(to)});
-    (void)state;
+  void add_member(Symbol rule, Symbol key, SetId set, const State& to) {
+    builder_.add(rule, {key, members_.value(emitter_, set), state_rule(to)});
   }
 
   // All ways in which the member may fulfil what `some` still asks for.
   void add_named(Symbol rule, const State& state, const Member& member, uint32_t own_bit, bool advance) {
-    const Symbol name = key(state.any, emitter_.spelling_.spelled(pool_.literal(member.name)));
+    const Symbol name = members_.key(state.any, member.name);
     uint32_t open = 0;
     for (size_t i = 0; i < shape_.some.size(); i++) {
       const bool asked = (state.mask >> i & 1) == 0;
@@ -148,7 +153,7 @@ class ObjectEmitter {
       }
       State to = after(state, mask | own_bit);
       if (advance) to.next++;
-      if (set != kNever) add_member(rule, state, name, set, to);
+      if (set != kNever) add_member(rule, name, set, to);
       if (mask == 0) break;
     }
   }
@@ -173,13 +178,13 @@ class ObjectEmitter {
     }
     for (const Other& other : others_) {
       if ((other.mask & ~state.mask) != other.mask) continue;  // only what is still asked for
-      const bool free = other.keys == sets_.any_text();
-      const Expr keys = free ? pool_.star(emitter_.parts_.string_char) : emitter_.spelling_.spelled(other.keys);
-      add_member(rule, state, key(state.any, keys), other.set, after(state, other.mask));
+      const Symbol keys = members_.keys(state.any, other.keys, other.keys == sets_.any_text());
+      add_member(rule, keys, other.set, after(state, other.mask));
     }
   }
 
   SchemaEmitter& emitter_;
+  Members& members_;
   SetAlgebra& sets_;
   GrammarBuilder& builder_;
   Regexes& pool_;
@@ -197,8 +202,12 @@ void SchemaEmitter::object(Symbol rule, const ObjectShape& shape) {
   const bool is_any = shape.members.empty() && shape.some.empty() && shape.min == 0 && shape.max == kNoEnd &&
                       shape.others.size() == 1 && shape.others[0].keys == sets_.any_text() &&
                       shape.others[0].set == kAlways;
-  if (is_any) return builder_.add(rule, {parts_.any_object()});
-  ObjectEmitter(*this, shape).add_to(rule);
+  if (is_any) return builder_.add(rule, {notation_.any_object()});
+  object(rule, shape, notation_);
+}
+
+void SchemaEmitter::object(Symbol rule, const ObjectShape& shape, Members& members) {
+  ObjectEmitter(*this, shape, members).add_to(rule);
 }
 
 }  // namespace ingot::grammar

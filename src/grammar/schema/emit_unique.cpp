@@ -85,15 +85,15 @@ void SchemaEmitter::unique_array(Symbol rule, const ArrayShape& shape) {
     for (const std::string& value : of_place[std::min(count, shape.prefix.size())]) {
       const auto at = static_cast<size_t>(std::lower_bound(all.begin(), all.end(), value) - all.begin());
       if ((used >> at & 1) != 0) continue;
-      const Symbol item = parts_.spaced(value), next = states[used | size_t{1} << at];
+      const Symbol item = notation_.constant(value), next = states[used | size_t{1} << at];
       if (count == 0) {
         builder_.add(states[used], {item, next});
       } else {
-        builder_.add(states[used], {parts_.comma, item, next});
+        builder_.add(states[used], {notation_.comma(), item, next});
       }
     }
   }
-  builder_.add(rule, {parts_.open_array, states[0], parts_.close_array});
+  builder_.add(rule, {notation_.open_array(), states[0], notation_.close_array()});
 }
 
 }  // namespace ingot::grammar

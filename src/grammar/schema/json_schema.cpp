@@ -35,7 +35,8 @@ std::shared_ptr<const Grammar> json_schema_grammar(std::string_view schema, bool
 Symbol json_schema_symbol(GrammarBuilder& builder, const Json& schema, bool strict) {
   if (!schema.is_object() && !schema.is_bool()) throw GrammarError("#", "[schema] a schema is an object or a boolean");
   SchemaSets sets(schema, strict, builder.regexes(), builder.limits());
-  return SchemaEmitter(sets, builder).emit(sets.root());
+  JsonNotation notation(builder);
+  return SchemaEmitter(sets, builder, notation).emit(sets.root());
 }
 
 }  // namespace ingot::grammar

@@ -1,16 +1,14 @@
 #include <vector>
 
-#include "grammar/schema/emit.h"
+#include "grammar/schema/notation.h"
 
 namespace ingot::grammar {
 
 namespace {
 
-bool is_escaped(uint8_t byte) { return byte < 0x20 || byte == '"' || byte == '\\'; }
-
 // All escapes of a character: the short one, and for control characters \\u00XX.
 void add_escapes(uint8_t byte, std::vector<std::string>& out) {
-  constexpr std::string_view kPlain = "\"\\\b\f\n\r\t", kShort = "\"\\bfnrt";
+  constexpr std::string_view kPlain = "\"'\\\b\f\n\r\t", kShort = "\"'\\bfnrt";
   if (const size_t at = kPlain.find(static_cast<char>(byte)); at != std::string_view::npos) {
     out.push_back(std::string("\\") + kShort[at]);
   }
@@ -22,21 +20,20 @@ void add_escapes(uint8_t byte, std::vector<std::string>& out) {
 
 }  // namespace
 
-JsonSpelling::JsonSpelling(Regexes& pool) : pool_(pool), any_spelled_(0) {
+Spelling::Spelling(Regexes& pool, char quote, bool bare_controls)
+    : pool_(pool), quote_(quote), bare_controls_(bare_controls), any_spelled_(0) {
   any_spelled_ = pool.star(of_bytes(ByteSet::all()));
 }
 
-Expr JsonSpelling::of_bytes(const ByteSet& set) {
+Expr Spelling::of_bytes(const ByteSet& set) {
   ByteSet plain;
   std::vector<std::string> escapes;
   for (int byte = 0; byte < 256; byte++) {
     const auto b = static_cast<uint8_t>(byte);
     if (!set.has(b)) continue;
-    if (is_escaped(b)) {
-      add_escapes(b, escapes);
-    } else {
-      plain.add(b);
-    }
+    const bool control = b < 0x20, marked = b == static_cast<uint8_t>(quote_) || b == '\\';
+    if (control || marked) add_escapes(b, escapes);
+    if (!marked && (!control || bare_controls_)) plain.add(b);
   }
   if (escapes.empty()) return pool_.bytes(plain);
   return pool_.any_of({pool_.bytes(plain), pool_.literals(std::move(escapes))});
@@ -44,7 +41,7 @@ Expr JsonSpelling::of_bytes(const ByteSet& set) {
 
 // All parts are known. A spelling is that of one text and no character's begins another's, so that it commutes with
 // intersection; the complement is taken within the texts that are spelled at all.
-Expr JsonSpelling::from_parts(Expr text, bool in_all) {
+Expr Spelling::from_parts(Expr text, bool in_all) {
   const Regexes::Node node = pool_.node(text);
   switch (node.kind) {
     case Regexes::Kind::kBytes:
@@ -76,7 +73,7 @@ Expr JsonSpelling::from_parts(Expr text, bool in_all) {
   }
 }
 
-Expr JsonSpelling::spelled(Expr text) {
+Expr Spelling::spelled(Expr text) {
   std::vector<Expr> stack{text};
   while (!stack.empty()) {
     const Expr top = stack.back();

@@ -1,10 +1,13 @@
 #include "serve/answer/answer_parser.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "serve/answer/calls/tool_calls.h"
+#include "serve/answer/channels.h"
+#include "serve/answer/custom_input.h"
 #include "serve/answer/reasoning.h"
-#include "serve/answer/tool_calls.h"
 
 namespace ingot {
 namespace {
@@ -18,9 +21,7 @@ void add_marks_of(const CallForm& form, const Add& add) {
        {form.open, form.close, form.call_open, form.call_close, form.id_close, form.id_open, form.name_close,
         form.key_open, form.key_close, form.attribute_close, form.value_close, form.quote}) {
     for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '<' && text[i] != '[') continue;
-      const size_t end = text.find(text[i] == '<' ? '>' : ']', i);
-      if (end != std::string_view::npos) add(text.substr(i, end - i + 1));
+      if (const size_t size = mark_size(text.substr(i)); size > 0) add(text.substr(i, size));
     }
   }
 }
@@ -32,8 +33,12 @@ std::string_view trimmed(std::string_view text) { return text.substr(0, text.fin
 
 bool has_reasoning(std::string_view source) { return has(source, "<think>") || has(source, "</think>"); }
 
-bool opens_reasoning(std::string_view prompt) { return trimmed(prompt).ends_with("<think>"); }
-bool closes_reasoning(std::string_view prompt) { return trimmed(prompt).ends_with("</think>"); }
+bool opens_reasoning(std::string_view prompt, const ReasoningMarks& marks) {
+  return trimmed(prompt).ends_with(marks.open);
+}
+bool closes_reasoning(std::string_view prompt, const ReasoningMarks& marks) {
+  return trimmed(prompt).ends_with(marks.close);
+}
 
 std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm& form) {
   std::vector<MarkToken> marks;
@@ -43,7 +48,16 @@ std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm&
     if (id && tokenizer.is_special(*id) && !known) marks.push_back({*id, std::string(text)});
   };
   if (form.reasoning) {
-    for (const char* text : {"<think>", "</think>"}) add(text);
+    for (const std::string_view text : {std::string_view(form.marks.open), std::string_view(form.marks.close)}) {
+      add(text);
+      for (size_t i = 0; i < text.size(); ++i) {
+        if (const size_t size = mark_size(text.substr(i)); size > 0) add(text.substr(i, size));
+      }
+    }
+    if (form.marks.channels) {
+      for (const char* text : {"<|start|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|end|>", "<|eom|>"})
+        add(text);
+    }
   }
   if (form.tools) {
     for (const CallForm* read : also_read(*form.tools)) add_marks_of(*read, add);
@@ -54,7 +68,37 @@ std::vector<MarkToken> mark_tokens(const Tokenizer& tokenizer, const AnswerForm&
 struct AnswerParser::Impl {
   std::shared_ptr<const AnswerForm> form;
   Reasoning reasoning;
+  Channels channels;
   ToolCalls calls;
+
+  std::optional<CustomInput> input;  // of the call of a custom tool that is being read
+
+  // Calls of custom tools as they are given out.
+  void open_custom(std::vector<AnswerPart>& parts) {
+    if (form->custom.empty()) return;
+    std::vector<AnswerPart> out;
+    for (AnswerPart& part : parts) {
+      if (part.kind == AnswerPart::Kind::kCallBegin) {
+        const bool custom = std::ranges::find(form->custom, part.text) != form->custom.end();
+        input.reset();
+        if (custom) input.emplace();
+      }
+      const bool of_call = part.kind != AnswerPart::Kind::kText && part.kind != AnswerPart::Kind::kReasoning;
+      part.custom = of_call && input.has_value();
+      if (part.custom && part.kind == AnswerPart::Kind::kCallArguments) part.text = input->push(part.text);
+      append_part(out, std::move(part));
+    }
+    parts = std::move(out);
+  }
+
+  // What is reasoning, and all else.
+  void split(std::string_view bytes, std::string& thought, std::string& text) {
+    if (form->marks.channels) {
+      channels.push(bytes, thought, text);
+    } else {
+      reasoning.push(bytes, thought, text);
+    }
+  }
 
   void pass(const std::string& thought, const std::string& text, std::vector<AnswerPart>& out) {
     append_part(out, {.kind = AnswerPart::Kind::kReasoning, .text = thought, .index = -1, .id = {}});
@@ -64,8 +108,14 @@ struct AnswerParser::Impl {
 
 AnswerParser::AnswerParser(std::shared_ptr<const AnswerForm> form, uint64_t id_seed)
     : impl_(new Impl{.form = form,
-                     .reasoning = Reasoning(form->opened),
-                     .calls = {form->tools, form->tool_names, form->signatures, id_seed}}) {}
+                     .reasoning = Reasoning(form->marks, form->opened),
+                     .channels = Channels(form->opened, form->tools != nullptr),
+                     .calls = {form->tools, form->tool_names, form->signatures, id_seed},
+                     .input = {}}) {
+  if (!form->call_opened) return;
+  std::vector<AnswerPart> none;
+  impl_->calls.push(form->tools->call_open, none);
+}
 AnswerParser::~AnswerParser() = default;
 AnswerParser::AnswerParser(AnswerParser&&) noexcept = default;
 AnswerParser& AnswerParser::operator=(AnswerParser&&) noexcept = default;
@@ -74,20 +124,26 @@ std::vector<AnswerPart> AnswerParser::push(std::string_view bytes) {
   std::vector<AnswerPart> parts;
   std::string thought, text;
   if (impl_->form->reasoning) {
-    impl_->reasoning.push(bytes, thought, text);
+    impl_->split(bytes, thought, text);
     impl_->pass(thought, text, parts);
   } else {
     impl_->calls.push(bytes, parts);
   }
+  impl_->open_custom(parts);
   return parts;
 }
 
 std::vector<AnswerPart> AnswerParser::finish() {
   std::vector<AnswerPart> parts;
   std::string thought, text;
-  if (impl_->form->reasoning) impl_->reasoning.finish(thought, text);
+  if (impl_->form->reasoning && impl_->form->marks.channels) {
+    impl_->channels.finish(thought, text);
+  } else if (impl_->form->reasoning) {
+    impl_->reasoning.finish(thought, text);
+  }
   impl_->pass(thought, text, parts);
   impl_->calls.finish(parts);
+  impl_->open_custom(parts);
   return parts;
 }
 

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "grammar/call_form.h"
-#include "serve/answer/parameter_reader.h"
+#include "serve/answer/calls/parameter_reader.h"
+#include "serve/answer/reasoning.h"
 #include "text/tokenizer.h"
 
 namespace ingot {
 
-// The template has the model reason between <think> and </think>.
+// The template has the model reason between <think> and </think>. Other marks: taught_form.h.
 bool has_reasoning(std::string_view template_source);
 
 // What is searched for in one answer.
@@ -27,14 +28,18 @@ struct AnswerForm {
   std::vector<std::string> tool_names;    // of the request; what is not marked as a call is one only if it names one
   std::vector<ToolSignature> signatures;  // of the same, where known
   bool reasoning = false;
-  bool opened = false;    // the prompt ends with <think>: the answer begins inside
-  bool closed = false;    // the prompt ends with </think>: the answer begins after it
-  bool one_call = false;  // complete() after the first
+  bool opened = false;                   // the prompt ends with the mark of reasoning: the answer begins inside
+  bool closed = false;                   // the prompt ends with the other mark: the answer begins after it
+  bool one_call = false;                 // complete() after the first
+  bool call_opened = false;              // the prompt ends with what begins a call, or text, in the form of `tools`
+  std::vector<std::string> custom = {};  // tools whose calls carry a text, as the value of the one argument
+  ReasoningMarks marks = {};             // of `reasoning`
+  std::string lead = {};                 // what must stand before an answer that is held to something
 };
 
-// The rendered prompt ends with <think>; with </think>.
-bool opens_reasoning(std::string_view prompt);
-bool closes_reasoning(std::string_view prompt);
+// The rendered prompt ends with the mark that begins reasoning; with the one that ends it.
+bool opens_reasoning(std::string_view prompt, const ReasoningMarks& marks = {});
+bool closes_reasoning(std::string_view prompt, const ReasoningMarks& marks = {});
 
 // Control tokens whose text the parser must see, as far as the model has them: a decoder that hides control tokens
 // must write these. Empty where nothing is searched for.
@@ -49,13 +54,15 @@ struct AnswerPart {
     kText,
     kReasoning,
     kCallBegin,      // `text` is the tool's name
-    kCallArguments,  // `text` is the next piece of the arguments' JSON; a call may have none, one or many
+    kCallArguments,  // `text` is the next piece of the arguments' JSON, or of a custom tool's text; a call may have
+                     // none, one or many
     kCallEnd,        // its arguments are whole
   };
   Kind kind = Kind::kText;
   std::string text;
-  int index = -1;  // of calls: 0, 1, …
-  std::string id;  // of kCallBegin: "call_…", or nine letters and digits where the model's template wants such
+  int index = -1;       // of calls: 0, 1, …
+  std::string id;       // of kCallBegin: "call_…", or nine letters and digits where the model's template wants such
+  bool custom = false;  // of calls: of a custom tool
 
   bool operator==(const AnswerPart&) const = default;
 };

@@ -1,6 +1,10 @@
 #include "serve/answer/answer_run.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "serve/request_guard.h"
@@ -103,7 +107,6 @@ void AnswerRun::leave() {
 }
 
 void AnswerRun::make_choices() {
-  const bool search = generation_.form.reasoning || generation_.form.tools;
   // One for all choices, which the run outlives; it is a part of the generation.
   const std::shared_ptr<const AnswerForm> form(std::shared_ptr<void>(), &generation_.form);
   choices_.reserve(static_cast<size_t>(generation_.total_choices()));
@@ -118,8 +121,11 @@ void AnswerRun::make_choices() {
                           .early = {},
                           .scores = {},
                           .answer = {},
+                          .stops = {},
                           .last_token = {}});
-      if (search) choices_.back().parser.emplace(form, fresh_seed());
+      if (!generation_.is_searched()) continue;
+      choices_.back().parser.emplace(form, fresh_seed());
+      choices_.back().stops.emplace(generation_.stops);
     }
   }
   open_ = static_cast<int>(choices_.size());
@@ -236,7 +242,7 @@ void AnswerRun::take_token(int index, const SampleResult& sample) {
   send_echo(index);
   ++choice.unsettled;
   send(index, choice.text.push(sample), false);
-  if (choice.text.stopped()) {
+  if (stop_of(choice)) {
     end_choice(index, ChoiceEnd::kStopString);
   } else if (choice.parser && choice.parser->complete()) {
     end_choice(index, ChoiceEnd::kToolCalls);
@@ -282,11 +288,15 @@ void AnswerRun::send(int index, TextPiece piece, bool last) {
   if (choice.parser) {
     out.parts = choice.parser->push(piece.text);
     if (last) std::ranges::move(choice.parser->finish(), std::back_inserter(out.parts));
+    choice.stops->filter(out.parts, last);
+    const auto begins = [](const AnswerPart& part) { return part.kind == AnswerPart::Kind::kCallBegin; };
+    choice.called = choice.called || std::ranges::any_of(out.parts, begins);
     count_thoughts(choice, out.parts, last);
   } else if (!piece.text.empty()) {
     out.parts.push_back({.kind = AnswerPart::Kind::kText, .text = std::move(piece.text), .id = {}});
   }
   std::ranges::move(piece.scores, std::back_inserter(choice.scores));
+  if (choice.stops && choice.stops->stopped() && out.parts.empty()) choice.scores.clear();  // of the stop string
   if (out.parts.empty() && !(last && !choice.scores.empty())) return;
   out.scores = std::exchange(choice.scores, {});
   if (generation_.stream) {
@@ -315,21 +325,28 @@ void AnswerRun::count_thoughts(Choice& choice, const std::vector<AnswerPart>& pa
 void AnswerRun::end_choice(int index, ChoiceEnd end) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   send(index, choice.text.finish(), true);
-  if (choice.text.stopped()) end = ChoiceEnd::kStopString;  // by what was held back to the end
-  const bool called = choice.parser && choice.parser->n_calls() > 0;
-  // A stop string inside a call leaves a broken one: that is no call.
-  const bool whole = called && (end != ChoiceEnd::kStopString || choice.parser->calls_are_whole());
-  if (whole && end != ChoiceEnd::kLength) end = ChoiceEnd::kToolCalls;
+  if (stop_of(choice)) end = ChoiceEnd::kStopString;  // by what was held back to the end
+  if (choice.called && end != ChoiceEnd::kLength) end = ChoiceEnd::kToolCalls;
   choice.ended = true;
   --open_;
   context_.metrics.finished(end == ChoiceEnd::kLength ? FinishReason::kLength : FinishReason::kStop);
-  const std::string stop = choice.text.matched().value_or("");
+  const std::string stop = stop_of(choice).value_or("");
   if (generation_.stream) {
     write(writer_->end_choice(index, end, stop));
   } else {
     choice.answer.end = end;
     choice.answer.stop = stop;
   }
+}
+
+const std::optional<std::string>& AnswerRun::stop_of(const Choice& choice) {
+  return choice.stops ? choice.stops->matched() : choice.text.matched();
+}
+
+// What the answer says of itself beside its bytes.
+std::vector<std::pair<std::string, std::string>> AnswerRun::headers() const {
+  if (generation_.relaxed.empty()) return {};
+  return {{"x-ingot-relaxed-tools", fmt::format("{}", fmt::join(generation_.relaxed, ","))}};
 }
 
 // The usage is written down before the client can ask again, and before the event by which it knows that the answer is
@@ -360,7 +377,7 @@ void AnswerRun::send_end(const std::optional<ApiError>& refused) {
     responder_->finish();
   } else {
     settle();
-    responder_->send({.status = 200, .body = std::move(last_bytes_)});
+    responder_->send({.status = 200, .body = std::move(last_bytes_), .headers = headers()});
   }
   answered_ = true;
 }
@@ -386,6 +403,7 @@ void AnswerRun::write(std::string bytes) {
                       .content_type = writer_->stream_type(),
                       .body = writer_->begin(usage_) + bytes,
                       .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}};
+    std::ranges::move(headers(), std::back_inserter(head.headers));
     started_ = true;
     responder_->start(std::move(head));
   } else {

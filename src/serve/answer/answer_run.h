@@ -9,6 +9,7 @@
 
 #include "serve/answer/answer_writer.h"
 #include "serve/answer/prompt_logprobs.h"
+#include "serve/answer/visible_stops.h"
 #include "serve/serve_context.h"
 
 namespace ingot {
@@ -38,6 +39,8 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     std::vector<ScoredToken> scores;  // that wait for text
     ChoiceAnswer answer;              // where the answer is not streamed
     bool begun = false, ended = false;
+    std::optional<VisibleStops> stops;    // where there is a parser
+    bool called = false;                  // a call was given out
     bool thought = false, spoke = false;  // some reasoning was given out; something else was
     int64_t unsettled = 0;                // tokens that may be reasoning or not
     Clock::time_point last_token;
@@ -63,6 +66,8 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void send(int index, TextPiece piece, bool last);
   void count_thoughts(Choice& choice, const std::vector<AnswerPart>& parts, bool last);
   void end_choice(int index, ChoiceEnd end);
+  static const std::optional<std::string>& stop_of(const Choice& choice);
+  std::vector<std::pair<std::string, std::string>> headers() const;
   void leave();
   void finish();
   void send_end(const std::optional<ApiError>& refused);

@@ -46,7 +46,8 @@ void ChoiceAnswer::add(ChoicePiece piece) {
         break;
       case Kind::kCallBegin:
         order.push_back({.kind = Kind::kCallBegin, .begin = calls.size()});
-        calls.push_back({.id = std::move(part.id), .name = std::move(part.text), .arguments = {}});
+        calls.push_back(
+            {.id = std::move(part.id), .name = std::move(part.text), .arguments = {}, .custom = part.custom});
         break;
       case Kind::kCallArguments:
         if (!calls.empty()) calls.back().arguments += part.text;

@@ -44,7 +44,8 @@ struct ChoicePiece {
 struct ChoiceAnswer {
   struct Call {
     std::string id, name, arguments;
-    bool whole = false;  // its arguments have ended
+    bool custom = false;  // arguments are the text of a custom tool
+    bool whole = false;   // its arguments have ended
   };
   // What came, in its order: a stretch of the text or of the reasoning, or one call.
   struct Stretch {

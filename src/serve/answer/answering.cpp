@@ -1,6 +1,7 @@
 #include "serve/answer/answering.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 
@@ -44,7 +45,17 @@ struct Ready {
   MakeWriter make_writer;
 };
 
+// Tools whose calls are not held to their schemas.
+void tell_relaxed(ServeContext& context, const Ready& ready) {
+  const std::vector<std::string>& relaxed = ready.generation.relaxed;
+  if (relaxed.empty()) return;
+  context.metrics.tools_relaxed.add(static_cast<int64_t>(relaxed.size()));
+  context.log.warning("tools relaxed", {{"tenant", caller_of(ready.head)->tenant()},
+                                        {"tools", fmt::format("{}", fmt::join(relaxed, ","))}});
+}
+
 void begin(ServeContext& context, Ready ready) {
+  tell_relaxed(context, ready);
   std::unique_ptr<AnswerWriter> writer = ready.make_writer(answer_names(context.model, ready.generation));
   if (ready.generation.prompts.empty()) {  // whether the model is there is all that was asked
     return send_complete(*caller_of(ready.head), std::move(ready.responder), style_of(ready.head.path),
@@ -158,6 +169,15 @@ void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr
          [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
 }
 
+void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaChatFields, read_ollama_chat, ollama_chat_writer);
+}
+
+void handle_ollama_generate(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  answer(context, std::move(request), std::move(responder), kOllamaGenerateFields, read_ollama_generate,
+         ollama_generate_writer);
+}
+
 void handle_responses(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
   const TrimAfter trim(request.body.size());
   ResponseStore& store = context.responses;
@@ -171,9 +191,11 @@ void handle_responses(ServeContext& context, HttpRequest request, std::shared_pt
       context, request, responder, kResponseFields,
       [&](const JsonObject& body, TokenWork* work) { return read_response(body, context.model, kept, work); });
   KeepResponse keep;
+  const std::shared_ptr<void> room = asked.frame.store ? store.hold(asked.frame.input.size()) : nullptr;
+  asked.frame.store = room != nullptr;
   if (asked.frame.store) {
-    keep = [&store, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](const std::string& response,
-                                                                                       const std::string& output) {
+    keep = [&store, room, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](
+               const std::string& response, const std::string& output) {
       return store.put(tenant, id, {.response = response, .input = input, .output = output});
     };
   }

@@ -91,14 +91,20 @@ class ChatWriter : public AnswerWriter {
     return data;
   }
 
+  static JsonObject call_json(const std::string& id, const std::string& name, const std::string& text, bool custom) {
+    const char* kind = custom ? "custom" : "function";
+    return {{"id", id}, {"type", kind}, {kind, JsonObject{{"name", name}, {custom ? "input" : "arguments", text}}}};
+  }
+
   static void add_call(const AnswerPart& part, JsonArray& calls) {
     if (part.kind == Kind::kCallBegin) {
-      calls.push_back(JsonObject{{"index", part.index},
-                                 {"id", part.id},
-                                 {"type", "function"},
-                                 {"function", JsonObject{{"name", part.text}, {"arguments", ""}}}});
+      JsonObject call = call_json(part.id, part.text, "", part.custom);
+      call["index"] = part.index;
+      calls.push_back(std::move(call));
     } else if (part.kind == Kind::kCallArguments) {
-      calls.push_back(JsonObject{{"index", part.index}, {"function", JsonObject{{"arguments", part.text}}}});
+      const char* kind = part.custom ? "custom" : "function";
+      calls.push_back(
+          JsonObject{{"index", part.index}, {kind, JsonObject{{part.custom ? "input" : "arguments", part.text}}}});
     }
   }
 
@@ -110,9 +116,7 @@ class ChatWriter : public AnswerWriter {
     if (answer.calls.empty()) return json;
     JsonArray calls;
     for (const ChoiceAnswer::Call& call : answer.calls) {
-      calls.push_back(JsonObject{{"id", call.id},
-                                 {"type", "function"},
-                                 {"function", JsonObject{{"name", call.name}, {"arguments", call.arguments}}}});
+      calls.push_back(call_json(call.id, call.name, call.arguments, call.custom));
     }
     json["tool_calls"] = std::move(calls);
     return json;

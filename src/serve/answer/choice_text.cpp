@@ -14,7 +14,7 @@ ChoiceText::ChoiceText(const Tokenizer& tokenizer, const Generation& generation,
       scored_(generation.sampling.n_logprobs >= 0),
       marks_(mark_tokens(tokenizer, generation.form)),
       decoder_(tokenizer, {.show_special = false, .continues = generation.continues}),
-      stops_(generation.stops),
+      stops_(generation.is_searched() ? std::vector<std::string>() : generation.stops),
       characters_(offset) {}
 
 TextPiece ChoiceText::push(const SampleResult& sample) {

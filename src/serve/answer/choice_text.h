@@ -26,7 +26,8 @@ struct TextPiece {
   std::vector<ScoredToken> scores;  // where logprobs were asked for
 };
 
-// However the tokens are cut into pieces, the pieces, joined, are the same. One thread at a time.
+// However the tokens are cut into pieces, the pieces, joined, are the same. One thread at a time. Stop strings of a
+// text that is searched for reasoning or calls are not looked at here: visible_stops.h.
 class ChoiceText {
  public:
   // Both must outlive it. `offset`: characters that stand before the choice's text.

@@ -2,17 +2,10 @@
 
 #include <utility>
 
+#include "serve/answer/calls/json_stream.h"
 #include "serve/answer/held_text.h"
-#include "serve/answer/json_stream.h"
 
 namespace ingot {
-namespace {
-
-// '<' begins both and occurs in neither again: after a mismatch the match can only begin anew at the byte itself.
-constexpr std::string_view kOpen = "<think>";
-constexpr std::string_view kClose = "</think>";
-
-}  // namespace
 
 void Reasoning::push(std::string_view bytes, std::string& reasoning, std::string& text) {
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -42,42 +35,42 @@ void Reasoning::feed(char c, std::string& reasoning, std::string& text) {
 
 // Before anything but white space was seen.
 void Reasoning::first(char c, std::string& reasoning, std::string& text) {
-  if (matched_ == 0 && is_json_space(c) && space_.size() < kMaxHeldBytes) {
+  if (held_.empty() && is_json_space(c) && space_.size() < kMaxHeldBytes) {
     space_ += c;
     return;
   }
-  if (c == kOpen[matched_]) {
-    if (++matched_ < kOpen.size()) return;
-    matched_ = 0;
+  held_ += c;
+  if (marks_.open.starts_with(held_)) {
+    if (held_.size() < marks_.open.size()) return;
+    held_.clear();
     space_.clear();
     at_ = At::kInside;
     return;
   }
-  const std::string held = std::exchange(space_, {}) + std::string(kOpen.substr(0, std::exchange(matched_, 0)));
+  const std::string seen = std::exchange(space_, {}) + std::exchange(held_, {});
   if (at_ == At::kOpened) {
     at_ = At::kInside;
-    for (const char h : held) inside(h, reasoning);
-    inside(c, reasoning);
+    for (const char h : seen) inside(h, reasoning);
   } else {
     at_ = At::kText;
-    text += held;
-    text += c;
+    text += seen;
   }
 }
 
 void Reasoning::inside(char c, std::string& reasoning) {
-  if (c == kClose[matched_]) {
-    if (++matched_ < kClose.size()) return;
-    matched_ = 0;
-    space_.clear();
-    at_ = At::kAfter;
-    return;
+  held_ += c;
+  while (!held_.empty() && !marks_.close.starts_with(held_)) {
+    const char first = held_.front();
+    held_.erase(0, 1);
+    thought(first, reasoning);
   }
-  if (matched_ > 0) {
-    begin(reasoning);
-    reasoning += kClose.substr(0, std::exchange(matched_, 0));
-    return inside(c, reasoning);
-  }
+  if (held_ != marks_.close) return;
+  held_.clear();
+  space_.clear();
+  at_ = At::kAfter;
+}
+
+void Reasoning::thought(char c, std::string& reasoning) {
   if (is_json_space(c)) {
     if (begun_) space_ += c;
     if (space_.size() > kMaxHeldBytes) begin(reasoning);
@@ -96,12 +89,12 @@ void Reasoning::begin(std::string& reasoning) {
 void Reasoning::finish(std::string& reasoning, std::string& text) {
   if (at_ == At::kStart) {
     text += std::exchange(space_, {});
-    text += kOpen.substr(0, std::exchange(matched_, 0));
+    text += std::exchange(held_, {});
   } else if (at_ == At::kOpened) {
-    reasoning += kOpen.substr(0, std::exchange(matched_, 0));
+    reasoning += std::exchange(held_, {});
   } else if (at_ == At::kInside) {
-    if (matched_ > 0) begin(reasoning);
-    reasoning += kClose.substr(0, std::exchange(matched_, 0));
+    if (!held_.empty()) begin(reasoning);
+    reasoning += std::exchange(held_, {});
   }
 }
 

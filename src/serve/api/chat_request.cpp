@@ -7,15 +7,22 @@
 namespace ingot {
 namespace {
 
-JsonArray template_calls(const JsonArray& calls) {
+// Calls of custom tools are those of functions with one argument.
+JsonArray template_calls(const JsonArray& calls, const std::string& path) {
   JsonArray list;
-  for (const Json& item : calls) {
-    const Fields call(item.get_object());
-    const Fields function(*call.object("function"));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Fields call(calls[i].get_object());
+    const bool custom = call.string("type").value_or("") == "custom";
+    const char* kind = custom ? "custom" : "function";
+    const JsonObject* object = call.object(kind);
+    const std::string where = fmt::format("{}[{}].{}", path, i, kind);
+    if (!object) throw bad_field(where, where + " is required");
+    const Fields function(*object);
     const Json* arguments = function.value("arguments");
+    Json given = arguments ? *arguments : Json(JsonObject{});
+    if (custom) given = JsonObject{{kCustomKey, function.string("input").value_or("")}};
     JsonObject entry{{"type", "function"},
-                     {"function", JsonObject{{"name", *function.string("name")},
-                                             {"arguments", arguments ? *arguments : Json(JsonObject{})}}}};
+                     {"function", JsonObject{{"name", *function.string("name")}, {"arguments", std::move(given)}}}};
     if (const Json* id = call.value("id")) entry["id"] = *id;
     list.push_back(std::move(entry));
   }
@@ -36,7 +43,7 @@ JsonObject template_message(const Fields& message, const ServedModel& model) {
     throw bad_field(message.path("content"), fmt::format("{} is required", message.path("content")));
   }
   JsonObject result{{"role", role}, {"content", content ? content_text(*content, message.path("content")) : ""}};
-  if (has_calls) result["tool_calls"] = template_calls(*calls);
+  if (has_calls) result["tool_calls"] = template_calls(*calls, message.path("tool_calls"));
   for (const char* name : {"name", "tool_call_id"}) {
     if (const Json* value = message.value(name)) result[name] = *value;
   }

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "grammar/calls/calls.h"
 #include "serve/answer/held_text.h"
 #include "serve/api/compile_work.h"
-#include "serve/api/forced_call.h"
 #include "serve/api/generation.h"
 
 namespace ingot {
@@ -110,6 +110,27 @@ std::string_view without_part(std::string_view text) {
   return end == std::string_view::npos ? text : text.substr(end + 2);
 }
 
+// Where the reader of answers finds calls, the constraint does.
+CallSearch call_search(const AnswerForm& form, const Tokenizer& tokenizer) {
+  CallSearch search{.starts = {},
+                    .name_key = std::string(form.tools->name_key),
+                    .names = form.tool_names,
+                    .marks = {},
+                    .one = form.one_call || form.tools->one_call,
+                    .opened = form.call_opened ? std::string(form.tools->call_open) : std::string(),
+                    .before = {},
+                    .reasoning_open = {},
+                    .reasoning_close = {}};
+  for (const MarkToken& mark : mark_tokens(tokenizer, form)) search.marks.push_back(mark.id);
+  if (!form.reasoning || form.closed) return search;
+  search.reasoning_open = form.marks.open;
+  search.reasoning_close = form.marks.close;
+  search.in_reasoning = form.opened;
+  search.reasons_often = form.marks.channels;
+  search.before = form.marks.header;
+  return search;
+}
+
 }  // namespace
 
 std::optional<ConstraintRequest> read_constraint(const Fields& fields) {
@@ -146,16 +167,24 @@ void compile_constraint(Constraints& constraints, const std::string& tenant, Gen
                         const CompileCall& call) {
   const ConstraintRequest& wanted = *generation.wanted;
   const AnswerForm& form = generation.form;
-  if (form.tools && !wanted.call) {
+  using Calls = ConstraintRequest::Calls;
+  if (form.tools && wanted.calls == Calls::kNone) {
     throw bad_field(wanted.param, fmt::format("{} does not go with tools, unless tool_choice is none", wanted.param));
   }
-  const Preface preface = !form.reasoning || form.closed ? Preface::kNone
-                          : form.opened                  ? Preface::kOpenedReasoning
-                                                         : Preface::kReasoning;
   try {
-    generation.constraint = constraints.make(tenant, wanted.source, preface, wanted.lead, wanted.tail, call);
+    if (wanted.calls == Calls::kOffered) {
+      generation.constraint = constraints.make_calls(
+          tenant, wanted.source, *form.tools, call_search(form, constraints.tokenizer()), generation.relaxed, call);
+      return;
+    }
+    const Preface at = !form.reasoning || form.closed ? Preface::kNone
+                       : form.opened                  ? Preface::kOpenedReasoning
+                                                      : Preface::kReasoning;
+    const PrefaceMarks preface(at, form.marks.open, form.marks.close);
+    generation.constraint = constraints.make(tenant, wanted.source, preface, form.lead, {}, call);
   } catch (const grammar::GrammarError& error) {
-    const std::string place = wanted.call ? place_in_tools(error.place()) : error.place();
+    const bool of_tool = wanted.calls != Calls::kNone;
+    const std::string place = of_tool ? grammar::place_in_tools(error.place()) : error.place();
     const std::string where = place.empty() ? std::string() : fmt::format(", at {}", place);
     throw bad_field(wanted.param, fmt::format("{}: {}{}", wanted.param, without_part(error.what()), where));
   } catch (const GrammarRoomError&) {

@@ -1,6 +1,7 @@
 // What a request wants its answer's text to be held to.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,8 +15,8 @@ struct Generation;
 struct ConstraintRequest {
   std::string param;  // the field that asks: "response_format.json_schema.schema"
   grammar::Source source;
-  bool call = false;                 // a call of a tool, as forced_call() makes it
-  std::string lead = {}, tail = {};  // marks around it
+  enum class Calls : uint8_t { kNone, kForced, kOffered };
+  Calls calls = Calls::kNone;  // of tools, as forced_call() and offered_calls() make them
 };
 
 // None where the answer is free. Throws ApiError 400 where two fields ask, or one of them not wholly.
@@ -27,7 +28,8 @@ std::optional<ConstraintRequest> read_constraint(const Fields& fields);
 void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Generation& generation);
 
 // Makes generation.constraint of generation.wanted. Throws ApiError 400 that tells the place in the schema or grammar,
-// 503 where there is no room for one more, and what the call's meter throws. REQUIRES: something is wanted.
+// 503 where there is no room for one more, and what the call's meter throws. generation.relaxed has the tools whose
+// calls could not be held to their schemas, which under tool_choice auto is no error. REQUIRES: something is wanted.
 void compile_constraint(Constraints& constraints, const std::string& tenant, Generation& generation,
                         const CompileCall& call = {});
 

@@ -175,7 +175,8 @@ TEST(ConstraintRequest, ForcedCallsAreMade) {
       R"({"type":"function","function":{"name":"b","parameters":{"properties":{},"additionalProperties":false}}}])";
   const std::string no_space = R"(,"logit_bias":{"12":-100,"13":-100,"16":-100,"35":-100})";
   const auto calls = [&](const std::string& choice) {
-    const JsonObject answer = server.ok(kChat, chat(tools + no_space + R"(,"n":4,"tool_choice":)" + choice));
+    const JsonObject answer =
+        server.ok(kChat, chat(tools + no_space + R"(,"n":4,"parallel_tool_calls":false,"tool_choice":)" + choice));
     std::set<std::string> seen;
     for (const Json& item : answer.at("choices").as_array()) {
       EXPECT_EQ(text_of(item.at("finish_reason")), "tool_calls");

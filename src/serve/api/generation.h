@@ -39,7 +39,10 @@ struct Generation {
 
   std::optional<ConstraintRequest> wanted;            // what the text is held to
   std::shared_ptr<const TokenConstraint> constraint;  // the same once it is compiled
+  std::vector<std::string> relaxed;                   // tools whose calls are not held to their schemas
 
+  // The answer's text is searched for reasoning or calls.
+  bool is_searched() const { return form.reasoning || form.tools; }
   int64_t prompt_tokens() const;
   int64_t total_choices() const { return static_cast<int64_t>(prompts.size()) * choices; }
 };

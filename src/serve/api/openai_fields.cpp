@@ -39,11 +39,18 @@ constexpr std::array kFunctionCallFields = {
 };
 constexpr FieldTable kFunctionCall{"FunctionCall", kFunctionCallFields};
 
+constexpr std::array kCustomCallFields = {
+    kToolNameField,
+    Field{.name = "input", .kinds = kString, .text = "The text that the tool gets"},
+};
+constexpr FieldTable kCustomCall{"CustomCall", kCustomCallFields};
+
 constexpr std::array kToolCallFields = {
     Field{.name = "id", .kinds = kString, .text = "What the tool's answer refers to", .max_length = 256},
-    Field{.name = "type", .kinds = kString, .text = "The kind of the tool", .values = "function"},
+    Field{.name = "type", .kinds = kString, .text = "The kind of the tool", .values = "function|custom"},
     Field{.name = "index", .kinds = kInteger, .text = "As streams have it", .effect = kIgnored, .low = 0, .high = 1e6},
-    Field{.name = "function", .kinds = kObject, .text = "The call", .required = true, .members = &kFunctionCall},
+    Field{.name = "function", .kinds = kObject, .text = "The call", .members = &kFunctionCall},
+    Field{.name = "custom", .kinds = kObject, .text = "The call of a custom tool", .members = &kCustomCall},
 };
 constexpr FieldTable kToolCall{"ToolCall", kToolCallFields};
 
@@ -97,22 +104,53 @@ constexpr std::array kFunctionFields = {
     Field{.name = "parameters", .kinds = kObject, .text = "JSON Schema of its arguments"},
     Field{.name = "strict",
           .kinds = kBool,
-          .text = "Of a call that tool_choice forces: a keyword of the schema that is not known is an error",
+          .text = "A schema that cannot be held, or has a keyword that is not known, is an error",
           .fallback = "false"},
 };
 constexpr FieldTable kFunction{"Function", kFunctionFields};
 
+constexpr std::array kToolGrammarFields = {
+    Field{.name = "syntax", .kinds = kString, .text = "Its language", .required = true, .values = "lark|regex"},
+    Field{.name = "definition", .kinds = kString, .text = "The grammar", .required = true},
+};
+constexpr FieldTable kToolGrammar{"ToolGrammar", kToolGrammarFields};
+constexpr std::array kCustomFormatFields = {
+    Field{.name = "type",
+          .kinds = kString,
+          .text = "Any text, or one of a grammar",
+          .required = true,
+          .values = "text|grammar"},
+    Field{.name = "grammar", .kinds = kObject, .text = "Which", .members = &kToolGrammar},
+};
+constexpr FieldTable kCustomFormat{"CustomFormat", kCustomFormatFields};
+constexpr std::array kCustomFields = {
+    kToolNameField,
+    Field{.name = "description", .kinds = kString, .text = "What it does"},
+    Field{.name = "format", .kinds = kObject, .text = "What its text is held to", .members = &kCustomFormat},
+};
+constexpr FieldTable kCustom{"Custom", kCustomFields};
+
 constexpr std::array kToolFields = {
-    Field{.name = "type", .kinds = kString, .text = "The kind of the tool", .required = true, .values = "function"},
-    Field{.name = "function", .kinds = kObject, .text = "The function", .required = true, .members = &kFunction},
+    Field{.name = "type",
+          .kinds = kString,
+          .text = "The kind of the tool",
+          .required = true,
+          .values = "function|custom"},
+    Field{.name = "function", .kinds = kObject, .text = "The function", .members = &kFunction},
+    Field{.name = "custom", .kinds = kObject, .text = "A tool that gets a text", .members = &kCustom},
 };
 constexpr FieldTable kTool{"Tool", kToolFields};
 
 constexpr std::array kNamedFunctionFields = {kToolNameField};
 constexpr FieldTable kNamedFunction{"NamedFunction", kNamedFunctionFields};
 constexpr std::array kNamedToolFields = {
-    Field{.name = "type", .kinds = kString, .text = "The kind of the tool", .required = true, .values = "function"},
-    Field{.name = "function", .kinds = kObject, .text = "The function", .required = true, .members = &kNamedFunction},
+    Field{.name = "type",
+          .kinds = kString,
+          .text = "The kind of the tool",
+          .required = true,
+          .values = "function|custom"},
+    Field{.name = "function", .kinds = kObject, .text = "The function", .members = &kNamedFunction},
+    Field{.name = "custom", .kinds = kObject, .text = "The custom tool", .members = &kNamedFunction},
 };
 constexpr FieldTable kNamedTool{"NamedTool", kNamedToolFields};
 constexpr std::array kAllowedToolsFields = {
@@ -132,9 +170,13 @@ constexpr std::array kAllowedToolsFields = {
 };
 constexpr FieldTable kAllowedTools{"AllowedTools", kAllowedToolsFields};
 constexpr std::array kToolChoiceFields = {
-    Field{
-        .name = "type", .kinds = kString, .text = "One, or some", .required = true, .values = "function|allowed_tools"},
+    Field{.name = "type",
+          .kinds = kString,
+          .text = "One, or some",
+          .required = true,
+          .values = "function|custom|allowed_tools"},
     Field{.name = "function", .kinds = kObject, .text = "Which must be called", .members = &kNamedFunction},
+    Field{.name = "custom", .kinds = kObject, .text = "The same of custom tools", .members = &kNamedFunction},
     Field{.name = "allowed_tools", .kinds = kObject, .text = "Which are offered", .members = &kAllowedTools},
 };
 constexpr FieldTable kToolChoice{"ToolChoice", kToolChoiceFields};

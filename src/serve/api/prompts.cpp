@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/utf8.h"
+#include "serve/api/forced_call.h"
 #include "serve/api/generation.h"
 #include "serve/api/shared_fields.h"
 #include "serve/api/token_work.h"
@@ -127,6 +128,28 @@ std::string template_end(const std::vector<ChatTemplate::Piece>& pieces) {
   return end;
 }
 
+// How the answer reasons, and where it begins in that. An answer of messages that is held to something has its
+// reasoning opened by the prompt: where it ends, the header of the answer must follow.
+void find_reasoning(const ServedModel& model, const ChatTemplate& chat, std::vector<ChatTemplate::Piece>& pieces,
+                    Generation& generation) {
+  AnswerForm& form = generation.form;
+  const bool known = model.reasoning && model.chat.get() == &chat;
+  const std::optional<ReasoningMarks> marks = known ? *model.reasoning : taught_reasoning(chat, model.source);
+  form.reasoning = marks.has_value();
+  const std::string end = template_end(pieces);
+  form.call_opened = form.tools && !form.tools->text_name.empty() && end.ends_with(form.tools->call_open);
+  if (!marks) return;
+  form.marks = *marks;
+  form.opened = opens_reasoning(end, *marks);
+  form.closed = closes_reasoning(end, *marks) && !marks->channels;
+  const std::optional<ConstraintRequest>& wanted = generation.wanted;
+  if (!marks->channels || !wanted || wanted->calls == ConstraintRequest::Calls::kOffered) return;
+  if (!form.opened) pieces.push_back({marks->open, true});
+  form.opened = true;
+  const bool has_header = form.tools && form.tools->call_open.starts_with(marks->header);
+  form.lead = wanted->calls == ConstraintRequest::Calls::kNone ? marks->lead : has_header ? "" : marks->header;
+}
+
 }  // namespace
 
 Prompts read_prompts(const Json& value, const std::string& param, const ServedModel& model, bool keep_end,
@@ -177,16 +200,18 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
     throw bad_field(generation.param, fmt::format("{} are not a conversation that the model's chat template takes{}",
                                                   generation.param, own_words(*chat, error.what())));
   }
-  generation.prompts.push_back(encode_pieces(model, pieces, work, generation.param));
   AnswerForm& form = generation.form;
   form.tools = conversation.tools.tools.empty() ? nullptr : tool_form_of(model).calls;
   form.tool_names = conversation.tools.names;
   form.signatures = conversation.tools.signatures;
   form.one_call = conversation.tools.one_call;
-  form.reasoning = has_reasoning(chat->source());
-  const std::string end = form.reasoning ? template_end(pieces) : std::string();
-  form.opened = opens_reasoning(end);
-  form.closed = closes_reasoning(end);
+  for (const auto& [name, held] : conversation.tools.custom) form.custom.push_back(name);
+  if (form.tools && !generation.wanted) {
+    generation.wanted = conversation.tools.forced.empty() ? offered_calls(conversation.tools, *form.tools)
+                                                          : forced_call(conversation.tools, *form.tools);
+  }
+  find_reasoning(model, *chat, pieces, generation);
+  generation.prompts.push_back(encode_pieces(model, pieces, work, generation.param));
 }
 
 TaughtForm tool_form_of(const ServedModel& model) {

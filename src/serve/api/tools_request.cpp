@@ -61,14 +61,73 @@ Json function_for_template(const std::string& name, const JsonObject& given, std
   return JsonObject{{"type", "function"}, {"function", std::move(function)}};
 }
 
-ToolSignature::Value value_kind(const Json& schema) {
-  using Value = ToolSignature::Value;
-  const Json* type = schema.is_object() ? find(schema.get_object(), "type") : nullptr;
-  if (!type) return Value::kAny;
-  if (type->is_string()) return type->get_string() == "string" ? Value::kText : Value::kJson;
-  const bool may_be_text =
-      type->is_array() && std::ranges::find(type->get_array(), Json("string")) != type->get_array().end();
-  return may_be_text ? Value::kAny : Value::kJson;
+using Value = ToolSignature::Value;
+
+Value type_kind(std::string_view name) {
+  if (name == "string") return Value::kText;
+  if (name == "null") return Value::kNull;
+  if (name == "boolean") return Value::kBool;
+  if (name == "integer" || name == "number") return Value::kNumber;
+  if (name == "array") return Value::kArray;
+  return name == "object" ? Value::kObject : Value::kAny;
+}
+
+Value kind_of(const Json& value) {
+  if (value.is_string()) return Value::kText;
+  if (value.is_null()) return Value::kNull;
+  if (value.is_bool()) return Value::kBool;
+  if (value.is_array()) return Value::kArray;
+  return value.is_object() ? Value::kObject : Value::kNumber;
+}
+
+// The part of the schema that a local reference names; none where there is no such.
+const Json* refer(const Json& root, std::string_view pointer) {
+  const Json* at = &root;
+  if (!pointer.starts_with('#')) return nullptr;
+  pointer.remove_prefix(1);
+  while (at && !pointer.empty()) {
+    if (!pointer.starts_with('/')) return nullptr;
+    const size_t end = std::min(pointer.find('/', 1), pointer.size());
+    at = at->is_object() ? find(at->get_object(), pointer.substr(1, end - 1)) : nullptr;
+    pointer.remove_prefix(end);
+  }
+  return at;
+}
+
+// Of which types a value of the schema may be.
+Value value_kind(const Json& root, const Json& schema, int depth) {
+  constexpr int kMaxDepth = 8;
+  if (!schema.is_object() || depth > kMaxDepth) return Value::kAny;
+  const JsonObject& object = schema.get_object();
+  Value kind = Value::kAny;
+  const auto any_of = [&](const Json& list, const auto& of) {
+    Value any = Value::kNone;
+    for (const Json& one : list.get_array()) any = any | of(one);
+    return any;
+  };
+  if (const Json* type = find(object, "type")) {
+    if (type->is_string()) kind = kind & type_kind(type->get_string());
+    if (type->is_array()) {
+      kind = kind &
+             any_of(*type, [](const Json& one) { return one.is_string() ? type_kind(one.get_string()) : Value::kAny; });
+    }
+  }
+  if (const Json* list = find(object, "enum"); list && list->is_array()) kind = kind & any_of(*list, kind_of);
+  if (const Json* value = find(object, "const")) kind = kind & kind_of(*value);
+  if (const Json* to = find(object, "$ref"); to && to->is_string()) {
+    if (const Json* part = refer(root, to->get_string())) kind = kind & value_kind(root, *part, depth + 1);
+  }
+  for (const char* key : {"anyOf", "oneOf", "allOf"}) {
+    const Json* list = find(object, key);
+    if (!list || !list->is_array() || list->get_array().empty()) continue;
+    const auto of = [&](const Json& one) { return value_kind(root, one, depth + 1); };
+    if (key == std::string_view("allOf")) {
+      for (const Json& one : list->get_array()) kind = kind & of(one);
+    } else {
+      kind = kind & any_of(*list, of);
+    }
+  }
+  return kind == Value::kNone ? Value::kAny : kind;
 }
 
 // How the values of the tool's arguments are written where a form writes text bare.
@@ -78,7 +137,7 @@ ToolSignature signature_of(const std::string& name, const Json& tool) {
   const Json* properties = find(parameters.get_object(), "properties");
   if (!properties || !properties->is_object()) return signature;
   for (const auto& property : properties->get_object()) {
-    signature.keys.emplace_back(std::string(property.key()), value_kind(property.value()));
+    signature.keys.emplace_back(std::string(property.key()), value_kind(parameters, property.value(), 0));
   }
   return signature;
 }
@@ -120,11 +179,14 @@ struct ToolChoice {
   bool offers_all = true;             // names that may not be called are still told to the model
 };
 
-// The names of {"type": "function", "function": {"name": …}}, or of a list of such.
+// The name of {"type": "function", "function": {"name": …}}, or of the same with "custom".
 std::string named_tool(const JsonObject& object, const std::string& path) {
-  const Json* function = find(object, "function");
-  if (is_absent(function)) throw bad_field(path + ".function", path + ".function is required");
-  return name_at(object_at(*function, path + ".function"), path + ".function");
+  const Json* type = find(object, "type");
+  const std::string key = type && type->is_string() && type->get_string() == "custom" ? "custom" : "function";
+  const std::string where = fmt::format("{}.{}", path, key);
+  const Json* named = find(object, key);
+  if (is_absent(named)) throw bad_field(where, where + " is required");
+  return name_at(object_at(*named, where), where);
 }
 
 ToolChoice allowed_tools(const JsonObject& object) {
@@ -155,10 +217,12 @@ ToolChoice openai_choice(const JsonObject& body) {
     const JsonObject& object = value->get_object();
     const std::string type = string_at(object, "type", "tool_choice");
     if (type == "allowed_tools") return allowed_tools(object);
-    if (type == "function") {
-      return {.mode = "required", .names = {named_tool(object, "tool_choice")}, .param = "tool_choice.function.name"};
+    if (type == "function" || type == "custom") {
+      return {.mode = "required",
+              .names = {named_tool(object, "tool_choice")},
+              .param = fmt::format("tool_choice.{}.name", type)};
     }
-    throw bad_field("tool_choice.type", "tool_choice.type must be 'function' or 'allowed_tools'");
+    throw bad_field("tool_choice.type", "tool_choice.type must be 'function', 'custom' or 'allowed_tools'");
   }
   const std::string mode = value->is_string() ? std::string(value->get_string()) : "";
   if (mode != "auto" && mode != "none" && mode != "required") {
@@ -167,8 +231,8 @@ ToolChoice openai_choice(const JsonObject& body) {
   return {.mode = mode, .names = {}};
 }
 
-// What the choice leaves of the tools. `strict` of each is in the order of the tools.
-void apply_choice(const ToolChoice& choice, std::vector<bool> strict, ToolsOfRequest& request) {
+// What the choice leaves of the tools.
+void apply_choice(const ToolChoice& choice, ToolsOfRequest& request) {
   for (const std::string& name : choice.names) {
     if (std::ranges::find(request.names, name) != request.names.end()) continue;
     throw bad_field(choice.param, fmt::format("{} names '{}', which is none of the tools", choice.param, name));
@@ -176,15 +240,13 @@ void apply_choice(const ToolChoice& choice, std::vector<bool> strict, ToolsOfReq
   const auto chosen = [&](const std::string& name) {
     return choice.names.empty() || std::ranges::find(choice.names, name) != choice.names.end();
   };
-  request.strict = true;
   for (size_t i = request.names.size(); i-- > 0;) {
-    if (chosen(request.names[i])) {
-      request.strict = request.strict && strict[i];
-    } else if (!choice.offers_all) {
-      request.names.erase(request.names.begin() + static_cast<std::ptrdiff_t>(i));
-      request.tools.erase(request.tools.begin() + static_cast<std::ptrdiff_t>(i));
-      request.signatures.erase(request.signatures.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+    if (choice.offers_all || chosen(request.names[i])) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    request.names.erase(request.names.begin() + at);
+    request.tools.erase(request.tools.begin() + at);
+    request.signatures.erase(request.signatures.begin() + at);
+    request.strict.erase(request.strict.begin() + at);
   }
   if (choice.mode != "required") return;
   std::ranges::copy_if(request.names, std::back_inserter(request.forced), chosen);
@@ -258,6 +320,43 @@ std::optional<Json> read_arguments(const Json& text, const std::string& path, Ro
   return std::nullopt;
 }
 
+// {"type": "custom", "custom": {"name", "description", "format": {"type": "text"} or {"type": "grammar", "grammar":
+// {"syntax": "lark" or "regex", "definition"}}}}: to the template a function that takes one text.
+void add_custom(const JsonObject& tool, const std::string& path, ToolsOfRequest& request) {
+  const std::string where = path + ".custom";
+  const Json* value = find(tool, "custom");
+  if (is_absent(value)) throw bad_field(where, where + " is required");
+  const JsonObject& custom = object_at(*value, where);
+  std::string name = name_at(custom, where);
+  JsonObject held;
+  std::string told;
+  if (const Json* format = find(custom, "format"); !is_absent(format)) {
+    const JsonObject& object = object_at(*format, where + ".format");
+    if (string_at(object, "type", where + ".format") == "grammar") {
+      const std::string at = where + ".format.grammar";
+      const Json* grammar = find(object, "grammar");
+      if (is_absent(grammar)) throw bad_field(at, at + " is required");
+      const JsonObject& source = object_at(*grammar, at);
+      const std::string syntax = string_at(source, "syntax", at);
+      if (syntax != "lark" && syntax != "regex")
+        throw bad_field(at + ".syntax", at + ".syntax must be 'lark' or 'regex'");
+      held[syntax] = string_at(source, "definition", at);
+      told = fmt::format("Text of this {}: {}", syntax, std::string_view(held[syntax].get_string()));
+    }
+  }
+  JsonObject text{{"type", "string"}};
+  if (!told.empty()) text["description"] = told;
+  JsonObject function = custom;
+  function["parameters"] = JsonObject{{"type", "object"},
+                                      {"properties", JsonObject{{kCustomKey, std::move(text)}}},
+                                      {"required", JsonArray{Json(kCustomKey)}}};
+  request.tools.push_back(function_for_template(name, function, "parameters", where));
+  request.signatures.push_back(signature_of(name, request.tools.back()));
+  request.strict.push_back(true);
+  request.custom[name] = std::move(held);
+  add_name(request, std::move(name), where);
+}
+
 }  // namespace
 
 ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form) {
@@ -269,24 +368,28 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form)
     throw bad_field("tool_choice", "tool_choice asks for a call, and there are no tools");
   }
   if (!tools) return request;
-  std::vector<bool> strict;
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
     const JsonObject& tool = object_at((*tools)[i], path);
-    if (string_at(tool, "type", path) != "function") {
-      throw bad_field(path + ".type", path + ".type must be 'function': other tools are not supported");
+    const std::string type = string_at(tool, "type", path);
+    if (type == "custom") {
+      add_custom(tool, path, request);
+      continue;
+    }
+    if (type != "function") {
+      throw bad_field(path + ".type", path + ".type must be 'function' or 'custom': other tools are not supported");
     }
     const Json* value = find(tool, "function");
     if (is_absent(value)) throw bad_field(path + ".function", path + ".function is required");
     const JsonObject& function = object_at(*value, path + ".function");
     std::string name = name_at(function, path + ".function");
-    strict.push_back(flag(function, "strict", path + ".function.strict", false));
+    request.strict.push_back(flag(function, "strict", path + ".function.strict", false));
     request.tools.push_back(function_for_template(name, function, "parameters", path + ".function"));
     request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path + ".function");
   }
   if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
-  apply_choice(choice, std::move(strict), request);
+  apply_choice(choice, request);
   check_form(form);
   return request;
 }
@@ -299,7 +402,6 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
     throw bad_field("tool_choice", "tool_choice asks for a call, and there are no tools");
   }
   if (!tools) return request;
-  std::vector<bool> strict;
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
     const JsonObject& tool = object_at((*tools)[i], path);
@@ -308,13 +410,13 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
       throw bad_field(path + ".type", path + ".type must be 'custom': tools that run on the server are not supported");
     }
     std::string name = name_at(tool, path);
-    strict.push_back(flag(tool, "strict", path + ".strict", false));
+    request.strict.push_back(flag(tool, "strict", path + ".strict", false));
     request.tools.push_back(function_for_template(name, tool, "input_schema", path));
     request.signatures.push_back(signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path);
   }
   if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
-  apply_choice(choice, std::move(strict), request);
+  apply_choice(choice, request);
   check_form(form);
   return request;
 }

@@ -2,17 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "files/json.h"
-#include "serve/answer/parameter_reader.h"
-#include "serve/answer/taught_form.h"
+#include "serve/answer/calls/parameter_reader.h"
+#include "serve/answer/calls/taught_form.h"
 
 namespace ingot {
 
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolName = 64;
+inline constexpr std::string_view kCustomKey = "input";
 
 struct ToolsOfRequest {
   // For the template: [{"type": "function", "function": {"name", "description", "parameters"}}]; empty: none are
@@ -22,7 +24,10 @@ struct ToolsOfRequest {
   std::vector<ToolSignature> signatures;  // of the same tools
   bool one_call = false;                  // parallel calls are not wanted
   std::vector<std::string> forced = {};   // one of these must be called; empty: none must
-  bool strict = false;                    // all of those are
+  std::vector<bool> strict = {};          // of each of the tools
+  // Tools that take a text instead of arguments, by name: {}, {"regex": …} or {"lark": …} says which. Templates are
+  // told of a function with the one parameter kCustomKey.
+  std::map<std::string, JsonObject> custom = {};
 };
 
 // "tools", "tool_choice" and "parallel_tool_calls" of a body of /v1/chat/completions. Throws ApiError 400 that names

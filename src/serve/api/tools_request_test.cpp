@@ -87,7 +87,8 @@ TEST(ToolsRequest, RefusesByTheFieldsName) {
   const std::string one = R"({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
   EXPECT_EQ(openai(one + R"({"type": "function", "function": {"name": "g"}}})"), "tool_choice.function.name");
   EXPECT_EQ(openai(one + R"({"type": "function"}})"), "tool_choice.function");
-  EXPECT_EQ(openai(one + R"({"type": "custom"}})"), "tool_choice.type");
+  EXPECT_EQ(openai(one + R"({"type": "custom"}})"), "tool_choice.custom");
+  EXPECT_EQ(openai(one + R"({"type": "other"}})"), "tool_choice.type");
   EXPECT_EQ(openai(one + R"({"type": "allowed_tools"}})"), "tool_choice.allowed_tools");
   EXPECT_EQ(openai(one + R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}})"),
             "tool_choice.allowed_tools.tools");
@@ -128,14 +129,14 @@ TEST(ToolsRequest, AnthropicForcesCalls) {
       R"({"tools": [{"name": "f", "input_schema": {}, "strict": true}, {"name": "g", "input_schema": {}}],)";
   const ToolsOfRequest any = read(read_anthropic_tools, tools + R"("tool_choice": {"type": "any"}})");
   EXPECT_EQ(any.forced, (std::vector<std::string>{"f", "g"}));
-  EXPECT_FALSE(any.strict);
+  EXPECT_EQ(any.strict, (std::vector<bool>{true, false}));
   EXPECT_FALSE(any.one_call);
   const ToolsOfRequest one =
       read(read_anthropic_tools,
            tools + R"("tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true}})");
   EXPECT_EQ(one.forced, std::vector<std::string>{"f"});
   EXPECT_EQ(one.names.size(), 2u);  // the other one is told to the model all the same
-  EXPECT_TRUE(one.strict);
+  EXPECT_EQ(one.strict, (std::vector<bool>{true, false}));
   EXPECT_TRUE(one.one_call);
   EXPECT_TRUE(read(read_anthropic_tools, tools + R"("tool_choice": {"type": "none"}})").tools.empty());
 }

@@ -1,5 +1,6 @@
 // Answers under way: each writes into its message as it comes, whatever conversation is shown meanwhile.
 import { ApiError, chat } from "./api.js";
+import { addCallDelta } from "./calls.js";
 import { addMessage, requestMessages } from "./conversation.js";
 
 export class Answers {
@@ -60,13 +61,14 @@ export class Answers {
     let parts = 0;
     for await (const part of chat(body, signal)) {
       const now = performance.now();
-      if (part.content || part.reasoning) {
+      if (part.content || part.reasoning || part.calls.length) {
         first ||= now;
         parts += 1;
       }
       if (part.reasoning) node.thought_ms = now - first;
       node.content += part.content;
       node.reasoning += part.reasoning;
+      for (const delta of part.calls) addCallDelta((node.calls ??= []), delta);
       if (part.finish) node.finish = part.finish;
       const tokens = part.usage?.completion_tokens ?? parts;
       node.stats = { tokens, first_ms: (first || now) - begun, rest_ms: now - (first || now), prompt: part.usage?.prompt_tokens ?? null };

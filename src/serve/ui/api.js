@@ -98,12 +98,13 @@ function partOf(event) {
   return {
     content: typeof delta.content === "string" ? delta.content : "",
     reasoning: typeof delta.reasoning_content === "string" ? delta.reasoning_content : "",
+    calls: Array.isArray(delta.tool_calls) ? delta.tool_calls : [],
     finish: choice?.finish_reason ?? null,
     usage: event.usage ?? null,
   };
 }
 
-// Streams an answer: parts {content, reasoning, finish, usage}. Throws ApiError, or AbortError after signal.
+// Streams an answer: parts {content, reasoning, calls, finish, usage}. Throws ApiError, or AbortError after signal.
 export async function* chat(body, signal) {
   const response = await request("v1/chat/completions", {
     method: "POST",

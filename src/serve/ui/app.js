@@ -32,6 +32,7 @@ class App {
       edit: (node, text) => this.edit(node, text),
       regenerate: (node) => this.answer(node.parent),
       switchBranch: (node, step) => this.switchBranch(node, step),
+      answerCalls: (node, texts) => this.answerCalls(node, texts),
       isBusy: (id) => this.answers.isBusy(id),
     });
     this.composer = new Composer({
@@ -154,6 +155,16 @@ class App {
     this.conversations.set(this.current.id, this.current);
     if (isNew) history.pushState(null, "", `#${this.current.id}`);
     this.answer(node.id);
+  }
+
+  // What the tools that an answer has called say, each a message of its own.
+  answerCalls(node, texts) {
+    if (this.answers.isBusy(this.current.id)) return;
+    let last = node;
+    node.calls.forEach((call, i) => {
+      last = Object.assign(addMessage(this.current, last.id, "tool", texts[i]), { call: call.id, name: call.name });
+    });
+    this.answer(last.id);
   }
 
   edit(node, text) {

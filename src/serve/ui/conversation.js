@@ -1,6 +1,8 @@
 // A conversation as a tree: an edited message or a second answer is a branch beside the first, and nothing is lost.
 // Plain data, so that it can be stored as it is; these functions are all that changes it.
 
+import { requestCall } from "./calls.js";
+
 const kRoot = "root";
 const kTitleLength = 60;
 
@@ -23,7 +25,8 @@ export function isConversation(value) {
   if (!nodes || typeof nodes !== "object" || !Object.hasOwn(nodes, kRoot)) return false;
   return Object.values(nodes).every((node) =>
     node && Array.isArray(node.children) && node.children.every((id) => Object.hasOwn(nodes, id)) &&
-    (node.id === kRoot || (typeof node.content === "string" && ["user", "assistant"].includes(node.role))));
+    (node.id === kRoot || (typeof node.content === "string" && ["user", "assistant", "tool"].includes(node.role) &&
+      (node.calls === undefined || Array.isArray(node.calls)))));
 }
 
 // The messages that are shown, first to last.
@@ -74,7 +77,9 @@ function titleOf(text) {
 export function requestMessages(conversation, parent) {
   const messages = [];
   for (let node = conversation.nodes[parent]; node && node.id !== kRoot; node = conversation.nodes[node.parent]) {
-    if (node.content || node.role === "user") messages.unshift({ role: node.role, content: node.content });
+    if (node.role === "tool") messages.unshift({ role: "tool", tool_call_id: node.call, content: node.content });
+    else if (node.calls?.length) messages.unshift({ role: "assistant", content: node.content, tool_calls: node.calls.map(requestCall) });
+    else if (node.content || node.role === "user") messages.unshift({ role: node.role, content: node.content });
   }
   if (conversation.system.trim()) messages.unshift({ role: "system", content: conversation.system });
   return messages;
@@ -83,6 +88,10 @@ export function requestMessages(conversation, parent) {
 export function asMarkdown(conversation) {
   const parts = [`# ${conversation.title || "Conversation"}`];
   if (conversation.system.trim()) parts.push(`**System**\n\n${conversation.system}`);
-  for (const node of path(conversation)) parts.push(`**${node.role === "user" ? "You" : "Assistant"}**\n\n${node.content}`);
+  const names = { user: "You", assistant: "Assistant", tool: "Tool" };
+  for (const node of path(conversation)) {
+    const calls = (node.calls ?? []).map((call) => `\n\n\`${call.name}\`\n\n\`\`\`json\n${call.text}\n\`\`\``);
+    parts.push(`**${names[node.role]}**\n\n${node.content}${calls.join("")}`);
+  }
   return parts.join("\n\n") + "\n";
 }

@@ -1,5 +1,6 @@
 // The messages of the open conversation.
 import { statsText } from "./answers.js";
+import { drawCalls } from "./calls.js";
 import { branches, path } from "./conversation.js";
 import { toast } from "./dialogs.js";
 import { byId, copyButton, el, icon, iconButton } from "./dom.js";
@@ -15,7 +16,8 @@ const kSuggestions = [
 ];
 
 export class Messages {
-  // actions: send(text), edit(node, text), regenerate(node), switchBranch(node, step), isBusy(conversation's id)
+  // actions: send(text), edit(node, text), regenerate(node), switchBranch(node, step), answerCalls(node, texts),
+  // isBusy(conversation's id)
   constructor(actions) {
     this.actions = actions;
     this.root = byId("messages");
@@ -93,15 +95,22 @@ export class Messages {
     const user = node.role === "user";
     const body = el("div", { class: "bubble" });
     const actions = el("div", { class: "actions" });
-    const article = el("article", { class: `message ${node.role}`, "aria-label": user ? "You" : "Assistant", "data-id": node.id }, body, actions);
+    const names = { user: "You", assistant: "Assistant", tool: "Tool" };
+    const article = el("article", { class: `message ${node.role}`, "aria-label": names[node.role], "data-id": node.id }, body, actions);
     this.shown.set(node.id, { article, body, actions });
+    if (node.role === "tool") {
+      body.append(el("div", { class: "call" }, el("div", { class: "call-head" }, icon("tool"), el("strong", {}, node.name ?? "Tool"),
+        el("span", { class: "call-kind" }, "answers")), el("pre", { tabindex: "0" }, el("code", {}, node.content))));
+      return article;
+    }
     if (!user) {
       const parts = this.shown.get(node.id);
       parts.thinking = el("details", { class: "thinking", hidden: true }, el("summary", {}, icon("chevron"), el("span", {})), el("div", { class: "markdown" }));
       parts.text = el("div", { class: "markdown" });
       parts.wait = el("div", { class: "wait", role: "img", "aria-label": "Waiting for the first token" }, el("i"), el("i"), el("i"));
+      parts.calls = el("div", { class: "calls", hidden: true });
       parts.failed = el("div", { class: "failed", role: "alert", hidden: true });
-      body.append(parts.thinking, parts.wait, parts.text, parts.failed);
+      body.append(parts.thinking, parts.wait, parts.text, parts.calls, parts.failed);
     }
     this.fill(node);
     return article;
@@ -109,6 +118,7 @@ export class Messages {
 
   fill(node) {
     const parts = this.shown.get(node.id);
+    if (node.role === "tool") return;
     if (node.role === "user") {
       parts.body.textContent = node.content;
       this.fillActions(node, parts, false);
@@ -117,9 +127,12 @@ export class Messages {
     const live = node.state === "live" && this.actions.isBusy(this.conversation.id);
     parts.article.setAttribute("aria-busy", String(live));
     parts.article.classList.toggle("live", live);
-    parts.wait.hidden = !live || node.content !== "" || node.reasoning !== "";
+    const calls = node.calls ?? [];
+    parts.wait.hidden = !live || node.content !== "" || node.reasoning !== "" || calls.length > 0;
     this.fillThinking(node, parts, live);
     renderMarkdown(parts.text, node.content);
+    const open = !live && node.state === "done" && node.children.length === 0;
+    drawCalls(parts.calls, calls, open && calls.length ? (texts) => this.actions.answerCalls(node, texts) : null);
     parts.failed.hidden = node.state !== "failed";
     if (node.state === "failed") parts.failed.replaceChildren(icon("warning"), el("span", {}, node.error ?? "The answer failed."));
     if (live !== parts.wasLive) this.fillActions(node, parts, live);
@@ -128,7 +141,7 @@ export class Messages {
 
   fillThinking(node, parts, live) {
     if (!node.reasoning) return;
-    const thinking = live && node.content === "";
+    const thinking = live && node.content === "" && !node.calls?.length;
     if (parts.thinking.hidden) parts.thinking.open = thinking;
     else if (!thinking && parts.wasThinking) parts.thinking.open = false;
     parts.thinking.hidden = false;

@@ -1,4 +1,5 @@
 // The parameters of an answer and the system prompt. A parameter that was not touched is the model's own: "auto".
+import { readTools } from "./calls.js";
 import { byId, el } from "./dom.js";
 import { kDefaults, saveSettings } from "./store.js";
 
@@ -47,6 +48,7 @@ export class Settings {
       this.text("seed", "Seed", "random", "The same seed and parameters give the same answer", "numeric"),
       this.text("stop", "Stop at", "none", "Texts that end the answer, separated by commas", "text"),
       this.schema(),
+      this.tools(),
       reset);
   }
 
@@ -71,6 +73,26 @@ export class Settings {
     box.addEventListener("input", () => { this.values.schema = box.value; this.save(); show(); });
     show();
     return el("div", { class: "field" }, el("div", { class: "field-head" }, el("label", { for: "set-json" }, "JSON answers"), json), box, note);
+  }
+
+  // What the model may call. Its calls are shown in the conversation, with a box for what the tool says.
+  tools() {
+    const box = el("textarea", { id: "set-tools", rows: "4", spellcheck: "false", placeholder: '[{"name": "get_weather", "parameters": {…}}]', "aria-describedby": "set-tools-hint" });
+    const note = el("p", { class: "note", id: "set-tools-hint" });
+    const show = () => {
+      let text = "Functions that the model may call, a list in JSON";
+      try {
+        const n = this.values.tools.trim() ? readTools(this.values.tools).length : 0;
+        if (n) text = `${n} tool${n === 1 ? "" : "s"}; you write what they answer`;
+      } catch (error) {
+        text = `No list of tools: ${error.message}`;
+      }
+      note.textContent = text;
+    };
+    box.value = this.values.tools;
+    box.addEventListener("input", () => { this.values.tools = box.value; this.save(); show(); });
+    show();
+    return el("div", { class: "field" }, el("label", { for: "set-tools" }, "Tools"), box, note);
   }
 
   reset() {
@@ -145,7 +167,16 @@ export class Settings {
     if (/^\d{1,15}$/.test(seed.trim())) fields.seed = Number(seed);
     const stops = stop.split(",").map((text) => text.trim()).filter(Boolean);
     if (stops.length) fields.stop = stops;
-    return { ...fields, ...this.formatFields() };
+    return { ...fields, ...this.formatFields(), ...this.toolFields() };
+  }
+
+  toolFields() {
+    try {
+      const tools = this.values.tools.trim() ? readTools(this.values.tools) : [];
+      return tools.length ? { tools } : {};
+    } catch {
+      return {};  // the note below the box says why
+    }
   }
 
   // The server refuses a schema that is wrong, and says where.

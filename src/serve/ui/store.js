@@ -18,6 +18,7 @@ export const kDefaults = {
   stop: "",
   json: false,  // answers are JSON, of the schema where there is one
   schema: "",
+  tools: "",  // a list of tools that the model may call, as JSON
 };
 
 export function loadSettings() {
