@@ -40,8 +40,8 @@ class Session {
 
  private:
   const std::string path_;
+  ModelText text_;  // outlives the engine, whose constraints read the tokenizer
   OpenEngine open_;
-  ModelText text_;
   std::optional<ChatTemplate> template_;  // parsed when it is first used
   SamplingParams sampling_;
   std::vector<Token> end_tokens_;

@@ -245,6 +245,25 @@ T __reduce_add_sync(unsigned, T x) {
   return sum;
 }
 
+namespace emulated {
+// Of the lanes that have not ended.
+template <class T, class F>
+T reduce_lanes(T x, F&& better) {
+  const auto [all, lane] = meet(x);
+  for (int i = 0; i < 32; ++i) {
+    const T other = from<T>(all, i);
+    if ((live_lanes() >> i & 1) != 0 && better(other, x)) x = other;
+  }
+  return x;
+}
+}  // namespace emulated
+inline uint32_t __reduce_max_sync(unsigned, uint32_t x) {
+  return emulated::reduce_lanes(x, [](uint32_t a, uint32_t b) { return a > b; });
+}
+inline uint32_t __reduce_min_sync(unsigned, uint32_t x) {
+  return emulated::reduce_lanes(x, [](uint32_t a, uint32_t b) { return a < b; });
+}
+
 template <class T>
 T atomicAdd(T* p, std::type_identity_t<T> x) {
   return std::exchange(*p, static_cast<T>(*p + x));

@@ -64,6 +64,10 @@ EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreO
 EngineCore::~EngineCore() {
   flights_.each_in_flight([&](const Flight&) { model_.wait(); });
   while (!seqs_.empty()) erase(*seqs_.begin()->second);
+  // What constraints refer to may go after the engine.
+  for (const auto& [task, tenant] : left_) {
+    while (task->under_way()) options_.masks->wait();
+  }
 }
 
 std::span<Event> EngineCore::step() {

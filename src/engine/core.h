@@ -116,6 +116,8 @@ class EngineCore {
   void put_off(Flight& flight, Plan::Item& item, size_t first);
   void withdraw(Flight& flight, const Sequence& seq);
   void charge_masks(Sequence& seq);
+  void leave(const Sequence& seq);
+  void charge_those_that_left();
   bool goes_ahead() const { return run_ahead && model_.runs_ahead() && !options_.has_state; }
   void foresee();
   int room_for_guesses() const;
@@ -167,6 +169,8 @@ class EngineCore {
   Flights flights_;
   StepMeter meter_;
   double row_seconds_ = 0;  // of a row in the last steps: the price of masks
+  // Of seqs that have gone while a worker made their masks: their tenants still pay.
+  std::vector<std::pair<std::shared_ptr<MaskTask>, std::string>> left_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;
   std::vector<Event> events_;
   std::vector<Sequence*> ended_;  // to be erased by sweep()

@@ -103,6 +103,7 @@ void EngineCore::sweep() {
 }
 
 void EngineCore::erase(Sequence& seq) {
+  leave(seq);
   for (Sequence* other : seq.followers) {
     other->first = nullptr;
     if (other->state() == SeqState::kHeldBack) scheduler_.release(*other);

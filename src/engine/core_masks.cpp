@@ -141,6 +141,25 @@ void EngineCore::charge_masks(Sequence& seq) {
   if (seconds > 0 && row_seconds_ > 0) scheduler_.charge_work(seq, seconds / row_seconds_);
 }
 
+void EngineCore::leave(const Sequence& seq) {
+  if (!seq.masking || !seq.masking->under_way()) return;
+  seq.masking->abandon();
+  try {
+    left_.emplace_back(seq.masking, seq.request->tenant);
+  } catch (const std::bad_alloc&) {
+    // It is not paid for.
+  }
+}
+
+void EngineCore::charge_those_that_left() {
+  std::erase_if(left_, [&](const auto& gone) {
+    if (gone.first->under_way()) return false;
+    const double seconds = gone.first->take_seconds();
+    if (seconds > 0 && row_seconds_ > 0) scheduler_.charge_work(gone.second, seconds / row_seconds_);
+    return true;
+  });
+}
+
 // Before the next step is planned ahead: a seq whose known state forces the token that it awaits and further ones
 // brings those as guesses. All others are planned without.
 void EngineCore::foresee() {

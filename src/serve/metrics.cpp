@@ -218,6 +218,8 @@ std::string Metrics::text(const Now& now) const {
   histogram(out, "ingot_grammar_compile_seconds", "From a schema or grammar to what answers are held to.",
             grammar_compile_seconds);
   histogram(out, "ingot_grammar_mask_seconds", "Time of one mask.", grammar_mask_seconds);
+  one(out, "ingot_grammar_masks_late_total", "counter", "Draws that were repeated since their mask was late.",
+      now.engine.put_off);
   one(out, "ingot_grammars_found_total", "counter", "Grammars that an earlier request had compiled.",
       grammars_found.value());
   one(out, "ingot_grammars_refused_total", "counter", "Schemas and grammars that were refused.",

@@ -25,11 +25,11 @@ struct Fixture {
   Shape shape;
   EngineConfig config{.max_seqs = 4, .step_rows = 32, .page_rows = 4};
   CoreOptions options;
+  ScriptedWorkers workers;  // of masks, where the test says so
   std::unique_ptr<ScriptedModel> model;
   std::unique_ptr<EngineCore> core;
   int64_t now_ns = 1;
   bool ahead = false;                                         // the model runs ahead
-  ScriptedWorkers workers;                                    // of masks, where the test says so
   std::map<SeqId, std::map<int, std::vector<int32_t>>> made;  // [request][choice]
   std::map<SeqId, FinishReason> finish;                       // of the request's last choice
   std::map<SeqId, int> reused;

@@ -62,6 +62,8 @@ BUGS = [
     ("who is past its deadline keeps its pages", "core_end.cpp",
      "      await_deadline(seq->deadline_ns);\n    }\n  }\n  sweep();\n",
      "      await_deadline(seq->deadline_ns);\n    }\n  }\n"),
+    ("a row whose mask was late is taken for good", "core_masks.cpp", "  seq.kv_len -= item.samples;\n", ""),
+    ("what is drawn without a mask stands", "core_masks.cpp", "  item.late = true;\n", ""),
     ("a deadline ends a seq that was preempted", "sequence.h",
      "return state_ == SeqState::kWaiting || state_ == SeqState::kHeldBack;", "return !running();"),
 ]

@@ -89,6 +89,7 @@ double MaskTask::take_seconds() { return std::exchange(seconds_, 0); }
 void MaskTask::run() noexcept {
   rows_ = 0;
   foreseen_.clear();
+  if (abandoned_.load(std::memory_order_relaxed)) return;
   try {
     fill();
   } catch (...) {

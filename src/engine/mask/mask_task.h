@@ -62,6 +62,8 @@ class MaskTask {
   bool covers(int made, std::span<const int32_t> draft) const;
   const EndlessBiases* endless() const { return endless_.get(); }
   bool proposes() const { return proposes_; }
+  // Its seq has gone: a worker that has not begun leaves it.
+  void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
   double rank() const { return rank_; }  // the lower, the sooner
 
   // Of the worker.
@@ -90,6 +92,7 @@ class MaskTask {
   std::exception_ptr threw_;
   double seconds_ = 0;
   std::atomic<State> state_{State::kIdle};
+  std::atomic<bool> abandoned_{false};
 };
 
 // Those who make masks beside the engine's thread: a pool of threads, or a simulation's script.

@@ -107,5 +107,22 @@ TEST_P(CudaFormat, LogitsEqualReference) {
 INSTANTIATE_TEST_SUITE_P(All, CudaFormat, testing::ValuesIn(test_data_names("quant-vectors", ".gguf")),
                          [](const auto& file) { return file.param; });
 
+// The first step of a profile is counted, and its rows meet the experts that they meet on the CPU.
+TEST(CudaExperts, AreCountedByAProfile) {
+  NEEDS_DEVICE();
+  const std::vector<int32_t> tokens = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const auto use = [&](const RunSetup& setup) {
+    TestEngine test(arch_directory("qwen3-moe"), setup);
+    if (setup.device.cuda >= 0) test.engine->device().profile(true);
+    all_logits(*test.engine, tokens);
+    return test.engine->device().expert_use();
+  };
+  const ExpertUse on_cpu = use({}), counted = use(on_device());
+  EXPECT_GT(counted.layers, 0);
+  EXPECT_EQ(counted.layers, on_cpu.layers);
+  EXPECT_EQ(counted.touched, on_cpu.touched);
+  EXPECT_EQ(counted.busiest, on_cpu.busiest);
+}
+
 }  // namespace
 }  // namespace ingot

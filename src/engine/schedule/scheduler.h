@@ -106,7 +106,8 @@ class Scheduler {
   // before tokens that it follows are known, so nobody whose constraint alone might bring guesses then is left out.
   void extend(Plan& plan, bool ahead = false);
   // What was done for the seq beside its rows, in rows: its tenant pays for it too.
-  void charge_work(Sequence& seq, double rows) { tenants_.charge_work(seq, rows); }
+  void charge_work(Sequence& seq, double rows) { tenants_.charge_work(seq.request->tenant, rows); }
+  void charge_work(const std::string& tenant, double rows) { tenants_.charge_work(tenant, rows); }
 
   int n_running() const { return static_cast<int>(running_.size()); }
   int n_waiting() const { return tenants_.size(); }

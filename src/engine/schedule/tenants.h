@@ -55,8 +55,11 @@ class Tenants {
 
   // The tenant's seq is given rows up to position `end`; those that it has paid for already are free.
   void charge(Sequence& seq, int end);
-  // Work for the seq that is worth so many rows.
-  void charge_work(Sequence& seq, double rows) { seq.tenant->time += rows / seq.tenant->weight; }
+  // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
+  void charge_work(const std::string& tenant, double rows) {
+    const auto it = tenants_.find(tenant);
+    if (it != tenants_.end()) it->second.time += rows / it->second.weight;
+  }
   // `seq` was set back for the sake of another tenant's share.
   void bill(Sequence& seq, TenantShare& taker);
   // `seq` is about to be set back for another one of its own tenant: what it has in the cache is charged once more.

@@ -10,7 +10,7 @@
 namespace ingot::cuda {
 namespace {
 
-constexpr int kWarps = 4, kOctet = 8;
+constexpr int kWarps = 4, kOctet = 8, kFewInputs = 1408;
 
 struct HeadsFew {
   const std::byte* weights = nullptr;
@@ -29,43 +29,60 @@ __device__ inline void copy_tail(const HeadsFew& a, int head, int row0) {
   }
 }
 
-// Eight neighbouring values as bf16, four of them from column `second` on.
-__device__ inline uint4 eight_of(const std::byte* row, int64_t first, int64_t second, DType dtype) {
-  if (dtype == DType::kBF16) {
-    const uint2 a = *reinterpret_cast<const uint2*>(row + first * 2),
-                b = *reinterpret_cast<const uint2*>(row + second * 2);
-    return make_uint4(a.x, a.y, b.x, b.y);
+// x of a head and eight rows as bf16 in shared memory: 64 bytes between rows, so that the eight lanes of a load read
+// different banks.
+__host__ __device__ constexpr int x_stride(int inputs) { return inputs + 32; }
+__device__ inline void stage_x(const HeadsFew& a, int head, int row0, uint16_t* to) {
+  const int fours = a.inputs / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < kOctet * fours; i += kWarps * 32) {
+    const int row = i / fours, col = i % fours * 4;
+    const std::byte* from = a.x.row(min(row0 + row, a.rows - 1));
+    const int64_t at = a.x_col(head) + col;
+    uint2 pairs;
+    if (a.x.dtype == DType::kBF16) {
+      pairs = *reinterpret_cast<const uint2*>(from + at * 2);
+    } else {
+      const float4 v = *reinterpret_cast<const float4*>(from + at * 4);
+      pairs.x = pack_bf16(v.x, v.y), pairs.y = pack_bf16(v.z, v.w);
+    }
+    *reinterpret_cast<uint2*>(to + row * x_stride(a.inputs) + col) = pairs;
   }
-  const float4 a = *reinterpret_cast<const float4*>(row + first * 4),
-               b = *reinterpret_cast<const float4*>(row + second * 4);
-  return make_uint4(pack_bf16(a.x, a.y), pack_bf16(a.z, a.w), pack_bf16(b.x, b.y), pack_bf16(b.z, b.w));
 }
 
+// The weights of a block are all asked for at once, before the kernels before this one have ended.
 template <class W>
 __global__ void __launch_bounds__(32 * kWarps) heads_few(const __grid_constant__ HeadsFew a) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int head = static_cast<int>(blockIdx.y), row0 = static_cast<int>(blockIdx.z) * kOctet;
   const int sixteen = static_cast<int>(blockIdx.x) * kWarps + warp, of_head = a.outputs / 16;
-  const int g = lane / 4, t = lane % 4, units = a.inputs / kStreamCols;
+  const int g = lane / 4, t = lane % 4, units = a.inputs / kStreamCols, bytes = a.chunks * W::kBytes;
+  std::byte* weights = shared_memory<std::byte>() + warp * bytes;
+  uint16_t* x = reinterpret_cast<uint16_t*>(shared_memory<std::byte>() + kWarps * bytes);
   let_next_begin();
+  if (sixteen < of_head) {
+    const std::byte* from = a.weights + (int64_t{head} * of_head + sixteen) * bytes;
+    for (int i = lane * 16; i < bytes; i += 32 * 16) copy_async(weights + i, from + i);
+  }
+  commit_copies();
   wait_for_inputs();
   if (blockIdx.x == 0) copy_tail(a, head, row0);
+  stage_x(a, head, row0, x);
+  copies_done<0>();
+  __syncthreads();
   if (sixteen >= of_head) return;
-  const std::byte* from = a.weights + (int64_t{head} * of_head + sixteen) * a.chunks * W::kBytes;
-  const std::byte* row = a.x.row(min(row0 + g, a.rows - 1));
-  const int64_t col = a.x_col(head) + (W::kBySixteens ? 4 * t : 8 * t);
+  const uint16_t* row = x + g * x_stride(a.inputs) + (W::kBySixteens ? 4 * t : 8 * t);
   float sums[1][1][4] = {};
-#pragma unroll 4
+#pragma unroll 2
   for (int c = 0; c < a.chunks; ++c) {
-    const std::byte* const chunk[1] = {from + int64_t{c} * W::kBytes};
+    const std::byte* const chunk[1] = {weights + c * W::kBytes};
     const auto x_of = [&](int u, uint4(&to)[1]) {
       const int unit = c * W::kUnits + u;
-      if (unit >= units) {
-        to[0] = make_uint4(0, 0, 0, 0);
-        return;
+      uint2 v[2] = {};
+      if (unit < units) {
+        v[0] = *reinterpret_cast<const uint2*>(row + unit * kStreamCols);
+        v[1] = *reinterpret_cast<const uint2*>(row + unit * kStreamCols + (W::kBySixteens ? 16 : 4));
       }
-      const int64_t at = col + unit * kStreamCols;
-      to[0] = eight_of(row, at, at + (W::kBySixteens ? 16 : 4), a.x.dtype);
+      to[0] = make_uint4(v[0].x, v[0].y, v[1].x, v[1].y);
     };
     multiply_chunk<W, 1, 1>(chunk, x_of, lane, sums);
   }
@@ -100,7 +117,8 @@ void run_few(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
     using W = decltype(w);
     if constexpr (kHas<W>) {
       args.chunks = static_cast<int>(stream_chunks(args.inputs, W::kUnits));
-      launch(ctx, heads_few<W>, {grid, dim3(32 * kWarps)}, args);
+      const int64_t shared = int64_t{kWarps} * args.chunks * W::kBytes + int64_t{kOctet} * x_stride(args.inputs) * 2;
+      launch(ctx, heads_few<W>, {grid, dim3(32 * kWarps), shared}, args);
     }
   });
 }
@@ -184,7 +202,8 @@ int64_t heads_scratch(const HeadsProduct& product, int64_t rows) {
 void multiply_heads(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (rows == 0) return;
   if (product.packed == nullptr) return run_published(product, rows, ctx);
-  if (rows <= kStreamRows) return run_few(product, rows, ctx);
+  // What a block of few rows holds: weights of 64 outputs, at most two bytes each, and x.
+  if (rows <= kStreamRows && product.weight->cols <= kFewInputs) return run_few(product, rows, ctx);
   run_many(product, rows, ctx);
 }
 

@@ -80,6 +80,7 @@ HeadsArgs heads_args(const HeadsEnd& heads);
 struct HeadsInput {
   View q, k, v;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;
+  HeadsEnd::Norm q_norm, k_norm;
   int q_heads = 0;
   HeadsArgs to;
 };

@@ -228,6 +228,8 @@ HeadsInput heads_input(const DeviceProduct& product, const View& q, const View& 
   in.q_bias = product.parts[0].bias;
   in.k_bias = product.parts[1].bias;
   in.v_bias = product.parts[2].bias;
+  in.q_norm = product.heads.q_norm;
+  in.k_norm = product.heads.k_norm;
   in.to = heads_args(product.heads);
   in.q_heads = q.cols / in.to.head_dim;
   return in;

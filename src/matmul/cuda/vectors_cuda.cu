@@ -133,41 +133,56 @@ __global__ void __launch_bounds__(kThreads)
   store8(out, row, i, a);
 }
 
-// A thread turns eight pairs of a head of q or k, or moves 16 values of v.
+// The norm of a head of which half / 8 neighbouring lanes have 16 values each, from i and i + half on. By a whole warp.
+__device__ inline void norm_head(const HeadsEnd::Norm& norm, int i, int half, float (&a)[8], float (&b)[8]) {
+  float squares = 0;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) squares += a[e] * a[e] + b[e] * b[e];
+  for (int d = 1; d < half / 8; d <<= 1) squares += __shfl_xor_sync(0xffffffffu, squares, d);
+  if (norm.weight == nullptr) return;
+  const float scale = inverse_root(squares, norm.width, norm.eps);
+#pragma unroll
+  for (int e = 0; e < 8; ++e) a[e] *= scale * norm.weight[i + e], b[e] *= scale * norm.weight[i + half + e];
+}
+
+// A thread turns eight pairs of a head of q or k, or moves 16 values of v. kNorms: a head's threads are neighbours in a
+// warp, and all of a warp come to the norm.
+template <bool kNorms>
 __global__ void __launch_bounds__(kThreads) linear_heads_vectors(const HeadsInput args) {
   let_next_begin();
   const HeadsArgs& to = args.to;
   const KvPlace& kv = to.kv;
   const int half = to.head_dim / 2, turned = (args.q_heads + to.kv_heads) * (half / 8);
-  const int items = turned + to.kv_heads * kv.v_dim / 16;
+  const int items = turned + to.kv_heads * kv.v_dim / 16, rounded = kNorms ? (items + 31) / 32 * 32 : items;
   const int64_t row = blockIdx.x;
   const int slot = to.slot[row];  // of the batch: there before the step's first kernel
   wait_for_inputs();
   const int threads = kThreads * static_cast<int>(gridDim.y);
-  for (int item = static_cast<int>(blockIdx.y * kThreads + threadIdx.x); item < items; item += threads) {
-    float a[8], b[8];
-    if (item >= turned) {
-      const int col = (item - turned) * 16, head = col / kv.v_dim, i = col % kv.v_dim;
-      if (slot < 0) continue;
-      load8(args.v, row, col, a);
-      load8(args.v, row, col + 8, b);
-      add8(args.v_bias, col, a);
-      add8(args.v_bias, col + 8, b);
-      kv_set_eight(kv.value(slot, head), i, a);
-      kv_set_eight(kv.value(slot, head), i + 8, b);
-      continue;
-    }
+  for (int item = static_cast<int>(blockIdx.y * kThreads + threadIdx.x); item < rounded; item += threads) {
+    const bool turns = item < turned;
     int head = item / (half / 8);
     const int i = item % (half / 8) * 8;
     const bool is_q = head < args.q_heads;
     if (!is_q) head -= args.q_heads;
-    if (!is_q && slot < 0) continue;
-    const View& from = is_q ? args.q : args.k;
-    const int col = head * to.head_dim + i;
-    load8(from, row, col, a);
-    load8(from, row, col + half, b);
-    add8(is_q ? args.q_bias : args.k_bias, col, a);
-    add8(is_q ? args.q_bias : args.k_bias, col + half, b);
+    const int col = turns ? head * to.head_dim + i : (item - turned) * 16, apart = turns ? half : 8;
+    const bool has = item < items && (is_q || slot >= 0);
+    float a[8] = {}, b[8] = {};
+    if (has) {
+      const View& from = !turns ? args.v : is_q ? args.q : args.k;
+      const float* bias = !turns ? args.v_bias : is_q ? args.q_bias : args.k_bias;
+      load8(from, row, col, a);
+      load8(from, row, col + apart, b);
+      add8(bias, col, a);
+      add8(bias, col + apart, b);
+    }
+    if constexpr (kNorms) norm_head(!turns ? HeadsEnd::Norm{} : is_q ? args.q_norm : args.k_norm, i, half, a, b);
+    if (!has) continue;
+    if (!turns) {
+      const int of = col / kv.v_dim, at = col % kv.v_dim;
+      kv_set_eight(kv.value(slot, of), at, a);
+      kv_set_eight(kv.value(slot, of), at + 8, b);
+      continue;
+    }
     float cos[8], sin[8];
     load8(to.table, row, i, cos);
     load8(to.table, row, i + half, sin);
@@ -216,9 +231,13 @@ bool finish_glu_by_vectors(const DeviceProduct& product, const View& gate, const
 bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
                              const DeviceCtx& ctx) {
   const HeadsArgs to = heads_args(product.heads);
-  if (!heads_by_pairs(product) || to.interleaved) return false;
+  const HeadsEnd::Norm &q_norm = product.heads.q_norm, &k_norm = product.heads.k_norm;
+  const bool norms = q_norm.weight != nullptr || k_norm.weight != nullptr;
+  if (to.interleaved || (!norms && !heads_by_pairs(product))) return false;
   if (to.kv.dtype != DType::kBF16 && to.kv.dtype != DType::kFp8) return false;
   if (to.table.cols != to.head_dim || to.head_dim % 16 != 0 || to.kv.v_dim % 16 != 0) return false;
+  const auto of_heads = [&](const HeadsEnd::Norm& n) { return n.weight == nullptr || n.width == to.head_dim; };
+  if (norms && (32 % (to.head_dim / 16) != 0 || !of_heads(q_norm) || !of_heads(k_norm))) return false;
   if (reinterpret_cast<uintptr_t>(to.kv.k) % 16 != 0 || reinterpret_cast<uintptr_t>(to.kv.v) % 16 != 0 ||
       to.kv.k_page % 16 != 0 || to.kv.v_page % 16 != 0)
     return false;
@@ -227,7 +246,8 @@ bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const 
   const HeadsInput args = heads_input(product, q, k, v);
   // Few rows: an item for each thread, so that all are on their way together.
   const int64_t items = (int64_t{args.q_heads} + to.kv_heads) * (to.head_dim / 16) + to.kv_heads * to.kv.v_dim / 16;
-  launch(ctx, linear_heads_vectors, {dim3(rows, rows <= 256 ? ceil_div(items, kThreads) : 1), dim3(kThreads)}, args);
+  launch(ctx, norms ? linear_heads_vectors<true> : linear_heads_vectors<false>,
+         {dim3(rows, rows <= 256 ? ceil_div(items, kThreads) : 1), dim3(kThreads)}, args);
   return true;
 }
 

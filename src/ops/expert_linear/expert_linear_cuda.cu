@@ -77,6 +77,15 @@ int tile_of(const DeviceExperts& device, int64_t places, int64_t count) {
   return device.first().streams ? kStreamRows : kAnyTile;
 }
 
+// The results of places. Those of very many rows that are but summed are written as bf16: at 16,384 rows of 8 places of
+// 2,048 columns f32 takes an H200 0.3 ms more.
+constexpr int64_t kRoundedRows = 1024;
+View places_of(const ExpertLinear& op, int64_t rows) {
+  View places = by_place(op.places, op.used());
+  if (op.out && rows > kRoundedRows && is_many(*op.device, rows * op.used(), op.count())) places.dtype = DType::kBF16;
+  return places;
+}
+
 void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   const DeviceExperts& device = *op.device;
   ExpertRun run;
@@ -87,7 +96,7 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   run.tile = tile_of(device, run.places, op.count());
   run.x = rows_of(op);
   run.per_row = op.by_place() || op.scale ? 1 : static_cast<int>(op.used());
-  run.out = by_place(op.places, op.used());
+  run.out = places_of(op, rows);
   for (size_t i = 0; i < 2; ++i) run.bias[i] = bias_of(op, i);
   run.glu = op.glu;
   DeviceCtx behind = ctx;
@@ -186,6 +195,7 @@ void prepare(ExpertLinear& op, Prepare& p) {
   } else {
     prepare_published(op, p);
   }
+  p.need_scratch(list_scratch(op.count()));
   const int64_t tiles = most_tiles(places, op.count(), kStreamRows);
   ExpertList& list = op.device->list;
   list.place = reinterpret_cast<int32_t*>(p.allocate(places * 4));
@@ -268,7 +278,7 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   }
   if (!op.out) return;
   ExpertSum sum;
-  sum.places = by_place(op.places, used);
+  sum.places = places_of(op, rows);
   if (op.weights && !op.scale) sum.weights = View(op.weights);
   sum.used = static_cast<int>(used);
   sum.out = View(op.out);

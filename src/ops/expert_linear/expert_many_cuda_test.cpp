@@ -64,6 +64,8 @@ TEST(ExpertManyCuda, UnevenChoices) {
   INGOT_NEEDS_DEVICE();
   for (const int only : {0, 3, 6})
     check_many({.format = Format::kBF16, .rows = 61, .count = 7, .used = 1, .out = 40, .cols = 64, .glu = true}, only);
+  // The list by many blocks.
+  check_many({.format = Format::kBF16, .rows = 4200, .count = 6, .out = 16, .cols = 32, .sum = true});
   check_many({.format = Format::kBF16, .rows = 40, .count = 4, .glu = true, .scale = true});
   check_many({.format = Format::kMXFP4,
               .rows = 40,

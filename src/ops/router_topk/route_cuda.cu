@@ -92,11 +92,13 @@ __device__ void multiply_rows(const RouteArgs& args, int first_row, int rows, co
   }
 }
 
-// This block's share of the normed rows' columns.
-__device__ void write_normed(const RouteWork& route, int first_row, int rows, const float* scale) {
+// This block's share of the normed rows' columns, by the threads from `from` on.
+__device__ void write_normed(const RouteWork& route, int first_row, int rows, const float* scale, int from) {
   const int fours = route.x.cols / 4, each = (fours + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
   const int begin = static_cast<int>(blockIdx.x) * each, n = max(0, min(each, fours - begin));
-  for (int i = static_cast<int>(threadIdx.x); i < rows * n; i += kThreads) {
+  const int thread = static_cast<int>(threadIdx.x) - from;
+  if (thread < 0 || (route.norm == nullptr && route.bf16.data == nullptr)) return;
+  for (int i = thread; i < rows * n; i += kThreads - from) {
     const int r = i / n, at = begin + i % n;
     Four x = load_four(route.x.row(first_row + r), at, DType::kF32);
     if (route.norm != nullptr) {
@@ -107,6 +109,33 @@ __device__ void write_normed(const RouteWork& route, int first_row, int rows, co
     }
     if (route.bf16.data != nullptr) store_four(route.bf16.row(first_row + r), at, DType::kBF16, x);
   }
+}
+
+// By the last block of its rows, all of whose logits are there; the last of those makes the list.
+__device__ void choose_and_list(const RouteArgs& args, int first_row, int rows, int true_rows, std::byte* room) {
+  __shared__ int32_t kept[kRows * kMostExpertsUsed];
+  const RouteWork& route = args.route;
+  const int experts = args.logits.cols, warp = static_cast<int>(threadIdx.x) / 32, used = args.to.used;
+  if (warp < rows) {
+    float* own = reinterpret_cast<float*>(room + warp * ((experts * kRouterBytes + 15) / 16 * 16));
+    choose_experts(args.logits, first_row + warp, args.bias, args.to, args.spec, own, kept + warp * used);
+  }
+  if (route.list.place == nullptr) return;
+  const auto own = [&](int row, int j) { return kept[row * used + j]; };
+  if (args.rows == 1 && true_rows == 1) {
+    __syncwarp();
+    if (warp == 0) make_list_of_one(used, route.list, own);
+    return;
+  }
+  const ExpertChoice choice{args.to.experts, args.to.experts_stride, used, experts, args.true_rows};
+  __syncthreads();
+  if (gridDim.y == 1) return make_list(choice, true_rows, args.tile, route.list, room, own);
+  if (!is_last(args.tickets, gridDim.y)) return;
+  // Other blocks have written them.
+  const auto others = [&](int row, int j) {
+    return __float_as_int(load_fresh(reinterpret_cast<const float*>(choice.experts + row * choice.stride + j)));
+  };
+  make_list(choice, true_rows, args.tile, route.list, room, others);
 }
 
 // A block for kOutputs experts and kRows rows. The last of its rows chooses their experts, the last of all makes the
@@ -129,6 +158,7 @@ __global__ void __launch_bounds__(kThreads) route_rows(const __grid_constant__ R
     copy_async(staged + kOutputs * fours + i, route.norm + i * 4);
   commit_copies();
   wait_for_inputs();
+  const int true_rows = min(*args.true_rows, args.rows);
   copies_done<0>();
   __syncthreads();
   multiply_rows(args, first_row, rows, staged, part);
@@ -146,16 +176,13 @@ __global__ void __launch_bounds__(kThreads) route_rows(const __grid_constant__ R
     sum *= scale[r];
     if (e < experts) args.logits.set(first_row + r, e, route.bias != nullptr ? sum + route.bias[e] : sum);
   }
-  if (route.norm != nullptr || route.bf16.data != nullptr) write_normed(route, first_row, rows, scale);
-  if (!is_last(args.tickets + 1 + blockIdx.y, gridDim.x)) return;
-  if (thread / 32 < rows) {
-    float* own = reinterpret_cast<float*>(room + thread / 32 * ((experts * kRouterBytes + 15) / 16 * 16));
-    choose_experts(args.logits, first_row + thread / 32, args.bias, args.to, args.spec, own);
-  }
-  if (route.list.place == nullptr || (gridDim.y > 1 && !is_last(args.tickets, gridDim.y))) return;
-  __syncthreads();
-  const ExpertChoice choice{args.to.experts, args.to.experts_stride, args.to.used, experts, args.true_rows};
-  make_list(choice, min(*args.true_rows, args.rows), args.tile, route.list, room);
+  // Others wait for the logits, and nobody in this kernel for the normed rows.
+  const bool chooses = is_last(args.tickets + 1 + blockIdx.y, gridDim.x);
+  const int choosing = chooses ? rows * 32 : 0;  // threads
+  if (choosing < kThreads) write_normed(route, first_row, rows, scale, choosing);
+  if (!chooses) return;
+  choose_and_list(args, first_row, rows, true_rows, room);
+  if (choosing == kThreads) write_normed(route, first_row, rows, scale, 0);
 }
 
 int64_t route_shared(int64_t experts, int64_t cols) {

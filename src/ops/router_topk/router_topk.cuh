@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/activate.cuh"
+#include "cuda/order.cuh"
 #include "tensor/router_spec.h"
 
 namespace ingot::cuda {
@@ -42,11 +43,14 @@ __device__ inline void take_best(const float* keys, uint8_t* taken, int n, int k
   static_assert(kMostExperts <= 32 * kLanes);
   uint32_t mine = 0;
   for (int i = 0; i < k; ++i) {
-    Best best;
-    for (int e = lane_of_warp(), bit = 0; e < n; e += kLanes, ++bit)
-      if ((mine >> bit & 1) == 0) best.see(keys[e], e);
-    best.of_warp();
-    if (best.index % kLanes == lane_of_warp()) mine |= 1u << best.index / kLanes;
+    uint32_t top = 0, index = 0xffffffffu;  // of a lane that has no more
+    for (int e = lane_of_warp(), bit = 0; e < n; e += kLanes, ++bit) {
+      const uint32_t key = ordered_bits(isnan(keys[e]) ? -INFINITY : keys[e]);
+      if ((mine >> bit & 1) == 0 && key > top) top = key, index = static_cast<uint32_t>(e);
+    }
+    const uint32_t best = __reduce_max_sync(0xffffffffu, top);
+    const int chosen = static_cast<int>(__reduce_min_sync(0xffffffffu, top == best ? index : 0xffffffffu));
+    if (chosen % kLanes == lane_of_warp()) mine |= 1u << chosen / kLanes;
   }
   for (int e = lane_of_warp(), bit = 0; e < n; e += kLanes, ++bit) taken[e] = static_cast<uint8_t>(mine >> bit & 1);
   __syncwarp();
@@ -122,10 +126,11 @@ struct RouterOut {
   int used;
 };
 
-// Row t, by a warp. `room`: kRouterBytes of shared memory for each expert.
+// Row t, by a warp. `room`: kRouterBytes of shared memory for each expert. `kept`: where the chosen are left in shared
+// memory too, or null.
 inline constexpr int kRouterBytes = 17;
 __device__ inline void choose_experts(const View& x, int64_t t, const float* bias, const RouterOut& to,
-                                      const RouterSpec& spec, float* room_of_all) {
+                                      const RouterSpec& spec, float* room_of_all, int32_t* kept = nullptr) {
   const int n = x.cols, lane = lane_of_warp();
   float* logits = room_of_all;
   float *scores = logits + n, *keys = scores + n, *room = keys + n;
@@ -140,10 +145,17 @@ __device__ inline void choose_experts(const View& x, int64_t t, const float* bia
   bad = warp_max(bad);
   __syncwarp();
   if (bad > 0) {
-    for (int j = lane; j < to.used; j += kLanes) experts[j] = j, weights[j] = NAN;
+    for (int j = lane; j < to.used; j += kLanes) {
+      experts[j] = j, weights[j] = NAN;
+      if (kept != nullptr) kept[j] = j;
+    }
     return;
   }
-  if (spec.score == RouterScore::kSparsemixer) return choose_two(logits, taken, n, spec.jitter, experts, weights);
+  if (spec.score == RouterScore::kSparsemixer) {
+    choose_two(logits, taken, n, spec.jitter, experts, weights);
+    if (kept != nullptr && lane == 0) kept[0] = experts[0], kept[1] = experts[1];
+    return;
+  }
   make_scores(logits, n, spec.score, scores);
   __syncwarp();
   for (int e = lane; e < n; e += kLanes)
@@ -157,6 +169,7 @@ __device__ inline void choose_experts(const View& x, int64_t t, const float* bia
     const uint32_t chosen = __ballot_sync(0xffffffffu, is_chosen);
     const int j = count + __popc(chosen & ((1u << lane) - 1));
     if (is_chosen) experts[j] = first + lane, room[j] = scores[first + lane];
+    if (is_chosen && kept != nullptr) kept[j] = first + lane;
     count += __popc(chosen);
   }
   __syncwarp();

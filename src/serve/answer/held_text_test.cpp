@@ -15,7 +15,7 @@ namespace {
 using Kind = AnswerPart::Kind;
 using Value = ToolSignature::Value;
 
-constexpr size_t kMuch = 4 * kMaxHeldBytes;
+constexpr size_t kMuch = 2 * kMaxHeldBytes;
 
 AnswerForm with_form(const char* name, bool reasoning = false) {
   return {.tools = find_call_form(name),
@@ -31,17 +31,17 @@ struct Seen {
   int calls = 0;
 };
 
-// `begin`, then `more` again and again up to kMuch bytes, a byte at a time as tokens may be.
+// `begin`, then `more` again and again up to kMuch bytes, some bytes at a time as tokens are.
 Seen feed(const AnswerForm& form, const std::string& begin, const std::string& more) {
   AnswerParser parser(form, 1);
   Seen seen;
   std::string text = begin;
   while (text.size() < kMuch) text += more;
   size_t fed = 0;
-  for (const char c : text) {
-    ++fed;
+  for (size_t at = 0; at < text.size(); at += 5) {
+    fed = at + 5;
     size_t size = 0;
-    for (const AnswerPart& part : parser.push(std::string_view(&c, 1))) {
+    for (const AnswerPart& part : parser.push(std::string_view(text).substr(at, 5))) {
       size += part.text.size();
       if (part.kind == Kind::kText || part.kind == Kind::kReasoning) seen.text += part.text;
       if (part.kind == Kind::kCallArguments) seen.arguments += part.text;

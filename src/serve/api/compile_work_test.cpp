@@ -152,14 +152,14 @@ std::string choices(size_t count) {
 TEST(CompileWork, LongCompilesAreAnsweredByTheOtherWorker) {
   ToyServer server;
   const std::string path = "/v1/completions";
-  server.ok(path, choices(1000));
+  server.ok(path, choices(400));
   EXPECT_EQ(server.metrics.grammars_refused.value(), 0);
   const JsonObject error = server.error(400, path, choices(4000));  // more than 200,000 expressions
   EXPECT_NE(std::string(error.at("message").as_string()).find("regular expressions"), std::string::npos);
   EXPECT_EQ(error.at("param").as_string(), "guided_choice");
   EXPECT_EQ(server.metrics.grammars_refused.value(), 1);
   Fixture f(1e-4);  // its time is over before it is compiled
-  const HttpResponse late = server.begin(path, choices(1001), f.caller)->wait();
+  const HttpResponse late = server.begin(path, choices(401), f.caller)->wait();
   EXPECT_EQ(late.status, 504) << late.body;
   EXPECT_GT(f.paid(), 0);
   server.expect_idle();

@@ -45,22 +45,30 @@ __device__ inline void deal_tiles(int count, int tile, const ExpertList& list, i
 
 }  // namespace detail
 
+// Of one row, whose experts are in order: nothing is to be sorted. By one warp.
+template <class Expert>
+__device__ void make_list_of_one(int used, const ExpertList& list, Expert&& expert_of) {
+  for (int j = static_cast<int>(threadIdx.x) % 32; j < used; j += 32) {
+    list.place[j] = j;
+    list.tiles[j] = {expert_of(0, j), j, 1, 0};
+    if (j == 0) *list.n_tiles = used;
+  }
+}
+
 // By all threads of a block, whole warps, for rows [0, rows). A row's experts are different ones. Where a place comes
 // in its expert's row is the number of rows before that have the expert too: counted in bits, so that no order of
 // threads matters. `room`: list_shared() bytes of shared memory.
-__device__ inline void make_list(const ExpertChoice& choice, int rows, int tile, const ExpertList& list,
-                                 std::byte* room) {
+// expert(row, j): the row's j-th.
+template <class Expert>
+__device__ void make_list(const ExpertChoice& choice, int rows, int tile, const ExpertList& list, std::byte* room,
+                          Expert&& expert_of) {
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const int count = choice.count, used = choice.used, words = min(list_words(count), max(1, (rows + 31) / 32));
   const int span = words * 32;
   uint64_t* totals = reinterpret_cast<uint64_t*>(room);
   int32_t* next = reinterpret_cast<int32_t*>(room + 256);
   uint32_t* has = reinterpret_cast<uint32_t*>(next + count);  // [count][words] a bit for each row
-  // Other blocks of this kernel may have written them.
-  const auto expert = [&](int row, int p) {
-    const int32_t* at = choice.experts + row * choice.stride + (p - row * used);
-    return __float_as_int(load_fresh(reinterpret_cast<const float*>(at)));
-  };
+  const auto expert = [&](int row, int p) { return expert_of(row, p - row * used); };
   for (int i = thread; i < count * (1 + words); i += threads) next[i] = 0;
   __syncthreads();
   for (int p = thread; p < rows * used; p += threads) {

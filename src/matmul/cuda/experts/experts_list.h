@@ -33,6 +33,8 @@ struct ExpertChoice {
   int used = 0, count = 0;
   const int32_t* true_rows = nullptr;
 };
+// With `count` experts it takes list_scratch() bytes of ctx's scratch.
+int64_t list_scratch(int64_t count);
 void list_experts(const ExpertChoice& choice, int64_t rows, int tile, const ExpertList& list, const DeviceCtx& ctx);
 
 }  // namespace ingot::cuda
