@@ -46,7 +46,9 @@ inline int32_t draw(uint64_t seen, uint64_t seed, int choice, int vocab, std::sp
   const uint64_t drawn = mix(seen ^ mix(seed, static_cast<uint64_t>(choice)), 3);
   for (int i = 0; i < vocab; ++i) {
     const auto token = static_cast<size_t>((drawn + static_cast<uint64_t>(i)) % static_cast<uint64_t>(vocab));
-    if (mask.empty() || (mask[token / 32] >> (token % 32) & 1) != 0) return static_cast<int32_t>(token);
+    // Tokens beyond the end of a mask are not allowed.
+    const bool allowed = token / 32 < mask.size() && (mask[token / 32] >> (token % 32) & 1) != 0;
+    if (mask.empty() || allowed) return static_cast<int32_t>(token);
   }
   return -1;
 }
