@@ -1,6 +1,6 @@
 // How families of models write calls of tools: one description of each form, from which both the parser of answers
-// (serve/answer/tool_calls.h) and the grammar of calls (grammar/calls/calls.cpp) are made. A family is a header in
-// grammar/forms/.
+// (serve/answer/calls/tool_calls.h) and the grammar of calls (grammar/calls/calls.cpp) are made. A family is a header
+// in grammar/forms/.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "grammar/front_ends.h"
 #include "grammar/json_parts.h"
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 #include "grammar/shared.h"
 
 namespace ingot::grammar {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "grammar/limits.h"
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 

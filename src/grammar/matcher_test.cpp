@@ -8,7 +8,7 @@
 #include "grammar/grammar.h"
 #include "grammar/json_parts.h"
 #include "grammar/matcher_test_support.h"
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 
 namespace ingot::grammar {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "grammar/mask_store.h"
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot {
 class Tokenizer;

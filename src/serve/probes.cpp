@@ -16,6 +16,7 @@
 #include "serve/api/openapi.h"
 #include "serve/api/token_work.h"
 #include "serve/process_facts.h"
+#include "serve/responses/response_request.h"
 #include "serve/server.h"
 
 namespace ingot {
@@ -169,7 +170,8 @@ void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responde
                                   {"running", server.context().engine().config().max_seqs},
                                   {"seconds", server.options().request_seconds}};
   const ResponseStore& kept = server.context().responses;
-  limits["responses"] = JsonObject{{"kept_bytes", kept.most()}, {"kept_seconds", ResponseStore::kSeconds}};
+  limits["responses"] = JsonObject{
+      {"kept_bytes", kept.most()}, {"kept_seconds", ResponseStore::kSeconds}, {"repeated_bytes", kMaxRepeatedBytes}};
   limits["key"] = rights_json(caller_of(request.head)->rights());
   send_json(*responder, limits);
 }

@@ -11,7 +11,7 @@
 #include "app/constraints.h"
 #include "app/session.h"
 #include "engine/engine.h"
-#include "serve/answer/taught_form.h"
+#include "serve/answer/calls/taught_form.h"
 #include "text/chat_template.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"

@@ -149,6 +149,7 @@ TEST_F(ServerTenants, LimitsCountOnEveryRouteThatComputes) {
   for (size_t i = 0; i < std::size(bodies); ++i) {
     const auto& [path, body] = bodies[i];
     for (const std::string kind : {"r", "t"}) {
+      if (kind == "t" && path == std::string_view("/api/show")) continue;  // has no tokens to count
       const std::string key = kind + "-key-0" + std::to_string(i);
       const HttpResponse first = call(key, path, body);
       ASSERT_EQ(first.status, 200) << path << first.body;

@@ -174,7 +174,8 @@ class Text(ResponsesCase):
         self.assertEqual(error["param"], "previous_response_id")
         self.assertIn("--store-responses", error["message"])
         for name, value in (("background", True), ("conversation", "conv_1"), ("prompt", {"id": "p"}), ("truncation", "x"),
-                            ("max_output_tokens", 0), ("no_such_field", 1), ("input", [])):
+                            ("max_output_tokens", 0), ("no_such_field", 1), ("input", []), ("metadata", {"a": 1}),
+                            ("metadata", {"a": "x" * 3000})):
             self.assertEqual(refused(**{name: value})["param"], name)
         for item, param in (({"type": "item_reference", "id": "msg_1"}, "type"),
                             ({"type": "web_search_call", "id": "ws_1"}, "type"),
@@ -183,6 +184,8 @@ class Text(ResponsesCase):
                             ({"type": "function_call", "call_id": "1", "name": "f"}, "arguments"),
                             ({"type": "function_call_output", "output": "1"}, "call_id")):
             self.assertEqual(refused(input=[item])["param"], f"input[0].{param}")
+        wide = [{**SHELL, "name": f"t{i}", "description": "x" * 3000} for i in range(100)]
+        self.assertIn("repeats", refused(tools=wide, tool_choice="none")["message"])
         schema = {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}
         self.assertEqual(refused(text=schema)["param"], "text.format.schema")
         self.assertEqual(self.server.get(PATH + "/resp_1").status, 404)
@@ -338,12 +341,11 @@ class Stored(ResponsesCase):
         unkept = self.respond(store=False)
         self.assertFalse(unkept.store)
         self.assertRaises(self.openai.NotFoundError, lambda: self.client.responses.retrieve(unkept.id))
-        large = self.respond("hello", metadata={"a": "x" * 2000000})
-        self.assertFalse(large.store)
 
     def test_the_oldest_gives_way(self):
         mine = self.other.responses.create(input="mine")
-        made = [self.respond("hello", metadata={"a": "x" * 100000}) for _ in range(15)]
+        wide = [{**SHELL, "name": f"t{i}", "description": "x" * 1000} for i in range(100)]
+        made = [self.respond("hello", tools=wide, tool_choice="none") for _ in range(15)]
         self.assertTrue(all(m.store for m in made))
         self.assertRaises(self.openai.NotFoundError, lambda: self.client.responses.retrieve(made[0].id))
         self.assertEqual(self.client.responses.retrieve(made[-1].id).id, made[-1].id)

@@ -1,8 +1,8 @@
 // Fuzz target: the regular expressions that answers are held to, and the matcher above them. The first line is the
 // pattern, the rest a text; the mask must agree with each token tried alone wherever the text leads. slow: states that
 // an intersection makes are searched for a text.
-// coverage: src/grammar/pattern.cpp src/grammar/regex.cpp src/grammar/regex_derive.cpp src/grammar/regex_chars.cpp
-// src/grammar/lexer.cpp src/grammar/rows.cpp src/grammar/mask_cache.cpp
+// coverage: src/grammar/regex/pattern.cpp src/grammar/regex/regex.cpp src/grammar/regex/regex_derive.cpp
+// src/grammar/regex/regex_chars.cpp src/grammar/lexer.cpp src/grammar/rows.cpp src/grammar/mask_cache.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "cli/bench/chart_page.h"
+#include "cli/bench/pages/chart_page.h"
 #include "graph/traits.h"
 
 namespace ingot {

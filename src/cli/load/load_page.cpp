@@ -1,7 +1,7 @@
 // The page of a load test.
 #include <string_view>
 
-#include "cli/bench/chart_page.h"
+#include "cli/bench/pages/chart_page.h"
 #include "cli/bench/spread.h"
 #include "cli/load/load_report.h"
 

@@ -78,32 +78,6 @@ TEST(CudaModel, Bf16TokensEqualTheCpus) {
   expect_near(answers(gpu, options_of({.cuda = 0}), prompts, 5), answers(cpu, reference, prompts, 5), 0.15f);
 }
 
-// Experts: of f32 as they are published, else packed; one row, a few, and a prompt beside them.
-TEST(CudaModel, ExpertsAnswerAsOnTheCpu) {
-  NEEDS_DEVICE();
-  const std::vector<int> prompts = {3, 40, 1, 9};
-  for (const Format format : {Format::kF32, Format::kBF16, Format::kQ8_0}) {
-    Model cpu = random_experts(format, DType::kF32, false), gpu = random_experts(format, DType::kF32, false);
-    EngineConfig reference = options_of({});
-    reference.kernels = Kernels::kRef;
-    expect_near(answers(gpu, options_of({.cuda = 0}), prompts, 6), answers(cpu, reference, prompts, 6),
-                format == Format::kF32 ? 1e-3f : 0.15f);
-  }
-}
-
-TEST(CudaModel, ExpertsAreTheSameRecordedAndInCompany) {
-  NEEDS_DEVICE();
-  Model model = random_experts(Format::kBF16, DType::kBF16, false),
-        made = random_experts(Format::kBF16, DType::kBF16, true);
-  const std::vector<int> prompts = {7, 20, 3};
-  const std::vector<Answer> plain =
-      answers(model, options_of({.cuda = 0, .graphs = false, .overlap = false}), prompts, 4);
-  EXPECT_EQ(answers(model, options_of({.cuda = 0}), prompts, 4), plain) << "recorded, with overlap";
-  EXPECT_EQ(answers(made, options_of({.cuda = 0}), prompts, 4), plain) << "made on the device";
-  const EngineConfig invariant = options_of({.cuda = 0, .batch_invariant = true});
-  EXPECT_EQ(answers(model, invariant, prompts, 4)[0], answers(model, invariant, {7}, 4)[0]);
-}
-
 // Values that the device makes for itself are those that the host makes.
 TEST(CudaModel, RandomWeightsOfTheDeviceAreTheHosts) {
   NEEDS_DEVICE();

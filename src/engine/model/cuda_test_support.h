@@ -22,18 +22,6 @@ inline Model random_model(Format format, DType kv, bool on_device) {
                        {.context = 128, .kv = kv, .random_on_device = on_device});
 }
 
-// The same with experts in place of the MLP.
-inline Model random_experts(Format format, DType kv, bool on_device) {
-  Hparams hp = small_llama({.hidden = 64, .head_dim = 16, .context = 256});
-  hp.experts.count = 7;
-  hp.experts.used = 3;
-  hp.experts.ffn = 96;
-  hp.experts.router.renormalize = true;
-  hp.experts.layers.assign(2, true);
-  return Model::random(hp, [format](const std::string&) { return format; },
-                       {.context = 128, .kv = kv, .random_on_device = on_device});
-}
-
 inline EngineConfig options_of(const EngineDevice& device) {
   return {.max_seqs = 4, .step_rows = 64, .page_rows = 16, .device = device};
 }

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "grammar/front_ends.h"
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 #include "grammar/rules/ebnf.h"
 #include "grammar/rules/scan.h"
 #include "grammar/vocabulary.h"

@@ -7,7 +7,7 @@
 
 #include "files/json.h"
 #include "grammar/front_ends.h"
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 #include "grammar/vocabulary.h"
 
 namespace ingot::grammar {

@@ -14,7 +14,7 @@
 
 #include "files/json.h"
 #include "grammar/limits.h"
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 #include "grammar/schema/numbers.h"
 #include "grammar/schema/values.h"
 

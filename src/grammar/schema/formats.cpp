@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 
 namespace ingot::grammar {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 

@@ -1,7 +1,7 @@
 // The keywords of types, numbers and strings.
 #include <algorithm>
 
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 #include "grammar/schema/formats.h"
 #include "grammar/schema/schema_sets.h"
 

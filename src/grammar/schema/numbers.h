@@ -8,7 +8,7 @@
 #include <string>
 
 #include "files/json.h"
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 

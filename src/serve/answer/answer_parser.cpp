@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "serve/answer/calls/tool_calls.h"
 #include "serve/answer/channels.h"
 #include "serve/answer/custom_input.h"
 #include "serve/answer/reasoning.h"
-#include "serve/answer/tool_calls.h"
 
 namespace ingot {
 namespace {

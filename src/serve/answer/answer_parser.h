@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "grammar/call_form.h"
-#include "serve/answer/parameter_reader.h"
+#include "serve/answer/calls/parameter_reader.h"
 #include "serve/answer/reasoning.h"
 #include "text/tokenizer.h"
 

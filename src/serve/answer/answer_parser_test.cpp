@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/tool_calls.h"
 
 namespace ingot {
 namespace {

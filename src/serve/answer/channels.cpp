@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "grammar/call_form.h"
-#include "serve/answer/call_piece.h"
+#include "serve/answer/calls/call_piece.h"
 
 namespace ingot {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "serve/answer/json_stream.h"
+#include "serve/answer/calls/json_stream.h"
 
 namespace ingot {
 

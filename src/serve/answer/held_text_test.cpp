@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "serve/answer/answer_parser.h"
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/tool_calls.h"
 
 namespace ingot {
 namespace {

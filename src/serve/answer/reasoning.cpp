@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "serve/answer/calls/json_stream.h"
 #include "serve/answer/held_text.h"
-#include "serve/answer/json_stream.h"
 
 namespace ingot {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/tool_calls.h"
 #include "text/decode/stop_strings.h"
 
 namespace ingot {

@@ -9,6 +9,15 @@
 namespace ingot {
 namespace {
 
+TEST(ApiError, EventsOfResponsesAreNumbered) {
+  const std::string event = error_event(server_busy("later"), style_of("/v1/responses"), 7);
+  EXPECT_TRUE(event.starts_with("event: error\ndata: {")) << event;
+  EXPECT_NE(event.find("\"type\":\"error\""), std::string::npos);
+  EXPECT_NE(event.find("\"sequence_number\":7"), std::string::npos);
+  EXPECT_EQ(style_of("/v1/responsesx"), ApiStyle::kOpenAi);
+  EXPECT_EQ(style_of("/v1/responses/resp_1"), ApiStyle::kResponses);
+}
+
 std::string header_of(const HttpResponse& response, std::string_view name) {
   const auto found = std::ranges::find_if(response.headers, [&](const auto& header) { return header.first == name; });
   return found == response.headers.end() ? "" : found->second;

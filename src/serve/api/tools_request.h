@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "files/json.h"
-#include "serve/answer/parameter_reader.h"
-#include "serve/answer/taught_form.h"
+#include "serve/answer/calls/parameter_reader.h"
+#include "serve/answer/calls/taught_form.h"
 
 namespace ingot {
 

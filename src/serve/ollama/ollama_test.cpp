@@ -171,7 +171,8 @@ TEST(Ollama, CallsThoughtsAndText) {
     bytes += stream->piece(0, piece);
     answer.add(piece);
   }
-  bytes += stream->end_choice(0, ChoiceEnd::kLength, "") + stream->end({.prompt = 3, .completion = 9});
+  bytes += stream->end_choice(0, ChoiceEnd::kLength, "");
+  bytes += stream->end({.prompt = 3, .completion = 9});
   const std::vector<JsonObject> lines = lines_of({.status = 200, .content_type = stream->stream_type(), .body = bytes});
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(text_of(lines[0].at("message").at("thinking")), "so");

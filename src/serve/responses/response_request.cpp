@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/answer/choice_text.h"
 #include "serve/api/forced_call.h"
 #include "serve/responses/response_id.h"
 #include "serve/responses/response_input.h"
@@ -145,6 +146,16 @@ Json reasoning_told(const Fields& fields) {
   return told;
 }
 
+void check_metadata(const Fields& fields) {
+  const JsonObject* metadata = fields.object("metadata");
+  if (!metadata) return;
+  for (const auto& member : *metadata) {
+    const Json& value = member.value();
+    if (value.is_string() && count_characters(value.get_string()) <= kMaxMetadataLength) continue;
+    throw bad_field("metadata", fmt::format("metadata must have texts of at most {} characters", kMaxMetadataLength));
+  }
+}
+
 // What every object of the answer says of the request.
 std::string repeated(const Fields& fields, const Generation& generation, const ResponseTools& tools) {
   const Json* choice = fields.value("tool_choice");
@@ -174,6 +185,12 @@ std::string repeated(const Fields& fields, const Generation& generation, const R
     told["tools_left_out"] = std::move(names);
   }
   const std::string text = to_json(told);
+  if (text.size() > kMaxRepeatedBytes) {
+    throw bad_field({},
+                    fmt::format("instructions, tools, text and what else the answer repeats have {} bytes, at most {} "
+                                "are allowed",
+                                text.size(), kMaxRepeatedBytes));
+  }
   return text.substr(1, text.size() - 2);
 }
 
@@ -189,6 +206,7 @@ ResponseRequest read_response(const JsonObject& body, const ServedModel& model, 
   read_common(fields, model, generation);
   read_format(fields, model, generation);
   read_logprobs(fields, generation);
+  check_metadata(fields);
   Conversation conversation;
   request.frame.summary = read_reasoning(fields, conversation.variables);
   ResponseInput input(model);

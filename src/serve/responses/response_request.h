@@ -10,7 +10,9 @@
 
 namespace ingot {
 
-inline constexpr size_t kMaxResponseItems = 4096;  // of `input`
+inline constexpr size_t kMaxResponseItems = 4096;               // of `input`
+inline constexpr size_t kMaxRepeatedBytes = size_t{256} << 10;  // of ResponseFrame::repeated: held until the end
+inline constexpr size_t kMaxMetadataLength = 512;               // characters of a value
 
 extern const FieldTable kFunctionTool, kCustomTool;  // a tool of that type
 

@@ -26,6 +26,14 @@ std::string KeptResponse::conversation() const {
 ResponseStore::ResponseStore(size_t bytes, std::function<double()> now)
     : most_(bytes), now_(now ? std::move(now) : steady_seconds) {}
 
+std::shared_ptr<void> ResponseStore::hold(size_t bytes) {
+  if (held_.fetch_add(bytes) + bytes > most_) {
+    held_ -= bytes;
+    return nullptr;
+  }
+  return {this, [this, bytes](void*) { held_ -= bytes; }};
+}
+
 bool ResponseStore::put(const std::string& tenant, const std::string& id, KeptResponse response) {
   const size_t need = kOfEach + id.size() + response.response.size() + response.input.size() + response.output.size();
   const auto kept = std::make_shared<const KeptResponse>(std::move(response));

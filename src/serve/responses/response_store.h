@@ -1,6 +1,7 @@
 // Answers of /v1/responses that are kept for a while, in memory, each for the tenant that asked.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -33,6 +34,10 @@ class ResponseStore {
   bool on() const { return most_ > 0; }
   size_t most() const { return most_; }
 
+  // Room for what an answer that is being made will keep, until the value goes; none where all such would take more
+  // than the bytes: it is not kept.
+  std::shared_ptr<void> hold(size_t bytes);
+
   // False: it is more than the tenant's share.
   bool put(const std::string& tenant, const std::string& id, KeptResponse response);
   // None: it was not kept, is too old, has given way, or is another tenant's.
@@ -62,6 +67,7 @@ class ResponseStore {
 
   const size_t most_;
   const std::function<double()> now_;
+  std::atomic<size_t> held_{0};
   mutable std::mutex mutex_;  // guards all below
   Shelves shelves_;
   size_t bytes_ = 0, count_ = 0;

@@ -56,6 +56,15 @@ TEST_F(ResponseStoreTest, TheOldestOfTheLargestGivesWay) {
   EXPECT_TRUE(store_.get("large", "17"));
 }
 
+TEST_F(ResponseStoreTest, WhatIsBeingMadeHoldsNoMoreThanTheBytes) {
+  std::shared_ptr<void> first = store_.hold(60000);
+  EXPECT_TRUE(first);
+  EXPECT_FALSE(store_.hold(50000));
+  EXPECT_TRUE(store_.hold(40000));
+  first.reset();
+  EXPECT_TRUE(store_.hold(90000));
+}
+
 TEST_F(ResponseStoreTest, NothingIsKeptWithoutBytes) {
   ResponseStore off;
   EXPECT_FALSE(off.on());

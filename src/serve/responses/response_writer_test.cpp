@@ -139,7 +139,8 @@ TEST_F(ResponseWriterTest, ScoresGoWithTheText) {
     answer.add(piece);
     sent += stream->piece(0, piece);
   }
-  sent += stream->end_choice(0, ChoiceEnd::kStop, "") + stream->end(kUsage);
+  sent += stream->end_choice(0, ChoiceEnd::kStop, "");
+  sent += stream->end(kUsage);
   const Json whole = parse_json(writer()->whole({answer}, kUsage), "whole");
   EXPECT_EQ(events_of(sent).back().at("response").at("output"), whole.at("output"));
   EXPECT_EQ(whole.at("output").at(1).at("content").at(0).at("logprobs").get_array().size(), 3u);

@@ -26,12 +26,14 @@ ApiError no_response() {
 
 // Of "a=1&b=2"; empty where it is absent.
 std::string_view query_value(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const size_t end = std::min(query.find('&'), query.size());
-    const std::string_view pair = query.substr(0, end);
-    const size_t equals = std::min(pair.find('='), pair.size());
-    if (pair.substr(0, equals) == name) return pair.substr(std::min(equals + 1, pair.size()));
-    query.remove_prefix(std::min(end + 1, query.size()));
+  for (size_t begin = 0; begin < query.size();) {
+    size_t end = query.find('&', begin);
+    if (end == std::string_view::npos) end = query.size();
+    const std::string_view pair = query.substr(begin, end - begin);
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
+      return pair.substr(name.size() + 1);
+    }
+    begin = end + 1;
   }
   return {};
 }

@@ -1,7 +1,7 @@
 // The page of a replay.
 #include <string_view>
 
-#include "cli/bench/chart_page.h"
+#include "cli/bench/pages/chart_page.h"
 #include "cli/bench/spread.h"
 #include "cli/bench/trace/trace_report.h"
 

@@ -1,10 +1,10 @@
-#include "serve/answer/parameter_reader.h"
+#include "serve/answer/calls/parameter_reader.h"
 
 #include <algorithm>
 
 #include "files/json.h"
+#include "serve/answer/calls/literal_stream.h"
 #include "serve/answer/held_text.h"
-#include "serve/answer/literal_stream.h"
 
 namespace ingot {
 namespace {

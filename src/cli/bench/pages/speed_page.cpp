@@ -1,8 +1,8 @@
-#include "cli/bench/speed_page.h"
+#include "cli/bench/pages/speed_page.h"
 
 #include <string_view>
 
-#include "cli/bench/chart_page.h"
+#include "cli/bench/pages/chart_page.h"
 
 namespace ingot {
 namespace {

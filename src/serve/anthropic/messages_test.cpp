@@ -167,7 +167,8 @@ TEST(Messages, BlocksKeepTheirOrder) {
     bytes += stream->piece(0, piece);
     answer.add(piece);
   }
-  bytes += stream->end_choice(0, ChoiceEnd::kToolCalls, "") + stream->end({.prompt = 3, .completion = 9});
+  bytes += stream->end_choice(0, ChoiceEnd::kToolCalls, "");
+  bytes += stream->end({.prompt = 3, .completion = 9});
   const Json whole = parse_json(messages_writer(names)->whole({answer}, {.prompt = 3, .completion = 9}), "answer");
   EXPECT_EQ(to_json(whole.at("content")),
             R"([{"type":"thinking","thinking":"so","signature":"fp_1"},{"type":"text","text":"I look"},)"

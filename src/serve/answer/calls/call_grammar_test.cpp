@@ -17,8 +17,8 @@
 #include "grammar/matcher.h"
 #include "grammar/schema/ordered_test_support.h"
 #include "serve/answer/answer_parser.h"
-#include "serve/answer/taught_form.h"
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/taught_form.h"
+#include "serve/answer/calls/tool_calls.h"
 #include "serve/api/forced_call.h"
 
 namespace ingot {

@@ -11,8 +11,8 @@
 
 #include "base/data_test_support.h"
 #include "serve/answer/answer_parser.h"
-#include "serve/answer/taught_form.h"
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/taught_form.h"
+#include "serve/answer/calls/tool_calls.h"
 
 namespace ingot {
 namespace {

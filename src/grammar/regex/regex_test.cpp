@@ -1,4 +1,4 @@
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 #include <gtest/gtest.h>
 

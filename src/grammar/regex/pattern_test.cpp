@@ -1,4 +1,4 @@
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 namespace {

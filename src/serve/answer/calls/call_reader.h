@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "grammar/call_form.h"
-#include "serve/answer/call_piece.h"
-#include "serve/answer/json_stream.h"
-#include "serve/answer/literal_stream.h"
-#include "serve/answer/parameter_reader.h"
+#include "serve/answer/calls/call_piece.h"
+#include "serve/answer/calls/json_stream.h"
+#include "serve/answer/calls/literal_stream.h"
+#include "serve/answer/calls/parameter_reader.h"
 
 namespace ingot {
 

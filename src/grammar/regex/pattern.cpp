@@ -1,9 +1,9 @@
-#include "grammar/pattern.h"
+#include "grammar/regex/pattern.h"
 
 #include <algorithm>
 
 #include "base/utf8.h"
-#include "grammar/pattern_chars.h"
+#include "grammar/regex/pattern_chars.h"
 
 namespace ingot::grammar {
 namespace {

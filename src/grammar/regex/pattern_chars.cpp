@@ -1,4 +1,4 @@
-#include "grammar/pattern_chars.h"
+#include "grammar/regex/pattern_chars.h"
 
 #include <algorithm>
 #include <array>

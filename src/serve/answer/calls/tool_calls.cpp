@@ -1,4 +1,4 @@
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/tool_calls.h"
 
 #include <algorithm>
 #include <utility>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "serve/answer/answer_parser.h"
-#include "serve/answer/call_reader.h"
+#include "serve/answer/calls/call_reader.h"
 
 namespace ingot {
 

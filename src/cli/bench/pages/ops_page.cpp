@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "cli/bench/bench_ops.h"
-#include "cli/bench/chart_page.h"
+#include "cli/bench/pages/chart_page.h"
 
 namespace ingot {
 namespace {

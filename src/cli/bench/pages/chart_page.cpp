@@ -1,4 +1,4 @@
-#include "cli/bench/chart_page.h"
+#include "cli/bench/pages/chart_page.h"
 
 namespace ingot {
 namespace {

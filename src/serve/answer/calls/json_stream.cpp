@@ -1,4 +1,4 @@
-#include "serve/answer/json_stream.h"
+#include "serve/answer/calls/json_stream.h"
 
 #include <fmt/format.h>
 

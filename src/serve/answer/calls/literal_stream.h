@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/answer/json_stream.h"
+#include "serve/answer/calls/json_stream.h"
 
 namespace ingot {
 

@@ -1,7 +1,7 @@
 // Derivatives of expressions, and what is asked through them: matches, emptiness, classes of bytes.
 #include <algorithm>
 
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace ingot::grammar {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "grammar/call_form.h"
-#include "serve/answer/call_piece.h"
+#include "serve/answer/calls/call_piece.h"
 
 namespace ingot {
 

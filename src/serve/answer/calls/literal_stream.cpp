@@ -1,9 +1,9 @@
-#include "serve/answer/literal_stream.h"
+#include "serve/answer/calls/literal_stream.h"
 
 #include <utility>
 
-#include "serve/answer/call_piece.h"
-#include "serve/answer/parameter_reader.h"
+#include "serve/answer/calls/call_piece.h"
+#include "serve/answer/calls/parameter_reader.h"
 
 namespace ingot {
 namespace {

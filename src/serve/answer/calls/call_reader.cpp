@@ -1,4 +1,4 @@
-#include "serve/answer/call_reader.h"
+#include "serve/answer/calls/call_reader.h"
 
 #include <algorithm>
 #include <iterator>

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "grammar/call_form.h"
-#include "serve/answer/json_stream.h"
+#include "serve/answer/calls/json_stream.h"
 
 namespace ingot {
 

@@ -1,4 +1,4 @@
-#include "serve/answer/taught_form.h"
+#include "serve/answer/calls/taught_form.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "serve/answer/answer_parser.h"
-#include "serve/answer/tool_calls.h"
+#include "serve/answer/calls/tool_calls.h"
 
 namespace ingot {
 namespace {

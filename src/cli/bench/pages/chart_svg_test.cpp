@@ -1,4 +1,4 @@
-#include "cli/bench/chart_svg.h"
+#include "cli/bench/pages/chart_svg.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
