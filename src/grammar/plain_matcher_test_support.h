@@ -2,6 +2,8 @@
 // or masks. For tests of front ends, and beside the real matcher.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -18,6 +20,7 @@ class PlainMatcher {
   explicit PlainMatcher(std::shared_ptr<const Grammar> grammar)
       : grammar_(std::move(grammar)), pool_(grammar_->regexes()) {
     pool_.set_max_nodes(size_t{1} << 24);
+    pool_.limit_searches(SIZE_MAX);  // what compiling has searched is not its own
   }
 
   bool accepts(std::string_view text) {
@@ -67,9 +70,21 @@ class PlainMatcher {
   }
 
  private:
-  static constexpr size_t kSearch = 1'000'000;
+  static constexpr size_t kSearch = 20'000;
   using Dotted = std::pair<uint32_t, size_t>;         // place in the right sides, row where it began
   using Thread = std::tuple<Expr, uint32_t, size_t>;  // rest of a lexeme, and whose it is
+
+  // Nothing can follow, as far as that is found: where it is not, the lexeme goes on, and no text ends with it.
+  bool is_dead(Expr rest) {
+    if (!pool_.may_hide_nothing(rest)) return false;
+    const auto [known, is_new] = dead_.try_emplace(rest, false);
+    if (!is_new) return known->second;
+    try {
+      known->second = pool_.is_empty(rest, kSearch);
+    } catch (const LimitError&) {  // the search is too long
+    }
+    return known->second;
+  }
 
   // One byte: lexemes go on, and what follows them begins.
   std::set<Thread> step(const std::set<Thread>& threads, uint8_t byte) {
@@ -77,7 +92,7 @@ class PlainMatcher {
     std::set<Thread> next;
     for (const auto& [expr, dot, origin] : threads) {
       const Expr rest = pool_.derivative(expr, byte);
-      if (rest == kNothing || (pool_.may_hide_nothing(rest) && pool_.is_empty(rest, kSearch))) continue;
+      if (rest == kNothing || is_dead(rest)) continue;
       next.insert({rest, dot, origin});
       if (pool_.nullable(rest)) rows_.back().insert({dot + 1, origin});
     }
@@ -112,6 +127,7 @@ class PlainMatcher {
 
   std::shared_ptr<const Grammar> grammar_;
   Regexes pool_;
+  std::map<Expr, bool> dead_;
   std::vector<std::set<Dotted>> rows_;
   std::set<Thread> threads_;
 };
