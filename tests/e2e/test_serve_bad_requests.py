@@ -101,7 +101,8 @@ CORPUS = [
     ("R26", CHAT, chat(parallel_tool_calls=None), (200,), None),
     ("R26", CHAT, {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [
         {"id": "1", "type": "function", "function": {"name": "f", "arguments": None}}]}], "max_tokens": 2}, None, None),
-    ("R26", CHAT, chat(tools=[{"type": "custom", "custom": {"name": "f"}}]), (400,), "tools[0].type"),
+    ("R26", CHAT, chat(tools=[{"type": "custom", "custom": {"name": "f"}}]), (400,), "tools"),
+    ("R26", CHAT, chat(tools=[{"type": "web_search"}]), (400,), "tools[0].type"),
     ("R26", CHAT, chat(tools=[{"type": "function"}]), (400,), "tools[0].function"),
     ("R27", CHAT, chat(tools=tool(), tool_choice="required", max_tokens=1), (400,), "tools"),
     ("R27", CHAT, chat(tool_choice="required"), (400,), "tool_choice"),
