@@ -15,8 +15,7 @@ MOST_BYTES = 80 << 20
 MAY_SPILL = {
     "attend_latentINS0_11LatentShapeILNS_5DTypeE1ELi512ELi64ELi4": "36 bytes at 64 rows of 512 + 64 values",
     "attend_latentINS0_11LatentShapeILNS_5DTypeE2ELi512ELi64ELi4": "36 bytes at 64 rows of 512 + 64 values",
-    "heads_manyINS_4Q5_K": "8 bytes of a block that is decoded whole",
-    "heads_manyINS_4INT8": "12 bytes of a block that is decoded whole",
+    "heads_fewINS0_11StreamCodesINS0_5SixesE": "4 bytes, of Q6_K at up to 8 rows of a head",
     "linear_wideINS0_11StreamCodesINS0_5FivesE": "32 bytes in one of its forms",
 }
 
