@@ -230,7 +230,7 @@ constexpr std::array kChatOnlyFields = {
           .text = "Whether tools are offered to the model, and whether it must call one, or which",
           .values = "none|auto|required",
           .members = &kToolChoice},
-    Field{.name = "parallel_tool_calls", .kinds = kBool, .text = "Whether several calls may come", .fallback = "true"},
+    kParallelCallsField,
     Field{.name = "chat_template_kwargs",
           .kinds = kObject,
           .text = "Variables of the template, of these names only",

@@ -75,6 +75,16 @@ inline constexpr auto kSamplingFields = [] {
   return fields;
 }();
 
+inline constexpr Field kStopField{.name = "stop",
+                                  .kinds = kString | kArray,
+                                  .text = "Texts that end the answer",
+                                  .max_length = kMaxStopLength,
+                                  .max_items = kMaxStops,
+                                  .items = kString,
+                                  .item_max_length = kMaxStopLength};
+inline constexpr Field kParallelCallsField{
+    .name = "parallel_tool_calls", .kinds = kBool, .text = "Whether several calls may come", .fallback = "true"};
+
 // How a request is run, beside the numbers of sampling.
 inline constexpr std::array kRunFields = {
     Field{.name = "logit_bias",
@@ -84,13 +94,7 @@ inline constexpr std::array kRunFields = {
           .high = 100,
           .max_items = kMaxLogitBias},
     kSeedField,
-    Field{.name = "stop",
-          .kinds = kString | kArray,
-          .text = "Texts that end the answer",
-          .max_length = kMaxStopLength,
-          .max_items = kMaxStops,
-          .items = kString,
-          .item_max_length = kMaxStopLength},
+    kStopField,
     Field{.name = "stop_token_ids",
           .kinds = kArray,
           .text = "Tokens that end the answer",

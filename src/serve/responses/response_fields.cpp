@@ -217,7 +217,7 @@ constexpr std::array kOwnFields = {
           .text = "Whether tools are offered to the model, and whether it must call one, or which",
           .values = "none|auto|required",
           .members = &kChoice},
-    Field{.name = "parallel_tool_calls", .kinds = kBool, .text = "Whether several calls may come", .fallback = "true"},
+    kParallelCallsField,
     Field{.name = "text", .kinds = kObject, .text = "What the answer's text is like", .members = &kText},
     Field{.name = "reasoning", .kinds = kObject, .text = "Thoughts before the answer", .members = &kReasoning},
     Field{.name = "include",

@@ -4,8 +4,7 @@
 //           256, times a scale of theirs, plus an offset. A JSON text beside them says sizes and shape. Kept as f16: no
 //           format of ours has such a table.
 //   int8    weight I8 [N, K], SCB [N]: the row's largest magnitude, of which a code is a 127th
-#include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "base/checked_size.h"
 #include "base/error.h"
@@ -76,20 +75,9 @@ Unpacked unpack_4bit(const Module& module, ThreadPool& threads) {
 }
 
 Unpacked unpack_int8(const Module& module, ThreadPool& threads) {
-  const StoredWeight& weight = module.get(".weight", "I8", 2);
-  IntGroups ints;
-  ints.name = module.name();
-  ints.bits = 8;
-  ints.rows = weight.shape[0];
-  ints.cols = ints.group = weight.shape[1];
-  ints.scales = module.floats(".SCB");
-  if (static_cast<int64_t>(ints.scales.size()) != ints.rows)
-    throw Error("[weights] '{}': {} scales for {} outputs", ints.name, ints.scales.size(), ints.rows);
-  for (float& scale : ints.scales) scale /= 127.0f;
-  ints.zeros.assign(ints.scales.size(), 128);
-  ints.codes.resize(static_cast<size_t>(weight.values()));
-  for (size_t i = 0; i < ints.codes.size(); ++i) ints.codes[i] = static_cast<uint8_t>(weight.data[i]) ^ 0x80;
-  return unpack_groups(ints, threads);
+  std::vector<float> scales = module.floats(".SCB");
+  for (float& scale : scales) scale /= 127.0f;
+  return unpack_groups(int8_rows(module, module.get(".weight", "I8", 2), std::move(scales)), threads);
 }
 
 }  // namespace

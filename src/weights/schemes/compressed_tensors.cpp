@@ -96,12 +96,7 @@ Unpacked unpack_packed_ints(const Module& module, ThreadPool& threads) {
 }
 
 Unpacked unpack_ints(const Module& module, ThreadPool& threads) {
-  const StoredWeight& weight = module.get(".weight", "I8", 2);
-  IntGroups ints;
-  ints.name = module.name();
-  ints.bits = 8;
-  ints.rows = weight.shape[0];
-  ints.cols = weight.shape[1];
+  IntGroups ints = int8_codes(module, module.get(".weight", "I8", 2));
   set_scales(ints, module.floats(".weight_scale"));
   if (const StoredWeight* zeros = module.find(".weight_zero_point")) {
     if (zeros->dtype != "I8" || zeros->values() != static_cast<int64_t>(ints.zeros.size()))
@@ -110,8 +105,6 @@ Unpacked unpack_ints(const Module& module, ThreadPool& threads) {
     for (size_t i = 0; i < ints.zeros.size(); ++i)
       ints.zeros[i] = static_cast<int16_t>(ints.zeros[i] + static_cast<int8_t>(zeros->data[i]));
   }
-  ints.codes.resize(static_cast<size_t>(ints.rows * ints.cols));
-  for (size_t i = 0; i < ints.codes.size(); ++i) ints.codes[i] = static_cast<uint8_t>(weight.data[i]) ^ 0x80;
   return unpack_groups(ints, threads);
 }
 

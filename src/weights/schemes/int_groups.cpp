@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/checked_size.h"
 #include "base/error.h"
@@ -181,10 +182,29 @@ std::vector<int32_t> column_groups(const Module& module, std::string_view suffix
   return result;
 }
 
+IntGroups int8_codes(const Module& module, const StoredWeight& weight) {
+  IntGroups ints;
+  ints.name = module.name();
+  ints.bits = 8;
+  ints.rows = weight.shape[0];
+  ints.cols = weight.shape[1];
+  ints.codes.resize(static_cast<size_t>(weight.values()));
+  for (size_t i = 0; i < ints.codes.size(); ++i) ints.codes[i] = static_cast<uint8_t>(weight.data[i]) ^ 0x80;
+  return ints;
+}
+
+IntGroups int8_rows(const Module& module, const StoredWeight& weight, std::vector<float> scales) {
+  IntGroups ints = int8_codes(module, weight);
+  ints.group = ints.cols;
+  ints.scales = std::move(scales);
+  if (static_cast<int64_t>(ints.scales.size()) != ints.rows)
+    throw Error("[weights] '{}': {} scales for {} outputs", ints.name, ints.scales.size(), ints.rows);
+  ints.zeros.assign(ints.scales.size(), 128);
+  return ints;
+}
+
 std::vector<uint32_t> words_of(const StoredWeight& stored) {
-  CheckedSize n(1, "[weights] values of a tensor");
-  for (const int64_t d : stored.shape) n *= d;
-  std::vector<uint32_t> words(static_cast<size_t>(n.as_int64()));
+  std::vector<uint32_t> words(static_cast<size_t>(stored.values()));
   std::memcpy(words.data(), stored.data, words.size() * 4);
   return words;
 }

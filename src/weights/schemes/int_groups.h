@@ -43,6 +43,11 @@ inline uint32_t packed_value(const uint32_t* words, int64_t i, int bits) {
   return words[i / each] >> (i % each * bits) & ((1u << bits) - 1);
 }
 
+// The codes of an I8 matrix, with its size and name; scales and zero points are the scheme's.
+IntGroups int8_codes(const Module& module, const StoredWeight& weight);
+// The same with one scale for each row, and no zero points. Throws Error where their number is another.
+IntGroups int8_rows(const Module& module, const StoredWeight& weight, std::vector<float> scales);
+
 // The words of an I32 tensor; copied where the file does not align them.
 std::vector<uint32_t> words_of(const StoredWeight& stored);
 
