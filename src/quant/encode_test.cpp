@@ -167,9 +167,9 @@ TEST(Fit, CodebookFindsTheNearestEntry) {
 TEST(Fit, ScaleOfExactMultiplesIsExact) {
   std::vector<float> x(32);
   for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25f * static_cast<float>(static_cast<int>(i % 8) - 4);
-  EXPECT_EQ(fit_scale(x, IntGrid{-4, 3}), 0.25f);
+  EXPECT_EQ(fit_scale(x, nullptr, IntGrid{-4, 3}), 0.25f);
   for (float& v : x) v = -v;
-  EXPECT_EQ(fit_scale(x, IntGrid{-4, 3}), -0.25f);
+  EXPECT_EQ(fit_scale(x, nullptr, IntGrid{-4, 3}), -0.25f);
 }
 
 }  // namespace

@@ -36,9 +36,18 @@ struct Codebook {
   static constexpr int distance(int a, int b) { return a > b ? a - b : b - a; }
 };
 
+// In all of these `importance` is null, or has a weight ≥ 0 for each value: how much its error counts.
+
 // Scale s of least squared error for x ≈ s · q with q on the grid. May be negative; 0 for all zeros.
-float fit_scale(std::span<const float> x, const IntGrid& grid);
-float fit_scale(std::span<const float> x, const Codebook& grid);
+// REQUIRES: x.size() is a multiple of 8, at most 128.
+float fit_scale(std::span<const float> x, const float* importance, const IntGrid& grid);
+float fit_scale(std::span<const float> x, const float* importance, const Codebook& grid);
+
+// The line of least squared error: x ≈ scale · q + base, q in 0…q_max. REQUIRES: as above.
+struct Line {
+  float scale = 0, base = 0;
+};
+Line fit_line(std::span<const float> x, const float* importance, int q_max);
 
 // Block of 256 values in equal sub-blocks: value ≈ (d · scale[sub]) · q, with d stored as f16.
 struct ScaledBlock {
@@ -46,9 +55,11 @@ struct ScaledBlock {
   int8_t scale[16] = {};
   int8_t q[256] = {};  // IntGrid: the value; Codebook: the index
 };
-// `sub_size` values share a scale in scales.lo…scales.hi. REQUIRES: x.size() is 256, sub_size ≥ 16.
-ScaledBlock fit_scaled_block(std::span<const float> x, size_t sub_size, const IntGrid& grid, const IntGrid& scales);
-ScaledBlock fit_scaled_block(std::span<const float> x, size_t sub_size, const Codebook& grid, const IntGrid& scales);
+// `sub_size` values share a scale in scales.lo…scales.hi. REQUIRES: x.size() is 256, sub_size is 16 or 32.
+ScaledBlock fit_scaled_block(std::span<const float> x, const float* importance, size_t sub_size, const IntGrid& grid,
+                             const IntGrid& scales);
+ScaledBlock fit_scaled_block(std::span<const float> x, const float* importance, size_t sub_size, const Codebook& grid,
+                             const IntGrid& scales);
 
 // Block of 256 values in equal sub-blocks: value ≈ (d · scale[sub]) · q − dmin · min[sub], with d and
 // dmin stored as f16, q in 0…q_max, scale and min in 0…scale_max.
@@ -57,7 +68,8 @@ struct AffineBlock {
   uint8_t scale[16] = {}, min[16] = {};
   uint8_t q[256] = {};
 };
-// REQUIRES: x.size() is 256, sub_size ≥ 16.
-AffineBlock fit_affine_block(std::span<const float> x, size_t sub_size, int q_max, int scale_max);
+// REQUIRES: x.size() is 256, sub_size is 16 or 32.
+AffineBlock fit_affine_block(std::span<const float> x, const float* importance, size_t sub_size, int q_max,
+                             int scale_max);
 
 }  // namespace ingot
