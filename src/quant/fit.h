@@ -21,6 +21,7 @@ struct Codebook {
   // Index of the entry nearest to what lies between (i − 256) / 2 and the next half. The borders between
   // int8 entries are multiples of 1/2, so this is exact, and much faster than comparing with 15 borders.
   std::array<uint8_t, 512> nearest{};
+  std::array<float, 512> nearest_value{};  // the entry itself
 
   constexpr explicit Codebook(const std::array<int8_t, 16>& ascending) : values(ascending) {
     size_t best = 0;
@@ -28,6 +29,7 @@ struct Codebook {
       const int middle = 2 * (i - 256) + 1;  // in quarters, as the distances
       while (best < 15 && distance(4 * values[best + 1], middle) < distance(4 * values[best], middle)) ++best;
       nearest[static_cast<size_t>(i)] = static_cast<uint8_t>(best);
+      nearest_value[static_cast<size_t>(i)] = static_cast<float>(values[best]);
     }
   }
   int code(float x) const { return nearest[static_cast<size_t>(round_clamp(x * 2.0f - 0.5f, -256, 255) + 256)]; }
