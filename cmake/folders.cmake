@@ -116,7 +116,8 @@ if(OPENSSL_FOUND)
     target_compile_definitions(serve_tests PRIVATE INGOT_TLS)
   endif()
 endif()
-ingot_folder(cli ingot_serve ingot_engine ingot_bench ingot_text CLI11::CLI11 CURL::libcurl edit)
+ingot_folder(compress ingot_app ingot_models ingot_text)
+ingot_folder(cli ingot_serve ingot_compress ingot_engine ingot_bench ingot_text CLI11::CLI11 CURL::libcurl edit)
 # Nothing in cli/ is hot, and the option parser is a large header: -O1 and a precompiled header take 8 s a file, -O3
 # without it 18 s.
 target_compile_options(ingot_cli PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "engine": ("models", "graph"),
     "app": ("engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),
+    "compress": ("app", "models", "graph", "weights", "quant", "text", "files"),
 }
 FOR_ALL = ("base", "tensor")
 NOT_FOR_ALL = {"base": ("tensor",)}  # base knows nothing of tensors
