@@ -32,6 +32,8 @@ struct EncodedTensor {
   Format format = Format::kF32;
   int64_t rows = 0, cols = 0;
   std::span<const std::byte> bytes;
+  // Rows are heads of so many in the order of interleaved rotation, as Weight::head_rows; 0: in the model's order.
+  int64_t head_rows = 0;
 };
 using EncodedLookup = std::function<EncodedTensor(std::string_view name)>;
 

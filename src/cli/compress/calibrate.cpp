@@ -1,0 +1,85 @@
+// ingot calibrate MODEL --text FILE --out STATS: what a model's matrices read, for compression.
+#include "compress/calibrate.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "cli/session.h"
+#include "files/json.h"
+
+namespace ingot {
+namespace {
+
+// Rows below which an expert's statistics say little.
+constexpr float kFewRows = 32;
+
+struct Options {
+  std::string model, text, out;
+  int64_t tokens = 32768;
+  int64_t chunk_tokens = 512;
+  int threads = 0;
+  CommonOptions common;
+};
+
+int run(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (std::filesystem::exists(options.out)) throw Error("[calibrate] '{}' exists already", options.out);
+  const int threads = options.threads > 0 ? options.threads : available_cores();
+  const std::string path = resolve_model(options.model);
+  const CalibrationText text = calibration_text({.model = path,
+                                                 .text = options.text,
+                                                 .chunk_rows = options.chunk_tokens,
+                                                 .tokens = options.tokens,
+                                                 .threads = threads});
+  CalibrateOptions setup{.model = path, .scratch = options.out + ".hidden", .threads = threads};
+  int shown = -1;
+  setup.progress = [&](double done) {
+    const int percent = static_cast<int>(100 * done);
+    if (options.common.verbose && percent > shown) fmt::print(stderr, "\r{} %", shown = percent);
+  };
+  const Stats stats = calibrate(setup, text);
+  if (shown >= 0) fmt::print(stderr, "\n");
+  stats.write(options.out);
+  const std::vector<std::string> few = stats.hardly_met(kFewRows);
+  for (const std::string& line : few) fmt::print(stderr, "fewer than {:.0f} rows met {}\n", kFewRows, line);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.common.json) {
+    fmt::print("{}\n", to_json(JsonObject{{"tensors", static_cast<int64_t>(stats.tensors.size())},
+                                          {"tokens", static_cast<int64_t>(text.tokens.size())},
+                                          {"chunks", text.chunks()},
+                                          {"hardly_met", JsonArray(few.begin(), few.end())},
+                                          {"out", options.out},
+                                          {"seconds", seconds}}));
+  } else {
+    fmt::print("{}: the inputs of {} tensors over {} tokens of {}, {:.1f} s\n", options.out, stats.tensors.size(),
+               text.tokens.size(), text.dataset, seconds);
+  }
+  return 0;
+}
+
+CommandBody setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name")->required();
+  app.add_option("--text", options->text,
+                 "A text, or .jsonl with the messages of a chat in each line; without it the model's own samples");
+  app.add_option("--out", options->out, "The statistics: an importance matrix in GGUF")->required();
+  app.add_option("--tokens", options->tokens, "At most so many tokens of the text (0: all)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_option("--chunk-tokens", options->chunk_tokens, "Tokens that see each other")->check(CLI::Range(4, 1 << 20));
+  app.add_option("--threads", options->threads, "CPU threads (0: all cores)")->check(CLI::Range(0, 4096));
+  add_verbose_option(app, options->common);
+  add_json_option(app, options->common);
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const Command kCalibrateCommand;
+const Command kCalibrateCommand = {"calibrate", "Gather what a model's matrices read, for compression",
+                                   "ingot calibrate model.gguf --text wiki.train.raw --out stats.gguf", setup};
+
+}  // namespace ingot

@@ -1,0 +1,26 @@
+// Runs a model over a text, layer by layer, and gathers what its matrices read: `ingot calibrate`.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "compress/calibration_text.h"
+#include "compress/stats.h"
+
+namespace ingot {
+
+// Called as work goes on, with the part of it that is done, 0…1.
+using Progress = std::function<void(double done)>;
+
+struct CalibrateOptions {
+  std::string model;    // a path
+  std::string scratch;  // where the private file of hidden states goes, for as long as it runs
+  int threads = 1;
+  Progress progress = {};
+};
+
+// The statistics of all layers' matrices; those of embedding and head are not among them. The same for any number of
+// threads. Throws Error.
+Stats calibrate(const CalibrateOptions& options, const CalibrationText& text);
+
+}  // namespace ingot

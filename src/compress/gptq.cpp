@@ -1,0 +1,126 @@
+#include "compress/gptq.h"
+
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "compress/hidden_file.h"
+#include "compress/layer_runner.h"
+#include "quant/gram.h"
+
+namespace ingot {
+namespace {
+
+std::string key_of(const GptqSetup& setup) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(setup.text.tokens)));
+  const std::string facts = fmt::format("{} {} {} {} {} {}", setup.recipe, setup.model, setup.text.chunk_rows,
+                                        setup.options.damping, setup.options.of_mean, setup.options.in_order);
+  hash.update(std::as_bytes(std::span(facts)));
+  return hex(hash.finish());
+}
+
+class Gptq : public Rounder {
+ public:
+  explicit Gptq(GptqSetup setup)
+      : setup_(std::move(setup)),
+        model_(Model::load(setup_.model, layer_options(static_cast<int>(setup_.text.chunk_rows)))),
+        pool_(setup_.threads),
+        runner_(model_, static_cast<int>(setup_.text.chunk_rows), pool_),
+        states_(setup_.state, key_of(setup_), setup_.text.chunks(), setup_.text.chunk_rows, runner_.width()),
+        hidden_(static_cast<size_t>(setup_.text.chunk_rows * runner_.width())) {
+    for (int64_t c = states_.next_chunk(); states_.layer() < 0; ++c) {
+      runner_.embed(setup_.text.chunk(c), hidden_.data());
+      states_.advance(hidden_.data());
+    }
+  }
+
+  void prepare(int layer) override {
+    known_.clear();
+    inputs_.clear();
+    // What went on to the next layer, or is going, was rounded by an earlier run.
+    if (layer < 0 || states_.layer() > layer || states_.next_chunk() > 0) return;
+    runner_.open(layer);
+    std::vector<std::unique_ptr<Gram>> grams(runner_.inputs().size());
+    const InputTap tap = [&](size_t input, const float* x, int64_t rows, int64_t stride) {
+      if (grams[input] == nullptr) grams[input] = std::make_unique<Gram>(runner_.inputs()[input].cols);
+      grams[input]->add(x, rows, stride, pool_);
+    };
+    for (int64_t c = 0; c < states_.chunks(); ++c) {
+      states_.load(c, hidden_.data());
+      runner_.run(setup_.text.chunk_rows, hidden_.data(), tap);
+      report(layer, c, 0);
+    }
+    for (size_t i = 0; i < grams.size(); ++i) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
+  }
+
+  void finish(int layer, const EncodedLookup& encoded) override {
+    known_.clear();
+    inputs_.clear();
+    if (layer < 0) states_.remove();
+    // Nobody asks what the last layer gives.
+    if (layer < 0 || states_.layer() != layer || layer + 1 == runner_.layers()) return;
+    runner_.open(layer, encoded);
+    for (int64_t c = states_.next_chunk(); states_.layer() == layer; ++c) {
+      states_.load(c, hidden_.data());
+      runner_.run(setup_.text.chunk_rows, hidden_.data());
+      states_.advance(hidden_.data());
+      report(layer, c, 1);
+    }
+  }
+
+  void round(const TensorJob& job, std::span<std::byte> out) const override {
+    const auto known = known_.find(std::pair(std::string(job.name), job.expert));
+    const Input* input = known == known_.end() ? nullptr : &inputs_[known->second];
+    TensorJob first = job;
+    if (input != nullptr) first.importance = input->squares.data();
+    nearest_->round(first, out);
+    if (input != nullptr && format_block(job.format) > 1)
+      gptq_round(input->feedback, job.format, job.values, job.rows, job.cols, out);
+  }
+
+ private:
+  struct Input {
+    Feedback feedback;
+    std::vector<float> squares;  // [cols] means
+  };
+
+  // Factors what is known of an input, and gives back the memory of the sums.
+  void keep(const LayerInput& input, std::unique_ptr<Gram> gram) {
+    if (gram == nullptr) return;  // an expert that no row met: plain rounding
+    const int64_t rows = gram->rows(), cols = gram->cols();
+    if (input.experts == 0 && rows < cols)
+      throw Error("[gptq] the text has {} tokens, and '{}' {} columns: as many tokens are needed", rows,
+                  input.matrices[0].tensor, cols);
+    Input kept;
+    for (int64_t k = 0; k < cols; ++k) kept.squares.push_back(gram->square(k) / static_cast<float>(rows));
+    kept.feedback = make_feedback(gram->take(), cols, setup_.options, pool_);
+    for (const MatrixName& matrix : input.matrices)
+      known_.emplace(std::pair(matrix.tensor, matrix.expert), inputs_.size());
+    inputs_.push_back(std::move(kept));
+  }
+
+  void report(int layer, int64_t chunk, int pass) const {
+    if (!setup_.progress) return;
+    const auto chunks = static_cast<double>(states_.chunks());
+    const double passes = 2.0 * layer + pass + static_cast<double>(chunk + 1) / chunks;
+    setup_.progress(passes / (2.0 * runner_.layers()));
+  }
+
+  const GptqSetup setup_;
+  const Model model_;
+  ThreadPool pool_;
+  LayerRunner runner_;
+  HiddenFile states_;
+  std::vector<float> hidden_;
+  const std::unique_ptr<Rounder> nearest_ = nearest_rounder();
+  std::map<std::pair<std::string, int>, size_t> known_;  // into inputs_
+  std::vector<Input> inputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rounder> gptq_rounder(GptqSetup setup) { return std::make_unique<Gptq>(std::move(setup)); }
+
+}  // namespace ingot

@@ -1,0 +1,230 @@
+// Calibration and the method gptq on a small model: layer by layer, killed and begun again.
+#include "compress/gptq.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "base/data_test_support.h"
+#include "base/error.h"
+#include "compress/layer_runner.h"
+#include "graph/run.h"
+#include "weights/model_files.h"
+
+namespace ingot {
+namespace {
+
+constexpr int kChunk = 64;
+
+class Scratch {  // a folder that goes with its test
+ public:
+  Scratch() : path_(std::filesystem::temp_directory_path() / fmt::format("ingot_gptq_{}_{}", ::getpid(), count++)) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Scratch() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& file) const { return (path_ / file).string(); }
+
+ private:
+  static inline int count = 0;
+  std::filesystem::path path_;
+};
+
+std::string small_model() { return test_data("models/stories260K"); }
+
+// Tokens that follow each other by a fixed rule with some chance: far from uniform, as texts are.
+CalibrationText some_text(int64_t chunks, unsigned seed) {
+  std::mt19937 random(seed);
+  CalibrationText text;
+  text.chunk_rows = kChunk;
+  text.dataset = "some text";
+  text.hash = "none";
+  int32_t token = 1;
+  for (int64_t i = 0; i < chunks * kChunk; ++i) {
+    token = random() % 3 != 0 ? (token * 7 + 13) % 450 + 3 : static_cast<int32_t>(random() % 450 + 3);
+    text.tokens.push_back(i % kChunk == 0 ? 1 : token);
+  }
+  return text;
+}
+
+TEST(LayerRunner, GivesTheBitsOfTheWholeModel) {
+  const Model model = Model::load(small_model(), layer_options(kChunk));
+  const CalibrationText text = some_text(1, 1);
+  Runner whole(model.graph, {.limits = {.rows = kChunk, .seqs = 1, .logits = 1, .context = kChunk, .page_rows = 64}});
+  const KvStore kv(whole.program(), std::vector<int>(model.graph.kv_groups.size(), 1), 64);
+  whole.bind(kv);
+  Batch batch(whole.options().limits, static_cast<int>(model.graph.kv_groups.size()));
+  batch.n_rows = kChunk;
+  batch.n_seqs = 1;
+  batch.q_start = {0, kChunk};
+  batch.kv_len = {kChunk};
+  for (int i = 0; i < kChunk; ++i) {
+    batch.token[static_cast<size_t>(i)] = text.tokens[static_cast<size_t>(i)];
+    batch.position[static_cast<size_t>(i)] = i;
+    for (Batch::Group& group : batch.groups) group.slot[static_cast<size_t>(i)] = i;
+  }
+  for (Batch::Group& group : batch.groups) group.page_table[0] = 0;
+  whole.run_body(batch);
+
+  ThreadPool pool(2);
+  LayerRunner runner(model, kChunk, pool);
+  std::vector<float> hidden(static_cast<size_t>(kChunk * runner.width()));
+  runner.embed(text.chunk(0), hidden.data());
+  for (int layer = 0; layer < runner.layers(); ++layer) {
+    const Tensor& expected = whole.output("hidden." + std::to_string(layer));
+    for (int64_t r = 0; r < kChunk; ++r)
+      for (int64_t k = 0; k < runner.width(); ++k)
+        ASSERT_EQ(hidden[static_cast<size_t>(r * runner.width() + k)], expected.f32(r)[k]) << layer << ' ' << r;
+    runner.open(layer);
+    EXPECT_EQ(runner.inputs().size(), 4u);  // of q, k and v; of o; of gate and up; of down
+    runner.run(kChunk, hidden.data());
+  }
+}
+
+TEST(Calibrate, CountsWhatEachMatrixReads) {
+  const Scratch scratch;
+  const CalibrationText text = some_text(3, 2);
+  const Stats one = calibrate({.model = small_model(), .scratch = scratch / "a", .threads = 1}, text);
+  const Stats two = calibrate({.model = small_model(), .scratch = scratch / "a", .threads = 3}, text);
+  EXPECT_FALSE(std::filesystem::exists(scratch / "a"));
+  ASSERT_EQ(one.tensors.size(), 5u * 7);
+  const InputStats& q = one.tensors.at("blk.0.attn_q.weight");
+  EXPECT_EQ(q.counts, std::vector<float>{3 * kChunk});
+  EXPECT_EQ(q.squares, one.tensors.at("blk.0.attn_k.weight").squares);
+  for (size_t k = 0; k < q.squares.size(); ++k) {
+    EXPECT_LE(q.largest[k] * q.largest[k], q.squares[k] * 1.0001f);
+    EXPECT_GE(q.largest[k] * q.largest[k] * 3 * kChunk, q.squares[k]);
+  }
+  for (const auto& [name, input] : one.tensors) EXPECT_EQ(input.squares, two.tensors.at(name).squares) << name;
+}
+
+TEST(Stats, AreReadAsTheyWereWrittenAndKnowTheirModel) {
+  const Scratch scratch;
+  Stats stats = calibrate({.model = small_model(), .scratch = scratch / "a", .threads = 2}, some_text(1, 3));
+  stats.write(scratch / "stats.gguf");
+  const Stats read = Stats::read(scratch / "stats.gguf");
+  EXPECT_EQ(read.text_hash, "none");
+  EXPECT_EQ(read.chunks, 1u);
+  EXPECT_EQ(read.chunk_rows, static_cast<uint32_t>(kChunk));
+  ASSERT_EQ(read.tensors.size(), stats.tensors.size());
+  for (const auto& [name, input] : stats.tensors) {
+    EXPECT_EQ(read.tensors.at(name).squares, input.squares);
+    EXPECT_EQ(read.tensors.at(name).largest, input.largest);
+  }
+  const Model model = Model::load(small_model(), {});
+  read.check_model(*model.files, *model.arch);
+  const Importances importances = read.importances(*model.arch);
+  const std::span<const float> means = importances("model.layers.2.mlp.down_proj.weight", -1);
+  ASSERT_FALSE(means.empty());
+  EXPECT_EQ(means[0], stats.tensors.at("blk.2.ffn_down.weight").squares[0] / kChunk);
+  EXPECT_TRUE(importances("model.layers.2.mlp.none.weight", -1).empty());
+
+  Stats other = read;
+  other.model = "another";
+  EXPECT_THROW(other.check_model(*model.files, *model.arch), Error);
+  other.model.clear();
+  other.check_model(*model.files, *model.arch);  // nothing is known against it
+  for (auto& [name, input] : other.tensors) input.cols += 1;
+  EXPECT_THROW(other.check_model(*model.files, *model.arch), Error);
+  EXPECT_THROW(Stats::read(small_model() + "/stories260K.gguf"), Error);  // a model
+}
+
+// A layer's matrices, as the work of quantize gives them to a method.
+struct Compressed {
+  std::map<std::string, std::vector<std::byte>> bytes;
+  std::map<std::string, EncodedTensor> tensors;
+  EncodedLookup lookup() const {
+    return [this](std::string_view name) {
+      const auto known = tensors.find(std::string(name));
+      return known == tensors.end() ? EncodedTensor{} : known->second;
+    };
+  }
+};
+
+void compress_layer(Rounder& method, const Model& model, int layer, Format format, Compressed& result) {
+  method.prepare(layer);
+  const std::string path = fmt::format("model.layers.{}.", layer);
+  for (const Node& node : model.graph.nodes) {
+    const auto* linear = std::get_if<Linear>(&node.op);
+    if (linear == nullptr || !node.label.starts_with(path)) continue;
+    const Weight& weight = linear->parts[0].weight;
+    std::vector<float> values(static_cast<size_t>(weight.rows * weight.cols));
+    for (int64_t r = 0; r < weight.rows; ++r) weight.decode_row(r, values.data() + r * weight.cols);
+    // Columns that are no whole number of blocks stay as they are.
+    const Format own = weight.cols % format_block(format) == 0 ? format : Format::kF32;
+    std::vector<std::byte>& bytes = result.bytes[weight.name];
+    bytes.resize(static_cast<size_t>(weight.rows * format_row_bytes(own, weight.cols)));
+    const TensorJob job{
+        .name = weight.name, .layer = layer, .format = own, .rows = weight.rows, .cols = weight.cols, .values = values};
+    method.round(job, bytes);
+    result.tensors[weight.name] = {.format = own, .rows = weight.rows, .cols = weight.cols, .bytes = bytes};
+  }
+  method.finish(layer, result.lookup());
+}
+
+// Root mean square of what the layers give differently for another text.
+double difference(const Model& model, const Compressed& compressed) {
+  const CalibrationText text = some_text(2, 99);
+  ThreadPool pool(2);
+  LayerRunner runner(model, kChunk, pool);
+  std::vector<float> a(static_cast<size_t>(kChunk * runner.width())), b(a.size());
+  double sum = 0;
+  for (int64_t c = 0; c < text.chunks(); ++c) {
+    runner.embed(text.chunk(c), a.data());
+    b = a;
+    for (int layer = 0; layer < runner.layers(); ++layer) {
+      runner.open(layer);
+      runner.run(kChunk, a.data());
+      runner.open(layer, compressed.lookup());
+      runner.run(kChunk, b.data());
+    }
+    for (size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i] - b[i]), 2);
+  }
+  return std::sqrt(sum);
+}
+
+TEST(Gptq, GoesOnWhereItWasKilledAndLosesLessThanRounding) {
+  const Scratch scratch;
+  const Model model = Model::load(small_model(), layer_options(kChunk));
+  const auto setup = [&](int threads) {
+    return GptqSetup{.model = small_model(), .text = some_text(8, 4), .state = scratch / "state", .threads = threads};
+  };
+  Compressed whole, resumed, plain;
+  {
+    const std::unique_ptr<Rounder> method = gptq_rounder(setup(1));
+    for (int layer = 0; layer < model.hp.layers; ++layer) compress_layer(*method, model, layer, Format::kQ4_0, whole);
+    EXPECT_TRUE(std::filesystem::exists(scratch / "state"));
+    method->finish(-1, {});
+    EXPECT_FALSE(std::filesystem::exists(scratch / "state"));
+  }
+  // A run that ends after two layers and while it makes the third, then the same command with other threads.
+  {
+    const std::unique_ptr<Rounder> method = gptq_rounder(setup(2));
+    for (int layer = 0; layer < 2; ++layer) compress_layer(*method, model, layer, Format::kQ4_0, resumed);
+    method->prepare(2);
+  }
+  const std::unique_ptr<Rounder> method = gptq_rounder(setup(7));
+  for (int layer = 0; layer < 2; ++layer) {
+    method->prepare(layer);
+    method->finish(layer, resumed.lookup());
+  }
+  for (int layer = 2; layer < model.hp.layers; ++layer) compress_layer(*method, model, layer, Format::kQ4_0, resumed);
+  EXPECT_EQ(whole.bytes, resumed.bytes);
+
+  const std::unique_ptr<Rounder> nearest = nearest_rounder();
+  for (int layer = 0; layer < model.hp.layers; ++layer) compress_layer(*nearest, model, layer, Format::kQ4_0, plain);
+  EXPECT_LT(difference(model, whole), 0.8 * difference(model, plain));
+}
+
+TEST(Gptq, RefusesTooLittleText) {
+  const Scratch scratch;
+  const std::unique_ptr<Rounder> method =
+      gptq_rounder({.model = small_model(), .text = some_text(1, 5), .state = scratch / "state", .threads = 1});
+  EXPECT_THROW(method->prepare(0), Error);  // 64 rows for 172 columns
+}
+
+}  // namespace
+}  // namespace ingot
