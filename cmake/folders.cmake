@@ -9,7 +9,7 @@ endif()
 include(${CMAKE_CURRENT_LIST_DIR}/isa.cmake)
 
 # Test code is compiled once and run once: -O1 builds it in half the time.
-function(ingot_test_program name)
+function(ingot_test_code name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE INGOT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -18,8 +18,14 @@ function(ingot_test_program name)
   else()
     target_precompile_headers(${name} REUSE_FROM base_tests)
   endif()
+endfunction()
+function(ingot_link_tests name)
   target_link_libraries(${name} PRIVATE GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
+endfunction()
+function(ingot_test_program name)
+  ingot_test_code(${name})
+  ingot_link_tests(${name})
 endfunction()
 
 # -O3 where arithmetic is hot, -O2 elsewhere: a quarter less time to build. The headers that nearly every file reads are

@@ -9,7 +9,8 @@ one of a higher set, every CPU would run it.
 qemu, once for each set that it knows, and on a CPU that has only the baseline: cortex-a53, qemu64. It knows no AVX-512
 and no AMX. Needs a compiler for each, qemu-user and GoogleTest's source; without them it prints SKIP lines.
 
---test FILTER: only these tests, as GoogleTest names them (with --qemu).
+--test FILTER: only these tests, as GoogleTest names them (with --qemu). Those of single operators go through all sets in
+one run: then no set is run once more alone.
 
 Exits with 1 and says what is wrong.
 """
@@ -29,7 +30,7 @@ SETS = "avx2|avx512|avx512vnni|amx|baseline|neon|dotprod|i8mm"
 OBJECT = re.compile(rf"_({SETS})\.cpp\.o$")
 # W, V and u: of which the linker keeps one. A namespace of the set's own is not shared.
 SHARED = re.compile(r"^[0-9a-f]*\s+([WVuwv]) (.*)$")
-SLOW_TESTS = "*Vocabulary*:*Speed*:*DeathTest*"  # too slow in an emulator, or a process for each
+ALL_TESTS = "-*Vocabulary*:*Speed*:*DeathTest*"  # but those that are too slow in an emulator, or a process for each
 
 
 def leaks(listing, name):
@@ -91,9 +92,11 @@ def check_qemu(target, build, jobs, tests):
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     programs = ("quant_tests", "cpu_tests", "matmul_tests", "ops_tests")
     subprocess.run(["cmake", "--build", build, "-j", str(jobs), "--target", *programs], check=True)
-    runs = [(program, cpu, None) for cpu in (target.full_cpu, target.least_cpu) for program in programs]
+    # The longest first.
+    runs = [(program, cpu, None) for program in reversed(programs) for cpu in (target.full_cpu, target.least_cpu)]
     # Without INGOT_ISA the best set runs, and tests of single operators go through all: the others in whole steps.
-    runs += [("ops_tests", target.full_cpu, name) for name in target.sets[1:]]
+    if tests == ALL_TESTS:
+        runs += [("ops_tests", target.full_cpu, name) for name in target.sets[1:]]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         found = pool.map(lambda run: run_qemu(target, build / run[0], run[1], run[2], tests), runs)
         problems = check_symbols(build) + [problem for run in found for problem in run]
@@ -125,7 +128,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, help="of the symbols that are looked at (INGOT_BUILD, build/release)")
     parser.add_argument("--qemu", nargs="*", choices=sorted(TARGETS), help="build for these and run the tests under qemu")
-    parser.add_argument("--test", default=f"-{SLOW_TESTS}", metavar="FILTER", help="only these tests, with --qemu")
+    parser.add_argument("--test", default=ALL_TESTS, metavar="FILTER", help="only these tests, with --qemu")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     if args.qemu is not None:
