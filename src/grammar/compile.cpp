@@ -11,27 +11,19 @@
 namespace ingot::grammar {
 namespace {
 
-std::shared_ptr<const Grammar> json_object(const Limits& limits) {
-  GrammarBuilder builder(limits);
-  JsonParts json(builder);
-  return builder.build(json.any_object());
+Symbol regex(GrammarBuilder& builder, const std::string& pattern) {
+  const PatternOptions options = {.max_depth = builder.limits().depth};
+  return builder.lexeme(parse_pattern(builder.regexes(), pattern, options));
 }
 
-std::shared_ptr<const Grammar> regex(const std::string& pattern, const Limits& limits) {
-  GrammarBuilder builder(limits);
-  const PatternOptions options = {.max_depth = limits.depth};
-  return builder.build(builder.lexeme(parse_pattern(builder.regexes(), pattern, options)));
-}
-
-std::shared_ptr<const Grammar> choice(const std::vector<std::string>& choices, const Limits& limits) {
+Symbol choice(GrammarBuilder& builder, const std::vector<std::string>& choices) {
   if (choices.empty()) throw GrammarError("", "[choice] there is nothing to choose from");
   for (size_t i = 0; i < choices.size(); i++) {
     if (choices[i].empty()) throw GrammarError(fmt::format("choice {}", i), "[choice] a choice is empty");
     if (!utf8_valid(choices[i]))
       throw GrammarError(fmt::format("choice {}", i), "[choice] a choice is not valid UTF-8");
   }
-  GrammarBuilder builder(limits);
-  return builder.build(builder.lexeme(builder.regexes().literals(choices)));
+  return builder.lexeme(builder.regexes().literals(choices));
 }
 
 }  // namespace
@@ -40,7 +32,20 @@ std::string Source::key() const {
   std::string out = {static_cast<char>('a' + static_cast<int>(language)), strict ? 's' : '-'};
   out += fmt::format("{}:{}", text.size(), text);
   for (const std::string& one : choices) out += fmt::format("{}:{}", one.size(), one);
+  if (instead.empty()) return out;
+  out += fmt::format("/{}:{}", lead.size(), lead);
+  for (const Source& one : instead) {
+    const std::string key = one.key();
+    out += fmt::format("{}:{}", key.size(), key);
+  }
   return out;
+}
+
+size_t Source::bytes() const {
+  size_t all = text.size() + lead.size();
+  for (const std::string& one : choices) all += one.size();
+  for (const Source& one : instead) all += one.bytes();
+  return all;
 }
 
 Compiled::Compiled(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const Vocabulary> vocabulary,
@@ -68,31 +73,35 @@ void Compiled::count() const {
   shared_->counted.set(memory());
 }
 
-std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabulary& vocabulary, const Limits& limits) {
-  size_t bytes = source.text.size();
-  for (const std::string& one : source.choices) bytes += one.size();
-  if (bytes > limits.source_bytes) {
-    throw LimitError("[grammar] the source has {} bytes, at most {} are allowed", bytes, limits.source_bytes);
-  }
+Symbol source_symbol(GrammarBuilder& builder, const Source& source, const Vocabulary& vocabulary) {
   switch (source.language) {
     case Language::kJsonObject:
-      return json_object(limits);
+      return JsonParts(builder).any_object();
     case Language::kRegex:
-      return regex(source.text, limits);
+      return regex(builder, source.text);
     case Language::kChoice:
-      return choice(source.choices, limits);
+      return choice(builder, source.choices);
     case Language::kJsonSchema:
-      return json_schema_grammar(source.text, source.strict, limits);
+      return schema_text_symbol(builder, source.text, source.strict);
     case Language::kGbnf:
-      return gbnf_grammar(source.text, limits);
+      return gbnf_symbol(builder, source.text);
     case Language::kLark:
-      return lark_grammar(source.text, vocabulary, limits);
+      return lark_symbol(builder, source.text, vocabulary);
     case Language::kStructuralTag:
-      return structural_tag_grammar(source.text, vocabulary, limits);
+      return structural_tag_symbol(builder, source.text, vocabulary);
     case Language::kCalls:
-      return calls_grammar(source.text, vocabulary, limits);
+      break;
   }
   throw GrammarError("", "[grammar] this language is unknown");
+}
+
+std::shared_ptr<const Grammar> make_grammar(const Source& source, const Vocabulary& vocabulary, const Limits& limits) {
+  if (const size_t bytes = source.bytes(); bytes > limits.source_bytes) {
+    throw LimitError("[grammar] the source has {} bytes, at most {} are allowed", bytes, limits.source_bytes);
+  }
+  if (source.language == Language::kCalls) return calls_grammar(source, vocabulary, limits);
+  GrammarBuilder builder(limits);
+  return builder.build(source_symbol(builder, source, vocabulary));
 }
 
 std::shared_ptr<const Compiled> compile(const Source& source, std::shared_ptr<const Vocabulary> vocabulary,

@@ -33,9 +33,14 @@ struct Source {
   std::string text = {};
   std::vector<std::string> choices = {};
   bool strict = false;  // kJsonSchema: an unknown keyword is an error
+  // kCalls: what an answer may be instead of calls, behind `lead`: none, or one source that is not of kCalls. `lead`
+  // may hold names of special tokens.
+  std::vector<Source> instead = {};
+  std::string lead = {};
 
   bool operator==(const Source&) const = default;
   std::string key() const;  // equal for equal sources and for no others: for a cache
+  size_t bytes() const;     // of all of its texts
 };
 
 // Whose a grammar is.
@@ -78,6 +83,9 @@ class Compiled {
   std::shared_ptr<MemoryAccount> account_;
   std::unique_ptr<Shared> shared_;
 };
+
+// Before the place of an error in Source::instead.
+inline constexpr std::string_view kInsteadPlace = "instead:";
 
 // Throws GrammarError: the source is refused (place() says where), or a limit was reached; and what limits.meter
 // throws.

@@ -54,7 +54,12 @@ void GrammarBuilder::mark_common(Symbol lexeme) {
   if (!is_rule(lexeme)) common_[lexeme] = true;
 }
 
-Symbol GrammarBuilder::special_token(int32_t token) { return own_lexeme(regexes_->literal(special_code(token))); }
+Symbol GrammarBuilder::special_token(const Vocabulary& vocabulary, int32_t token, const std::string& place) {
+  if (vocabulary.is_end(token)) {
+    throw GrammarError(place, "[grammar] a special token that ends answers cannot stand in what is answered");
+  }
+  return own_lexeme(regexes_->literal(special_code(token)));
+}
 
 Symbol GrammarBuilder::rule(std::string name) {
   if (rule_names_.size() >= limits_.items) throw LimitError("[grammar] more than {} rules", limits_.items);

@@ -19,6 +19,8 @@
 
 namespace ingot::grammar {
 
+class Vocabulary;
+
 using Symbol = uint32_t;  // a lexeme or a rule of the builder
 using LexemeId = uint32_t;
 using RuleId = uint32_t;
@@ -75,7 +77,8 @@ class GrammarBuilder {
   // This lexeme tells nothing of what was asked for: masks of it may be shared by all who have a grammar.
   void mark_common(Symbol lexeme);
   // One of the vocabulary's special tokens, which no expression over text matches: see Vocabulary::special_token().
-  Symbol special_token(int32_t token);
+  // Throws GrammarError at `place` for a token that ends answers: nothing could match it, and nothing come after it.
+  Symbol special_token(const Vocabulary& vocabulary, int32_t token, const std::string& place = {});
 
   // A rule without right sides yet, so that others, and itself, may use it.
   Symbol rule(std::string name = {});

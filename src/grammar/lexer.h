@@ -42,6 +42,15 @@ class Lexer {
     const uint32_t known = info(state).next[classes_[byte]].load(std::memory_order_acquire);
     return known != 0 ? known : make_next(state, byte);
   }
+  // The same for many bytes after one state: its transitions are looked up once.
+  using Transitions = const std::atomic<uint32_t>*;
+  Transitions transitions(LexState state) const { return info(state).next; }
+  LexState next(LexState state, Transitions of_state, uint8_t byte) {
+    const std::atomic<uint32_t>& to = of_state[classes_[byte]];
+    if (to.load(std::memory_order_relaxed) == kDead) return kDead;  // most are, and nothing of it is read
+    const uint32_t known = to.load(std::memory_order_acquire);
+    return known != 0 ? known : make_next(state, byte);
+  }
   // What follows, up to the next call, may make as many states as one mask may cost; then next() throws LimitError.
   void begin_mask() { mask_end_.store(work_.load(std::memory_order_relaxed) + mask_work_, std::memory_order_relaxed); }
   // The lexemes that may end here, by number: 0 is none. A state where lexemes begin has none.

@@ -71,6 +71,7 @@ struct MaskCache::Walk {
   std::vector<Exit> exits;
   struct Open {
     LexState state;
+    Lexer::Transitions next;
     uint32_t end;
   };
   std::vector<Open> open;
@@ -85,11 +86,11 @@ struct MaskCache::Walk {
     size_t looked = 0;
     const uint32_t end = trie[root].end;
     open.clear();
-    open.push_back({state, end});
+    open.push_back({state, lexer.transitions(state), end});
     for (uint32_t at = root + 1; at < end; looked++) {
       while (at >= open.back().end) open.pop_back();
       const TrieNode& node = trie[at];
-      const LexState to = lexer.next(open.back().state, node.byte);
+      const LexState to = lexer.next(open.back().state, open.back().next, node.byte);
       if (to == kDead) {
         at = node.end;
         continue;
@@ -97,7 +98,7 @@ struct MaskCache::Walk {
       if (node.token >= 0) tokens.push_back(node.token);
       if (node.end > at + 1) {
         if (const uint32_t accepts = lexer.accepts(to); accepts != 0) exits_of(accepts).push_back(at);
-        open.push_back({to, node.end});
+        open.push_back({to, lexer.transitions(to), node.end});
       }
       at++;
     }
@@ -111,6 +112,7 @@ struct MaskCache::WalkBeside {
   Lexer& lexer;
   struct Open {
     LexState like, state;
+    Lexer::Transitions next_like, next;
     uint32_t end;
   };
   std::vector<Open> open;
@@ -122,11 +124,13 @@ struct MaskCache::WalkBeside {
     size_t looked = 0;
     const uint32_t end = trie[root].end;
     open.clear();
-    open.push_back({like, state, end});
+    open.push_back({like, state, lexer.transitions(like), lexer.transitions(state), end});
     for (uint32_t at = root + 1; at < end; looked++) {
       while (at >= open.back().end) open.pop_back();
       const TrieNode& node = trie[at];
-      const LexState there = lexer.next(open.back().like, node.byte), here = lexer.next(open.back().state, node.byte);
+      const Open& from = open.back();
+      const LexState there = lexer.next(from.like, from.next_like, node.byte);
+      const LexState here = lexer.next(from.state, from.next, node.byte);
       if (there == here) {
         at = node.end;
       } else if (here == kDead) {
@@ -135,7 +139,7 @@ struct MaskCache::WalkBeside {
         at = node.end;
       } else {
         visit(at, at + 1, here);
-        open.push_back({there, here, node.end});
+        open.push_back({there, here, lexer.transitions(there), lexer.transitions(here), node.end});
         at++;
       }
     }

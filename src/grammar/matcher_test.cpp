@@ -207,7 +207,7 @@ TEST(Matcher, SpecialTokensAreNoText) {
                 other = vocabulary->special_token("<|other|>").value();
   const Symbol text = b.lexeme(r.without(r.star(r.any_char()), r.literal("stop")));
   const Symbol wild = b.lexeme(r.complement(r.literal("x")));
-  const auto compiled = compiled_from(b, b.sequence({text, b.special_token(call), wild}));
+  const auto compiled = compiled_from(b, b.sequence({text, b.special_token(*vocabulary, call), wild}));
   Matcher matcher(compiled);
   ASSERT_TRUE(matcher.advance_text("<|call|> is text here"));
   std::vector<uint32_t> words = mask_of(matcher);

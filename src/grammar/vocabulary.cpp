@@ -152,9 +152,10 @@ void Vocabulary::make_slices(const std::vector<Sorted>& sorted) {
   }
 }
 
-std::shared_ptr<const Vocabulary> Vocabulary::make(const Tokenizer& tokenizer, std::span<const int32_t> end_tokens) {
-  std::vector<Token> tokens(static_cast<size_t>(tokenizer.vocab_size()));
-  for (int32_t id = 0; id < tokenizer.vocab_size(); id++) {
+std::shared_ptr<const Vocabulary> Vocabulary::make(const Tokenizer& tokenizer, std::span<const int32_t> end_tokens,
+                                                   int most) {
+  std::vector<Token> tokens(static_cast<size_t>(std::clamp(tokenizer.vocab_size(), 0, std::max(most, 0))));
+  for (int32_t id = 0; id < static_cast<int32_t>(tokens.size()); id++) {
     if (!tokenizer.contains(id)) continue;
     tokens[static_cast<size_t>(id)] = {tokenizer.token_bytes(id), tokenizer.is_special(id)};
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,7 +39,9 @@ class Vocabulary {
   };
   // `end_tokens` end an answer; they are set in a mask where the grammar may end and match nothing else.
   Vocabulary(std::vector<Token> tokens, std::span<const int32_t> end_tokens);
-  static std::shared_ptr<const Vocabulary> make(const Tokenizer& tokenizer, std::span<const int32_t> end_tokens);
+  // `most`: ids from here on are none of the model's, though its tokenizer has them.
+  static std::shared_ptr<const Vocabulary> make(const Tokenizer& tokenizer, std::span<const int32_t> end_tokens,
+                                                int most = std::numeric_limits<int>::max());
   ~Vocabulary();
 
   int size() const { return size_; }                                       // one more than the largest id

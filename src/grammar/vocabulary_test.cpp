@@ -88,6 +88,9 @@ TEST(Vocabulary, OfATokenizer) {
   const auto vocabulary = Vocabulary::make(*tokenizer, tokenizer->end_tokens());
   EXPECT_EQ(vocabulary->size(), tokenizer->vocab_size());
   EXPECT_TRUE(vocabulary->special_token("<s>").has_value());
+  // Of a model with fewer logits than its tokenizer has tokens.
+  const int32_t last = vocabulary->special_token("<s>").value();
+  EXPECT_FALSE(Vocabulary::make(*tokenizer, tokenizer->end_tokens(), last)->special_token("<s>").has_value());
   check_tries(*vocabulary);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/data_test_support.h"
 #include "files/json.h"
+#include "grammar/call_form.h"
 #include "grammar/matcher_test_support.h"
 
 namespace ingot::grammar {
@@ -22,6 +23,7 @@ bool is_long() { return std::getenv("INGOT_LONG") != nullptr; }
 struct Named {
   std::string name;
   Source source;
+  std::shared_ptr<const Vocabulary> vocabulary = small_vocabulary();
 };
 
 // The sample of MaskBench; empty where it is not here.
@@ -75,6 +77,65 @@ string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\/bfnrt])* "\"")");
   return all;
 }
 
+// The small vocabulary with the marks of a form as special tokens.
+std::shared_ptr<const Vocabulary> vocabulary_of(const CallForm& form) {
+  std::vector<Vocabulary::Token> tokens = small_tokens();
+  const auto end = static_cast<int32_t>(tokens.size()) - 1;
+  for (const std::string_view text : {form.open, form.close, form.call_open, form.call_close, form.id_close,
+                                      form.name_close, form.key_open, form.value_close, form.quote}) {
+    for (size_t i = 0; i < text.size(); i++) {
+      const std::string name(text.substr(i, mark_size(text.substr(i))));
+      const auto same = [&](const Vocabulary::Token& token) { return token.bytes == name; };
+      if (!name.empty() && std::ranges::none_of(tokens, same)) tokens.push_back({name, true});
+    }
+  }
+  return std::make_shared<const Vocabulary>(std::move(tokens), std::span(&end, 1));
+}
+
+// Calls of tools in every form, as each tool_choice asks for them. In the long run each is tried with all schemas of
+// tools that the sample has, else with one of them.
+std::vector<Named> calls() {
+  std::vector<Named> tools = schemas();
+  std::erase_if(tools, [](const Named& one) { return !one.name.starts_with("BFCL"); });
+  if (tools.empty()) {
+    tools.push_back({"own",
+                     {.language = Language::kJsonSchema,
+                      .text = R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},
+                          "c":{"type":"array","items":{"enum":["x","y"]}}},"required":["a"]})"}});
+  }
+  struct Choice {
+    const char* name;
+    bool required, one;
+    size_t tools;
+    bool instead = false;
+  };
+  constexpr Choice kChoices[] = {{"auto", false, false, 2},    {"auto, one", false, true, 2},
+                                 {"required", true, false, 2}, {"required, one", true, true, 2},
+                                 {"named", true, true, 1},     {"auto beside a schema", false, false, 2, true}};
+  std::vector<Named> all;
+  size_t at = 0;
+  for (const CallForm* form : call_forms()) {
+    const auto marks = vocabulary_of(*form);
+    for (const Choice& choice : kChoices) {
+      const size_t count = is_long() ? tools.size() : 1;
+      for (size_t i = 0; i < count; i++, at++) {
+        JsonArray list;
+        for (size_t k = 0; k < choice.tools; k++) {
+          const std::string& schema = tools[(at + k * 7) % tools.size()].source.text;
+          list.push_back(JsonObject{{"name", k == 0 ? "get_it" : "get"}, {"schema", parse_json(schema, "schema")}});
+        }
+        const JsonObject text{
+            {"form", form->name}, {"required", choice.required}, {"one", choice.one}, {"tools", std::move(list)}};
+        Source source{.language = Language::kCalls, .text = to_json(text)};
+        if (choice.instead) source.instead.push_back(tools[(at + 3) % tools.size()].source);
+        all.push_back({std::string(form->name) + ", " + choice.name + ", " + tools[at % tools.size()].name,
+                       std::move(source), at % 2 == 0 ? marks : small_vocabulary()});
+      }
+    }
+  }
+  return all;
+}
+
 // What the logits want of the allowed tokens.
 enum class Wish { kAny, kFirst, kLast, kLongest, kNoEnd, kOpen, kCount };
 
@@ -108,7 +169,7 @@ int32_t wished(Wish wish, const std::vector<int32_t>& allowed, const Vocabulary&
 // Steps that were made; a dead end or an empty mask is a failure. A limit that is reached ends the answer with a
 // message, as it should.
 int64_t astray(const Named& named, Wish wish, uint32_t seed, int steps) {
-  const std::shared_ptr<const Compiled> compiled = compile(named.source, small_vocabulary());
+  const std::shared_ptr<const Compiled> compiled = compile(named.source, named.vocabulary);
   const Vocabulary& vocabulary = compiled->vocabulary();
   std::mt19937 random(seed);
   std::vector<uint32_t> words(vocabulary.words());
@@ -137,23 +198,31 @@ int64_t astray(const Named& named, Wish wish, uint32_t seed, int steps) {
   return steps;
 }
 
-// Row 15 of what must not break: no dead end, whatever the logits are.
-TEST(Robustness15, AdversarialLogitsMeetNoDeadEnd) {
-  std::vector<Named> all = grammars();
-  for (Named& one : schemas()) all.push_back(std::move(one));
-  const int64_t goal = is_long() ? 1'000'000 : 20'000;
+void expect_no_dead_end(const std::vector<Named>& all, int64_t goal, int each) {
   constexpr int kWishes = static_cast<int>(Wish::kCount);
   int64_t made = 0;
-  for (uint32_t round = 0; made < goal; round++) {
+  size_t tried = 0;
+  for (uint32_t round = 0; made < goal || tried < all.size(); round++) {
     const int64_t before = made;
-    for (size_t i = 0; i < all.size() && made < goal; i++) {
+    for (size_t i = 0; i < all.size() && (made < goal || tried < all.size()); i++, tried++) {
       const auto wish = static_cast<Wish>((round + i) % kWishes);
-      made += astray(all[i], wish, round * 1000 + static_cast<uint32_t>(i), is_long() ? 600 : 60);
+      made += astray(all[i], wish, round * 1000 + static_cast<uint32_t>(i), each);
       if (testing::Test::HasFailure()) return;
     }
     ASSERT_GT(made, before);
   }
   std::printf("%zu sources, %lld steps, no dead end\n", all.size(), static_cast<long long>(made));
+}
+
+// Row 15 of what must not break: no dead end, whatever the logits are.
+TEST(Robustness15, AdversarialLogitsMeetNoDeadEnd) {
+  std::vector<Named> all = grammars();
+  for (Named& one : schemas()) all.push_back(std::move(one));
+  expect_no_dead_end(all, is_long() ? 1'000'000 : 20'000, is_long() ? 600 : 60);
+}
+
+TEST(Robustness15, AdversarialLogitsMeetNoDeadEndInCalls) {
+  expect_no_dead_end(calls(), is_long() ? 1'000'000 : 10'000, is_long() ? 600 : 60);
 }
 
 // The fast mask is the plain one in random states of each schema of the sample, and of each grammar.

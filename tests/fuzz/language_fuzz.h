@@ -26,10 +26,11 @@ inline std::shared_ptr<const Vocabulary> fuzz_vocabulary() {
   return std::make_shared<const Vocabulary>(tokens, std::span(&end, 1));
 }
 
-inline void fuzz_language(Language language, const uint8_t* data, size_t size, bool strict = false) {
+inline void fuzz_source(const Source& source) {
   constexpr size_t kSource = 4096;
   constexpr int kTokens = 24;
   static const std::shared_ptr<const Vocabulary> vocabulary = fuzz_vocabulary();
+  const size_t size = source.text.size();
   if (size > kSource) return;
   const Limits limits = {.depth = 64,
                          .nodes = 20'000,
@@ -41,13 +42,12 @@ inline void fuzz_language(Language language, const uint8_t* data, size_t size, b
                          .mask_steps = 200'000,
                          .cache_bytes = 1 << 20};
   try {
-    const std::string text(reinterpret_cast<const char*>(data), size);
-    Matcher matcher(compile({.language = language, .text = text, .strict = strict}, vocabulary, limits));
+    Matcher matcher(compile(source, vocabulary, limits));
     std::vector<uint32_t> words(vocabulary->words());
     uint32_t random = static_cast<uint32_t>(size) * 2654435761u + 1;
     for (int i = 0; i < kTokens && !matcher.complete(); i++) {
       if (!matcher.mask(words)) {
-        if (!matcher.failed()) std::abort();  // a dead end is told as one: known of some Lark grammars
+        if (!matcher.failed() || matcher.failure() == Matcher::kDeadEnd) std::abort();
         return;
       }
       std::vector<int32_t> allowed;
@@ -61,6 +61,10 @@ inline void fuzz_language(Language language, const uint8_t* data, size_t size, b
     }
   } catch (const GrammarError&) {
   }
+}
+
+inline void fuzz_language(Language language, const uint8_t* data, size_t size, bool strict = false) {
+  fuzz_source({.language = language, .text = {reinterpret_cast<const char*>(data), size}, .strict = strict});
 }
 
 }  // namespace ingot::grammar

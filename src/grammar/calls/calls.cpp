@@ -31,8 +31,12 @@ struct Tool {
 struct Plan {
   const CallForm* form = nullptr;
   bool required = false, one = false;
+  const Source* instead = nullptr;  // of calls; null: nothing
+  std::string_view lead = {};       // before it
   std::vector<Tool> tools;
   std::deque<Json> own = {};  // schemas of tools that take a text
+
+  bool whole() const { return required || instead != nullptr; }  // calls are all of an answer
 };
 
 // {KEY: a text}
@@ -49,13 +53,15 @@ Json text_schema(const std::string& key, const JsonObject& text) {
 
 std::string_view view(const Json& value) { return {value.get_string().data(), value.get_string().size()}; }
 
-Plan read_plan(const JsonObject& root) {
+Plan read_plan(const JsonObject& root, const Source& source) {
   const auto flag = [](const JsonObject& object, std::string_view key) {
     const Json* value = find(object, key);
     return value != nullptr && value->is_bool() && value->get_bool();
   };
   const auto refuse = [](std::string_view what) { return GrammarError("", "[calls] {}", what); };
   Plan plan{.required = flag(root, "required"), .one = flag(root, "one"), .tools = {}};
+  if (!source.instead.empty()) plan.instead = &source.instead[0];
+  plan.lead = source.lead;
   const Json* form = find(root, "form");
   if (form != nullptr && form->is_string()) plan.form = find_call_form(view(*form));
   if (plan.form == nullptr) throw refuse("the form is unknown");
@@ -98,22 +104,41 @@ class CallWriter {
 
   Symbol write() {
     std::vector<Symbol> sections;
+    if (plan_.instead != nullptr) sections.push_back(instead());
     for (const CallForm* form : also_read(*plan_.form)) {
-      if (plan_.required && form != plan_.form) continue;
+      if (plan_.whole() && form != plan_.form) continue;
       sections.push_back(section(*form));
     }
     return builder_.choice(sections);
   }
-  size_t at() const { return at_; }  // the tool that is being written
+  size_t at() const { return at_; }             // the tool that is being written
+  bool in_instead() const { return instead_; }  // no tool, but the other text
 
  private:
+  Symbol instead() {
+    instead_ = true;
+    const bool named = !plan_.form->text_name.empty();
+    const Symbol lead = named ? text_head(*plan_.form) : marks_.symbol(plan_.lead);
+    Symbol text = builder_.nothing();
+    try {
+      text = source_symbol(builder_, *plan_.instead, vocabulary_);
+      if (!builder_.is_productive(text)) throw GrammarError("", "[grammar] no text can match");
+    } catch (const LimitError&) {
+      throw;
+    } catch (const GrammarError& error) {
+      throw GrammarError(std::string(kInsteadPlace) + error.place(), "{}", error.what());
+    }
+    instead_ = false;
+    return builder_.sequence({lead, text});
+  }
+
   Symbol section(const CallForm& form) {
     std::vector<Symbol> calls;
     for (at_ = 0; at_ < plan_.tools.size(); ++at_) calls.push_back(call(form, plan_.tools[at_]));
-    if (!form.text_name.empty() && !plan_.required) calls.push_back(text_head(form));
+    if (!form.text_name.empty() && !plan_.whole()) calls.push_back(text_head(form));
     const Symbol call = builder_.choice(calls);
     const bool list = !form.open.empty() || form.call_open.empty();  // further calls are of the same section
-    const bool many = !plan_.one && !form.one_call && (list || plan_.required);
+    const bool many = !plan_.one && !form.one_call && (list || plan_.whole());
     const Symbol all =
         builder_.separated(call, marks_.around(marks_.space(), form.separator, kEmpty), 1, many ? kUnbounded : 1);
     return builder_.sequence({marks_.symbol(form.open), all, close_of(form.close)});
@@ -138,7 +163,7 @@ class CallWriter {
       return builder_.sequence({marks_.symbol(form.call_open), object(form, tool), close_of(form.call_close)});
     }
     const Expr id = id_of(form);
-    const bool triggered = !plan_.required && !form.trigger.empty();
+    const bool triggered = !plan_.whole() && !form.trigger.empty();
     std::vector<Symbol> parts{marks_.symbol(triggered ? form.trigger : form.call_open)};
     if (!form.id_close.empty() && !triggered) parts.push_back(marks_.around(id, form.id_close, kEmpty));
     parts.push_back(builder_.text((triggered ? "" : std::string(form.name_prefix)) + tool.name));
@@ -263,6 +288,7 @@ class CallWriter {
   JsonNotation json_;
   const Json any_object_;
   size_t at_ = 0;
+  bool instead_ = false;
   std::map<size_t, Symbol> known_json_;  // arguments of the tools as JSON
 };
 
@@ -294,20 +320,19 @@ std::vector<CallStart> call_starts(const CallForm& form, const Vocabulary& vocab
   return starts;
 }
 
-std::shared_ptr<const Grammar> calls_grammar(std::string_view text, const Vocabulary& vocabulary,
-                                             const Limits& limits) {
+std::shared_ptr<const Grammar> calls_grammar(const Source& source, const Vocabulary& vocabulary, const Limits& limits) {
   JsonLimits json_limits;
   json_limits.max_depth = limits.depth;
   json_limits.max_bytes = limits.source_bytes;
   json_limits.max_values = limits.nodes;
   Json root;
   try {
-    root = parse_json(text, "[calls] the text", json_limits);
+    root = parse_json(source.text, "[calls] the text", json_limits);
   } catch (const Error& error) {
     throw GrammarError("", "{}", error.what());
   }
   if (!root.is_object()) throw GrammarError("", "[calls] an object is expected");
-  const Plan plan = read_plan(root.get_object());
+  const Plan plan = read_plan(root.get_object(), source);
   // What a schema has used up of a limit is gone for the others: they are tried anew without it, a few times.
   constexpr int kMostTries = 4;
   std::set<size_t> loose;
@@ -320,7 +345,9 @@ std::shared_ptr<const Grammar> calls_grammar(std::string_view text, const Vocabu
       return builder.build(start);
     } catch (const LimitError&) {
       const size_t at = std::min(writer.at(), plan.tools.size() - 1);
-      if (plan.required || tries > kMostTries || plan.tools[at].strict || loose.contains(at)) throw;
+      if (plan.required || writer.in_instead() || tries > kMostTries || plan.tools[at].strict || loose.contains(at)) {
+        throw;
+      }
       loose.insert(at);
       if (tries < kMostTries) continue;
       for (size_t i = 0; i < plan.tools.size(); ++i) {

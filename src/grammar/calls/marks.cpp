@@ -63,7 +63,7 @@ Symbol Marks::around(Expr first, std::string_view text, Expr then) {
     }
     if (vocabulary_.is_end(part.token)) continue;  // the answer ends there by itself
     symbols.push_back(builder_.lexeme(open));
-    symbols.push_back(builder_.special_token(part.token));
+    symbols.push_back(builder_.special_token(vocabulary_, part.token));
     open = kEmpty;
   }
   symbols.push_back(builder_.lexeme(pool.concat(open, then)));

@@ -377,7 +377,7 @@ class LarkReader {
     if (builder_.spells()) throw GrammarError(place, "[grammar] a special token cannot stand in a tool's text");
     const std::optional<int32_t> token = vocabulary_.special_token(name);
     if (!token) throw GrammarError(place, "[grammar] the model has no special token {}", name);
-    return target().symbol(builder_.special_token(*token));
+    return target().symbol(builder_.special_token(vocabulary_, *token, place));
   }
 
   TextScan scan_;

@@ -105,6 +105,7 @@ TEST(Lark, Errors) {
   EXPECT_EQ(place_of(lark, "start: /a(?=b)/\n"), "line 1, column 8");
   EXPECT_EQ(place_of(lark, "%declare A\nstart: A\n"), "line 1, column 10");
   EXPECT_EQ(place_of(lark, "start: <none>\n"), "line 1, column 8");
+  EXPECT_EQ(place_of(lark, "start: \"a\" <end>\n"), "line 1, column 12");  // ends answers: nothing could be its mask
   EXPECT_NE(place_of(lark, "start: " + std::string(100'000, '[')), "taken");
 }
 
@@ -131,6 +132,9 @@ TEST(StructuralTag, Formats) {
 
 TEST(StructuralTag, Errors) {
   EXPECT_EQ(place_of(tags, R"({"format":{"type":"qwen"}})"), "#/format/type");
+  EXPECT_EQ(place_of(tags, R"({"format":{"type":"const_string","value":"<end>"}})"), "#/format/value");
+  EXPECT_EQ(place_of(tags, R"({"triggers":["<t>"],"structures":[{"begin":"<t>","schema":{},"end":"<end>"}]})"), "#");
+  EXPECT_EQ(place_of(tags, R"({"triggers":["<end>"],"structures":[{"begin":"<end>","schema":{},"end":""}]})"), "#");
   EXPECT_EQ(place_of(tags, R"({"triggers":["<x"],"structures":[{"begin":"<f>","schema":{},"end":""}]})"), "#");
   EXPECT_EQ(place_of(tags, R"({"triggers":["<"],"structures":[{"begin":"<","schema":{"type":"strin"},"end":""}]})"),
             "#/structures/0/schema/type");

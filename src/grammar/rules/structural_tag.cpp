@@ -111,9 +111,9 @@ class TagReader {
   }
 
   // Special tokens match no text: one that a mark begins or ends with is asked for as such.
-  Symbol mark(std::string_view text) {
-    if (const std::optional<int32_t> token = vocabulary_.special_token(text)) return builder_.special_token(*token);
-    return builder_.text(text);
+  Symbol mark(std::string_view text, const std::string& place) {
+    const std::optional<int32_t> token = vocabulary_.special_token(text);
+    return token ? builder_.special_token(vocabulary_, *token, place) : builder_.text(text);
   }
 
   // Free text, ended by the first place where one of the triggers begins; then the tag that it begins, and so on.
@@ -128,10 +128,10 @@ class TagReader {
       const auto trigger = std::find_if(triggers.begin(), triggers.end(),
                                         [&](const std::string& one) { return tag.begin.starts_with(one); });
       if (trigger == triggers.end()) refuse(place, fmt::format("no trigger begins \"{}\"", tag.begin));
-      const Symbol end = tag.end.empty() ? builder_.empty() : mark(tag.end);
+      const Symbol end = tag.end.empty() ? builder_.empty() : mark(tag.end, place);
       if (vocabulary_.special_token(*trigger)) {  // the text before cannot hold it
         const std::string rest = tag.begin.substr(trigger->size());
-        builder_.add(item, {builder_.lexeme(free), mark(*trigger), builder_.text(rest), tag.content, end});
+        builder_.add(item, {builder_.lexeme(free), mark(*trigger, place), builder_.text(rest), tag.content, end});
         continue;
       }
       const Expr before = pool_.without(pool_.concat(any_text_, pool_.literal(*trigger)), too_late);
@@ -176,7 +176,7 @@ class TagReader {
     const std::string type = text_of(object, "type", place);
     if (type == "const_string") {
       check_keys(object, place, {"type", "value"});
-      return mark(text_of(object, "value", place));
+      return mark(text_of(object, "value", place), place + "/value");
     }
     if (type == "any_text") {
       check_keys(object, place, {"type"});
@@ -202,7 +202,8 @@ class TagReader {
     }
     if (type == "tag") {
       const Tag tag = read_tag(object, place, depth);
-      return builder_.sequence({mark(tag.begin), tag.content, tag.end.empty() ? builder_.empty() : mark(tag.end)});
+      return builder_.sequence(
+          {mark(tag.begin, place), tag.content, tag.end.empty() ? builder_.empty() : mark(tag.end, place)});
     }
     if (type == "triggered_tags") {
       check_keys(object, place, {"type", "triggers", "tags", "at_least_one", "stop_after_first"});
@@ -228,13 +229,13 @@ class TagReader {
     check_keys(object, place, {"type", "tags", "separator", "at_least_one", "stop_after_first"});
     std::vector<Symbol> choices;
     for (const Tag& tag : tags_of(object, place, depth)) {
-      choices.push_back(
-          builder_.sequence({mark(tag.begin), tag.content, tag.end.empty() ? builder_.empty() : mark(tag.end)}));
+      choices.push_back(builder_.sequence(
+          {mark(tag.begin, place), tag.content, tag.end.empty() ? builder_.empty() : mark(tag.end, place)}));
     }
     const Symbol one = builder_.choice(choices);
     const uint32_t least = flag_of(object, "at_least_one", place) ? 1 : 0;
     const uint32_t most = flag_of(object, "stop_after_first", place) ? 1 : kUnbounded;
-    return builder_.separated(one, mark(text_of(object, "separator", place)), least, most);
+    return builder_.separated(one, mark(text_of(object, "separator", place), place + "/separator"), least, most);
   }
 
   const Vocabulary& vocabulary_;
@@ -249,9 +250,14 @@ class TagReader {
 
 std::shared_ptr<const Grammar> structural_tag_grammar(std::string_view text, const Vocabulary& vocabulary,
                                                       const Limits& limits) {
+  GrammarBuilder builder(limits);
+  return builder.build(structural_tag_symbol(builder, text, vocabulary));
+}
+
+Symbol structural_tag_symbol(GrammarBuilder& builder, std::string_view text, const Vocabulary& vocabulary) {
   JsonLimits json_limits;
-  json_limits.max_depth = limits.depth;
-  json_limits.max_bytes = limits.source_bytes;
+  json_limits.max_depth = builder.limits().depth;
+  json_limits.max_bytes = builder.limits().source_bytes;
   json_limits.reject_duplicate_keys = true;
   Json root;
   try {
@@ -259,9 +265,7 @@ std::shared_ptr<const Grammar> structural_tag_grammar(std::string_view text, con
   } catch (const Error& error) {
     throw GrammarError("", "{}", error.what());
   }
-  GrammarBuilder builder(limits);
-  const Symbol start = TagReader(vocabulary, builder).read(root);
-  return builder.build(start);
+  return TagReader(vocabulary, builder).read(root);
 }
 
 }  // namespace ingot::grammar

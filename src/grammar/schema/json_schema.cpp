@@ -25,11 +25,15 @@ Json parsed(std::string_view text, const Limits& limits) {
 }  // namespace
 
 std::shared_ptr<const Grammar> json_schema_grammar(std::string_view schema, bool strict, const Limits& limits) {
-  const Json root = parsed(schema, limits);
   GrammarBuilder builder(limits);
+  return builder.build(schema_text_symbol(builder, schema, strict));
+}
+
+Symbol schema_text_symbol(GrammarBuilder& builder, std::string_view schema, bool strict) {
+  const Json root = parsed(schema, builder.limits());
   const Symbol start = json_schema_symbol(builder, root, strict);
   if (!builder.is_productive(start)) throw GrammarError("#", "[schema] the schema allows no value at all");
-  return builder.build(start);
+  return start;
 }
 
 Symbol json_schema_symbol(GrammarBuilder& builder, const Json& schema, bool strict) {
