@@ -1,8 +1,9 @@
-"""Writes tests/data/clients/openai_responses.json: JSON Schemas of what /v1/responses answers, from the types of the `openai`
-Python client, for tests that run without it.
+"""Writes tests/data/clients/*.json: JSON Schemas of what the server answers by each API, from the types of that API's own Python
+client, for tests that run without it.
 
 `python3 tools/make_client_schemas.py`, with the environment of tools/make_test_venv.py.
 """
+import importlib.metadata
 import json
 import pathlib
 import sys
@@ -11,8 +12,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 import packages  # noqa: E402
 
-# What the server sends. Items and tools of kinds that it has not would be most of the schema.
-EVENTS = (
+# What the server sends, by the names of the clients' types. Items, blocks and tools of kinds that it has not would be most
+# of the schemas: of alternatives by "type" that have all of a set of KINDS, those alone are kept.
+OPENAI = (
     "ResponseCreatedEvent", "ResponseInProgressEvent", "ResponseCompletedEvent", "ResponseIncompleteEvent",
     "ResponseFailedEvent", "ResponseErrorEvent", "ResponseOutputItemAddedEvent", "ResponseOutputItemDoneEvent",
     "ResponseContentPartAddedEvent", "ResponseContentPartDoneEvent", "ResponseTextDeltaEvent", "ResponseTextDoneEvent",
@@ -22,8 +24,21 @@ EVENTS = (
     "ResponseFunctionCallArgumentsDoneEvent", "ResponseCustomToolCallInputDeltaEvent",
     "ResponseCustomToolCallInputDoneEvent",
 )
-ITEMS = {"message", "reasoning", "function_call", "custom_tool_call"}
-TOOLS = {"function", "custom"}
+ANTHROPIC = (
+    "RawMessageStartEvent", "RawContentBlockStartEvent", "RawContentBlockDeltaEvent", "RawContentBlockStopEvent",
+    "RawMessageDeltaEvent", "RawMessageStopEvent", "ErrorResponse",
+)
+FILES = (  # the package, its types, those of events, others
+    ("openai_responses", "openai", "openai.types.responses", OPENAI, ("Response",)),
+    ("anthropic_messages", "anthropic", "anthropic.types", ANTHROPIC, ("Message", "MessageTokensCount")),
+    ("ollama", "ollama", "ollama._types", (),
+     ("ChatResponse", "GenerateResponse", "EmbedResponse", "EmbeddingsResponse", "ListResponse", "ShowResponse",
+      "ProcessResponse")),
+)
+KINDS = (
+    {"message", "reasoning", "function_call", "custom_tool_call"}, {"function", "custom"},
+    {"text", "thinking", "tool_use"}, {"text_delta", "thinking_delta", "signature_delta", "input_json_delta"},
+)
 NOISE = {"title", "description", "default"}
 
 
@@ -44,7 +59,7 @@ def trimmed(value, definitions):
             out[key] = {name: trimmed(field, definitions) for name, field in inner.items()}
         elif key in ("anyOf", "oneOf"):
             kinds = [type_of(definitions.get(i.get("$ref", "").rsplit("/", 1)[-1], {})) for i in inner]
-            wanted = next((w for w in (ITEMS, TOOLS) if w <= set(kinds)), None)
+            wanted = next((w for w in KINDS if w <= set(kinds)), None)
             kept = [i for i, kind in zip(inner, kinds) if wanted is None or kind in wanted or kind is None]
             out["anyOf"] = [trimmed(i, definitions) for i in kept]
         elif key not in NOISE and key not in ("discriminator", "$defs"):
@@ -66,26 +81,30 @@ def used(schema, definitions, names):
             used(inner, definitions, names)
 
 
-def main():
-    openai = packages.need("openai")
+def write(name, package, module, events, others):
     pydantic = packages.need("pydantic")
-    types = packages.need("openai.types.responses")
-    definitions, events = {}, {}
-    for name in (*EVENTS, "Response"):
-        schema = pydantic.TypeAdapter(getattr(types, name)).json_schema()
+    types = packages.need(module)
+    definitions = {}
+    for kind in (*events, *others):
+        schema = pydantic.TypeAdapter(getattr(types, kind)).json_schema()
         definitions.update(schema.pop("$defs", {}))
-        definitions[name] = schema
-    definitions = {name: trimmed(schema, definitions) for name, schema in definitions.items()}
-    for name in EVENTS:
-        events[type_of(definitions[name])] = name
+        definitions[kind] = schema
+    definitions = {kind: trimmed(schema, definitions) for kind, schema in definitions.items()}
     names = set()
-    for name in (*EVENTS, "Response"):
-        used({"$ref": "#/$defs/" + name}, definitions, names)
-    data = {"openai": openai.__version__, "events": events, "$defs": {name: definitions[name] for name in sorted(names)}}
-    path = ROOT / "tests/data/clients/openai_responses.json"
+    for kind in (*events, *others):
+        used({"$ref": "#/$defs/" + kind}, definitions, names)
+    data = {package: importlib.metadata.version(package), "events": {type_of(definitions[kind]): kind for kind in events},
+            "$defs": {kind: definitions[kind] for kind in sorted(names)}}
+    path = ROOT / f"tests/data/clients/{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(data, indent=None, separators=(",", ":"), sort_keys=True).replace('},"', '},\n"') + "\n")
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes, {len(events)} events")
+
+
+def main():
+    for file in FILES:
+        packages.need(file[1])
+        write(*file)
 
 
 if __name__ == "__main__":

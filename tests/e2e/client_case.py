@@ -5,8 +5,10 @@ import json
 import os
 import random
 
+import packages
 import scripted
 import serving
+import support
 from test_serve_bad_requests import strange_values
 
 KEY = "a-key-of-the-tests"
@@ -16,6 +18,26 @@ WEATHER = {
     "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 TIME = {"name": "get_time", "description": "The time", "schema": {"type": "object", "properties": {}}}
+
+
+class Schemas:
+    """What an API's own client takes, of tests/data/clients (tools/make_client_schemas.py)."""
+
+    def __init__(self, name):
+        self.data = json.loads((support.DATA / f"clients/{name}.json").read_text())
+        self.events = self.data["events"]
+        self.validators = {}
+
+    def check(self, kind, value):
+        """`kind` is the name of a type."""
+        if kind not in self.validators:
+            schema = {"$defs": self.data["$defs"], "$ref": f"#/$defs/{kind}"}
+            self.validators[kind] = packages.need("jsonschema").Draft202012Validator(schema)
+        self.validators[kind].validate(value)
+
+    def check_event(self, event):
+        """By its type."""
+        self.check(self.events[event["type"]], event)
 
 
 class ScriptedCase(serving.ToyCase):

@@ -53,8 +53,9 @@ def pieces_of(text, used):
     return pieces
 
 
-def make(directory, answers=ANSWERS, template=TEMPLATE):
-    """Writes the model and returns its directory. `answers`: by the control token with which the template asks for them."""
+def make(directory, answers=ANSWERS, template=TEMPLATE, endless=False, positions=4096):
+    """Writes the model and returns its directory. `answers`: by the control token with which the template asks for them.
+    `endless`: an answer begins again at its end."""
     tokenizer = models.tiny_tokenizer()
     vocab = tokenizer["model"]["vocab"]
     used, successor = set(), {}
@@ -66,15 +67,15 @@ def make(directory, answers=ANSWERS, template=TEMPLATE):
         return vocab[name]
 
     for start, text in answers.items():
-        at = add(start, True)
+        begin = at = add(start, True)
         for piece in pieces_of(text, used):
             token = add("".join(map(models.byte_name, piece)), False)
             successor[at], at = token, token
-        successor[at] = vocab["</s>"]
+        successor[at] = successor[begin] if endless else vocab["</s>"]
     directory.mkdir(parents=True, exist_ok=True)
     config = json.loads((models.checkpoint() / "config.json").read_text())
     width = -(-len(successor) // 64) * 64
-    config.update(vocab_size=len(vocab), hidden_size=width, num_hidden_layers=1, max_position_embeddings=4096)
+    config.update(vocab_size=len(vocab), hidden_size=width, num_hidden_layers=1, max_position_embeddings=positions)
     write_weights(directory / "model.safetensors", config, successor)
     (directory / "config.json").write_text(json.dumps(config))
     (directory / "generation_config.json").write_text("{}")
@@ -82,6 +83,12 @@ def make(directory, answers=ANSWERS, template=TEMPLATE):
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "chat_template": template}
     (directory / "tokenizer_config.json").write_text(json.dumps(names))
     return directory
+
+
+def tokens_of(directory, answer):
+    """The ids of an answer's tokens, in a model that has this answer alone."""
+    vocab = json.loads((directory / "tokenizer.json").read_text())["model"]["vocab"]
+    return [vocab["".join(map(models.byte_name, piece))] for piece in pieces_of(answer, set())]
 
 
 def write_weights(path, config, successor):

@@ -11,8 +11,7 @@ TOOLS = [
     {"name": t["name"], "description": t["description"], "input_schema": t["schema"]}
     for t in (client_case.WEATHER, client_case.TIME)
 ]
-
-
+SCHEMAS = client_case.Schemas("anthropic_messages")
 UNIT = {"type": "object", "properties": {"unit": {"enum": ["C", "F"]}}, "required": ["unit"],
         "additionalProperties": False}
 
@@ -128,11 +127,7 @@ class Messages(client_case.ScriptedCase):
         self.assertEqual(self.ask(back).content[0].text, scripted.PLAIN)
 
     def test_streams_are_what_whole_answers_are(self):
-        pydantic = packages.need("pydantic")
-        jsonschema = packages.need("jsonschema")
-        types = packages.need("anthropic.types")
-        event_type = jsonschema.Draft202012Validator(pydantic.TypeAdapter(types.RawMessageStreamEvent).json_schema())
-        message_type = jsonschema.Draft202012Validator(pydantic.TypeAdapter(types.Message).json_schema())
+        seen = set()  # events, blocks and changes of them
         tool = {"name": "warm", "input_schema": UNIT}
         for more in ({}, {"tools": TOOLS}, {"messages": [{"role": "user", "content": "two"}], "tools": TOOLS},
                      {"messages": [{"role": "user", "content": "think"}]}, {"max_tokens": 4},
@@ -142,14 +137,18 @@ class Messages(client_case.ScriptedCase):
             with self.subTest(more):
                 body = {"messages": HELLO, "max_tokens": 200, "temperature": 0, **more}
                 whole = self.post(PATH, body)
-                message_type.validate(whole)
+                SCHEMAS.check("Message", whole)
                 events = self.server.post(PATH, {**body, "stream": True}).events()
                 for event in events:
                     if event["type"] != "ping":
-                        event_type.validate(event)
+                        SCHEMAS.check_event(event)
+                    inner = event.get("content_block") or event.get("delta", {})
+                    seen |= {event["type"], inner.get("type")}
                 if more != {"tools": TOOLS, "max_tokens": 12}:  # cut inside of a call, whose arguments are no JSON then
                     self.assertEqual(plain(joined([e for e in events if e["type"] != "ping"])), plain(whole))
                 self.assertEqual([e["type"] for e in events[-2:]], ["message_delta", "message_stop"])
+        self.assertEqual(seen - {None, "ping"}, set(SCHEMAS.events) - {"error"} | {
+            "text", "thinking", "tool_use", "text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
     def test_forced_calls(self):
         """A model that would answer with text makes a call, and its arguments fit the schema."""
@@ -199,7 +198,7 @@ class Messages(client_case.ScriptedCase):
             return "18"
 
         runner = self.client.beta.messages.tool_runner(model=self.name, max_tokens=200, messages=HELLO,
-                                                       tools=[get_weather], thread=False, betas=["anything-2030-01-01"])
+                                                       tools=[get_weather], betas=["anything-2030-01-01"])
         final = runner.until_done()
         self.assertEqual(seen, [("Zürich", [1, 2])])
         self.assertEqual(final.content[0].text, scripted.AFTER)
@@ -212,7 +211,8 @@ class Messages(client_case.ScriptedCase):
         result = {"type": "tool_result", "tool_use_id": "toolu_01", "content": "18", "is_error": False, "cache_control": hint}
         body = {
             "model": self.name, "max_tokens": 32000, "stream": True, "temperature": 1, "metadata": {"user_id": "user_1"},
-            "system": [{"type": "text", "text": "You are an agent.", "cache_control": hint}, {"type": "text", "text": "Be brief."}],
+            "system": [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.37; cc_entrypoint=cli; cch=fa690;"},
+                       {"type": "text", "text": "You are an agent.", "cache_control": hint}, {"type": "text", "text": "Be brief."}],
             "messages": [
                 {"role": "user", "content": [{"type": "text", "text": "<system-reminder>x</system-reminder>"},
                                              {"type": "text", "text": "Read it.", "cache_control": hint}]},
@@ -227,8 +227,18 @@ class Messages(client_case.ScriptedCase):
                    "anthropic-beta": "claude-code-20250219,context-management-2025-06-27"}
         answer = self.server.post(PATH + "?beta=true", body, headers=headers)
         self.assertEqual(answer.status, 200, answer.body[:500])
-        text = joined([e for e in answer.events() if e["type"] != "ping"])["content"][0]["text"]
-        self.assertEqual(text, scripted.AFTER)
+        events = [e for e in answer.events() if e["type"] != "ping"]
+        for event in events:
+            SCHEMAS.check_event(event)
+        self.assertEqual(joined(events)["content"][0]["text"], scripted.AFTER)
+        # The next request says something else to who bills it, and later versions speak as the system once more: what
+        # both begin with is found in the cache.
+        body["system"][0]["text"] = body["system"][0]["text"].replace("fa690", "0d9e1")
+        body["messages"].append({"role": "system", "content": "<system-reminder>Mind the budget.</system-reminder>"})
+        again = joined([e for e in self.server.post(PATH, body, headers=headers).events() if e["type"] != "ping"])
+        self.assertGreater(again["usage"]["cache_read_input_tokens"], 100)
+        counted = {name: body[name] for name in ("model", "system", "messages", "tools", "thinking", "output_config")}
+        SCHEMAS.check("MessageTokensCount", self.post(PATH + "/count_tokens?beta=true", counted, headers=headers))
 
     def test_headers(self):
         body = {"messages": HELLO, "max_tokens": 5}
@@ -249,11 +259,14 @@ class Messages(client_case.ScriptedCase):
             "tool_choice": {"type": "auto"}, "thinking": {"type": "enabled", "budget_tokens": 1024},
             "output_config": {"effort": "low"}, "metadata": {"user_id": "u"}, "stop_sequences": ["x"], "temperature": 0.5,
         }
-        self.check_malformed({PATH: body})
+        counted = {name: body[name] for name in ("messages", "system", "tools", "tool_choice", "thinking", "output_config")}
+        self.check_malformed({PATH: body, PATH + "/count_tokens": counted})
 
     def test_every_field_of_the_client_is_known(self):
         known = self.known_fields("/v1/messages")
         self.assertEqual(client_case.parameters(self.client.messages.create) - known, set())
+        beta = client_case.parameters(self.client.beta.messages.create) - {"betas"}
+        self.assertEqual(beta - known, set())
         known = self.known_fields("/v1/messages/count_tokens")
         self.assertEqual(client_case.parameters(self.client.messages.count_tokens) - known, set())
 

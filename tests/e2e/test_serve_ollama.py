@@ -15,6 +15,7 @@ UNIT = {"type": "object", "properties": {"unit": {"enum": ["C", "F"]}}, "require
         "additionalProperties": False}
 ROUTES = {"/api/chat": "ChatRequest", "/api/generate": "GenerateRequest", "/api/embed": "EmbedRequest",
           "/api/embeddings": "EmbeddingsRequest", "/api/show": "ShowRequest"}
+SCHEMAS = client_case.Schemas("ollama")
 
 
 class OllamaCase(client_case.ScriptedCase):
@@ -71,6 +72,13 @@ class Text(OllamaCase):
         limited = self.client.chat(self.name, HELLO, options={"num_ctx": prompt + 4})
         self.assertEqual((limited.done_reason, limited.eval_count), ("length", 4))
 
+    def test_logprobs(self):
+        scores = self.client.chat(self.name, HELLO, logprobs=True, top_logprobs=2, options={"num_predict": 5}).logprobs
+        self.assertEqual(len(scores), 5)
+        for score in scores:
+            self.assertEqual(len(score.top_logprobs), 2)
+            self.assertGreater(score.logprob, -0.1)  # the script leaves no choice
+
     def test_formats(self):
         for stream in (False, True):
             body = {"messages": HELLO, "format": UNIT, "stream": stream, "options": {"temperature": 0}}
@@ -98,20 +106,19 @@ class Text(OllamaCase):
 
     def test_every_line_and_every_field(self):
         """Streams are what whole answers are, and the description knows each field of the client's requests."""
-        jsonschema = packages.need("jsonschema")
-        checks = {"/api/chat": self.ollama.ChatResponse, "/api/generate": self.ollama.GenerateResponse}
-        checks = {path: jsonschema.Draft202012Validator(kind.model_json_schema()) for path, kind in checks.items()}
+        kinds = {"/api/chat": "ChatResponse", "/api/generate": "GenerateResponse"}
         think = [{"role": "user", "content": "think"}]
         for path, body in (("/api/chat", {"messages": HELLO}), ("/api/chat", {"messages": think}),
                            ("/api/chat", {"messages": HELLO, "tools": TOOLS}),
                            ("/api/chat", {"messages": [{"role": "user", "content": "two"}], "tools": TOOLS}),
                            ("/api/chat", {"messages": HELLO, "tools": TOOLS, "options": {"num_predict": 12}}),
+                           ("/api/chat", {"messages": HELLO, "logprobs": True, "top_logprobs": 2}),
                            ("/api/generate", {"prompt": "hello"}), ("/api/generate", {"prompt": "think"})):
             with self.subTest(body):
                 whole = self.post(path, {**body, "stream": False})
                 lines = self.lines(path, body)
                 for line in (whole, *lines):
-                    checks[path].validate(line)
+                    SCHEMAS.check(kinds[path], line)
                 parts = [line.get("message", line) for line in lines]
                 message = whole.get("message", whole)
                 for name in ("content", "response", "thinking"):
@@ -120,6 +127,13 @@ class Text(OllamaCase):
                 self.assertEqual(calls, [call["function"] for call in message.get("tool_calls", [])])
                 for name in ("eval_count", "prompt_eval_count", "done_reason"):
                     self.assertEqual(lines[-1][name], whole[name])
+                self.assertEqual([score["token"] for line in lines for score in line.get("logprobs", [])],
+                                 [score["token"] for score in whole.get("logprobs", [])])
+        for kind, told in (("EmbedResponse", self.post("/api/embed", {"input": ["a", "b"]})),
+                           ("EmbeddingsResponse", self.post("/api/embeddings", {"prompt": "a"})),
+                           ("ShowResponse", self.post("/api/show", {})), ("ListResponse", self.server.get("/api/tags").json()),
+                           ("ProcessResponse", self.server.get("/api/ps").json())):
+            SCHEMAS.check(kind, told)
         types = packages.need("ollama._types")
         for path, kind in ROUTES.items():
             self.assertEqual(set(getattr(types, kind).model_fields) - self.known_fields(path), set(), path)
@@ -154,6 +168,35 @@ class Tools(OllamaCase):
         self.assertEqual(call.function.arguments["city"], "Zürich")
         two = self.client.chat(self.name, [{"role": "user", "content": "two at once"}], tools=TOOLS).message.tool_calls
         self.assertEqual([call.function.name for call in two], ["get_weather", "get_time"])
+
+
+class OpenWebUi(OllamaCase):
+    """The requests of Open WebUI by an Ollama connection, in the order of a conversation with a tool: recorded fields."""
+
+    def test_what_it_sends(self):
+        self.assertEqual(self.server.get("/api/version").status, 200)
+        model = self.server.get("/api/tags").json()["models"][0]["model"]
+        self.assertEqual(self.server.get("/api/ps").json()["models"][0]["model"], model)
+        self.assertIn("tools", self.post("/api/show", {"model": model})["capabilities"])
+        options = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "seed": 3, "num_ctx": 2048, "num_predict": 128,
+                   "repeat_last_n": 64, "repeat_penalty": 1.1, "presence_penalty": 0.0, "frequency_penalty": 0.0,
+                   "stop": ["<|never|>"]}
+        body = {"model": model, "stream": True, "tools": TOOLS, "options": options, "keep_alive": "5m",
+                "messages": [{"role": "system", "content": "Be brief."}, *HELLO]}
+        lines = self.lines("/api/chat", body)
+        call, = [call for line in lines for call in line["message"].get("tool_calls", [])]
+        # It keeps calls as OpenAI has them and turns them back, with the place beside the function.
+        body["messages"] += [
+            {"role": "assistant", "content": "I will look.",
+             "tool_calls": [{"index": 0, "id": call["id"], "function": {"name": "get_weather", "arguments": {"city": "Zürich"}}}]},
+            {"role": "tool", "tool_call_id": call["id"], "content": "18"}]
+        self.assertEqual("".join(line["message"]["content"] for line in self.lines("/api/chat", body)), scripted.AFTER)
+        # Titles and tags of conversations, and searches in documents.
+        ask = [{"role": "user", "content": "### Task: a title"}]
+        title = self.post("/api/chat", {"model": model, "messages": ask, "stream": False, "options": {"num_predict": 50}})
+        self.assertTrue(title["done"])
+        found = self.post("/api/embed", {"model": model, "input": ["one text", "another"]})
+        self.assertEqual(len(found["embeddings"]), 2)
 
 
 class Model(OllamaCase):

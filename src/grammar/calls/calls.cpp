@@ -77,6 +77,7 @@ Plan read_plan(const JsonObject& root, const Source& source) {
     if (const Json* key = find(one.get_object(), "key"); key != nullptr && key->is_string()) tool.key = view(*key);
     if (const Json* text = find(one.get_object(), "text"); text != nullptr && text->is_object()) {
       tool.text = &text->get_object();
+      tool.strict = true;  // any object would be no text
       tool.schema = &plan.own.emplace_back(text_schema(tool.key, *tool.text));
     } else if (tool.schema == nullptr || (!tool.schema->is_object() && !tool.schema->is_bool())) {
       throw refuse("a tool has no schema");

@@ -7,7 +7,7 @@
 // form or another of its family: what an answer goes on with at a section's mark (CallStart). one: a single call. A
 // tool whose schema is refused is an error; unless it is not strict and no call is required: then any object may be its
 // arguments, and Grammar::relaxed() has its name. "text": a tool that takes a text under the one key KEY: {"regex":
-// PATTERN}, {"lark": GRAMMAR} or {} for any.
+// PATTERN}, {"lark": GRAMMAR} or {} for any; always strict.
 //
 // With Source::instead the answer is calls from its beginning to its end, or that other text behind Source::lead. No
 // call is required: such schemas are relaxed as above.

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "serve/answer/prompt_logprobs.h"
+#include "serve/ollama/ollama.h"
 #include "serve/serving_test_support.h"
 
 namespace ingot {
@@ -147,6 +150,150 @@ TEST(MessagesWriter, ContentOfAMessage) {
   EXPECT_EQ(content[1].at("text").as_string(), "I look");
   EXPECT_EQ(content[2].at("input").at("x").as_int64(), 1);
   EXPECT_EQ(content[3].at("input").at("partial_json").as_string(), "{\"cut\":");
+}
+
+// What a client has in the end, put together from a stream as it does, or read from a whole answer.
+struct Told {
+  std::string text, thought;
+  std::vector<std::pair<std::string, std::string>> calls;  // names and arguments
+  Json usage;
+  bool operator==(const Told&) const = default;
+};
+
+std::string text_at(const JsonObject& object, const char* key) {
+  const Json* value = find(object, key);
+  return value && value->is_string() ? value->as_string().c_str() : "";
+}
+
+Told told_by_chat(const std::string& bytes, bool streamed) {
+  Told told;
+  for (const JsonObject& event :
+       streamed ? events_of(bytes) : std::vector<JsonObject>{parse_json(bytes, "answer").as_object()}) {
+    if (const Json* usage = find(event, "usage"); usage && !usage->is_null()) told.usage = *usage;
+    if (event.at("choices").as_array().empty()) continue;
+    const JsonObject& said = event.at("choices").as_array()[0].at(streamed ? "delta" : "message").as_object();
+    told.text += text_at(said, "content");
+    told.thought += text_at(said, "reasoning_content");
+    const Json* calls = find(said, "tool_calls");
+    for (const Json& call : calls ? calls->as_array() : JsonArray{}) {
+      const JsonObject& function = call.at("function").as_object();
+      if (function.contains("name")) told.calls.emplace_back(text_at(function, "name"), "");
+      told.calls.back().second += text_at(function, "arguments");
+    }
+  }
+  return told;
+}
+
+Told told_by_messages(const std::string& bytes, bool streamed) {
+  Told told;
+  std::string arguments;
+  const auto add = [&](const JsonObject& block) {
+    told.text += text_at(block, "text");
+    told.thought += text_at(block, "thinking");
+    arguments += text_at(block, "partial_json");
+    if (block.at("type") != "tool_use") return;
+    told.calls.emplace_back(text_at(block, "name"), streamed ? "" : to_json(block.at("input")));
+  };
+  if (!streamed) {
+    const Json whole = parse_json(bytes, "answer");
+    for (const Json& block : whole.at("content").as_array()) add(block.as_object());
+    told.usage = whole.at("usage");
+    return told;
+  }
+  for (const JsonObject& event : events_of(bytes)) {
+    if (const Json* block = find(event, "content_block")) add(block->as_object());
+    if (event.at("type") == "content_block_delta") add(event.at("delta").as_object());
+    if (event.at("type") == "content_block_stop" && !arguments.empty()) {
+      told.calls.back().second = to_json(parse_json(std::exchange(arguments, {}), "arguments"));
+    }
+    if (event.at("type") == "message_delta") told.usage = event.at("usage");
+  }
+  for (auto& [name, given] : told.calls) given = given.empty() ? "{}" : given;
+  return told;
+}
+
+Told told_by_ollama(const std::string& bytes, bool) {
+  Told told;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t end = std::min(bytes.find('\n', at), bytes.size());
+    const JsonObject line = parse_json(bytes.substr(at, end - at), "line").as_object();
+    at = end + 1;
+    const JsonObject& said = line.at("message").as_object();
+    told.text += text_at(said, "content");
+    told.thought += text_at(said, "thinking");
+    const Json* calls = find(said, "tool_calls");
+    for (const Json& call : calls ? calls->as_array() : JsonArray{}) {
+      told.calls.emplace_back(text_at(call.at("function").as_object(), "name"),
+                              to_json(call.at("function").at("arguments")));
+    }
+    if (line.at("done").as_bool()) told.usage = JsonArray{line.at("prompt_eval_count"), line.at("eval_count")};
+  }
+  return told;
+}
+
+// Every text of the parts in pieces of so many bytes at most, whole characters, and so many parts in each piece.
+std::vector<ChoicePiece> cut(const std::vector<AnswerPart>& parts, size_t bytes, size_t together) {
+  std::vector<AnswerPart> small;
+  for (const AnswerPart& part : parts) {
+    const bool whole = part.kind == Kind::kCallBegin || part.text.empty();
+    for (size_t at = 0; at < std::max<size_t>(part.text.size(), 1);) {
+      size_t end = whole ? part.text.size() : std::min(at + bytes, part.text.size());
+      while (end < part.text.size() && (part.text[end] & 0xC0) == 0x80) ++end;
+      small.push_back(part);
+      small.back().text = part.text.substr(at, end - at);
+      at = std::max(end, at + 1);
+    }
+  }
+  std::vector<ChoicePiece> pieces;
+  for (size_t i = 0; i < small.size(); ++i) {
+    if (i % together == 0) pieces.emplace_back();
+    pieces.back().parts.push_back(small[i]);
+  }
+  return pieces;
+}
+
+TEST(Writers, AStreamIsWhatAWholeAnswerIsAtEveryCut) {
+  const auto part = [](Kind kind, std::string text, int index = -1, std::string id = {}) {
+    return AnswerPart{.kind = kind, .text = std::move(text), .index = index, .id = std::move(id)};
+  };
+  const std::vector<AnswerPart> parts = {part(Kind::kReasoning, "I weigh \"this\" – and that."),
+                                         part(Kind::kText, "Let me lööök. 😀"),
+                                         part(Kind::kCallBegin, "find", 0, "call_a"),
+                                         part(Kind::kCallArguments, R"({"city":"Zürich","days":[1,2]})", 0),
+                                         part(Kind::kCallEnd, "", 0),
+                                         part(Kind::kText, "And"),
+                                         part(Kind::kCallBegin, "now", 1, "call_b"),
+                                         part(Kind::kCallEnd, "", 1)};
+  using Make = std::function<std::unique_ptr<AnswerWriter>()>;
+  AnswerNames counted = names();
+  counted.include_usage = true;
+  const std::pair<Make, Told (*)(const std::string&, bool)> apis[] = {
+      {[&] { return chat_writer(tokenizer(), counted); }, told_by_chat},
+      {[&] { return messages_writer(names()); }, told_by_messages},
+      {[&] { return ollama_chat_writer(tokenizer(), names()); }, told_by_ollama}};
+  const Usage usage{.prompt = 30, .completion = 9, .cached = 2, .reasoning = 4};
+  for (const auto& [make, told] : apis) {
+    for (size_t bytes = 1; bytes < 30; ++bytes) {
+      for (size_t together = 1; together < 5; ++together) {
+        ChoiceAnswer answer;
+        const std::unique_ptr<AnswerWriter> writer = make();
+        std::string sent = writer->begin({.prompt = 30});
+        for (const ChoicePiece& piece : cut(parts, bytes, together)) {
+          answer.add(piece);
+          sent += writer->piece(0, piece);
+        }
+        answer.end = ChoiceEnd::kToolCalls;
+        sent += writer->end_choice(0, answer.end, "");
+        sent += writer->end(usage);
+        const Told streamed = told(sent, true), whole = told(make()->whole({answer}, usage), false);
+        EXPECT_EQ(streamed.text, "Let me lööök. 😀And");
+        EXPECT_EQ(streamed.thought, parts[0].text);
+        ASSERT_EQ(streamed.calls.size(), 2u);
+        EXPECT_EQ(streamed.calls[0].second, parts[3].text);
+        EXPECT_EQ(streamed, whole) << bytes << " bytes, " << together << " parts together\n" << sent;
+      }
+    }
+  }
 }
 
 TEST(Logprobs, NeverLeaveTheNumbers) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "serve/answer/answer_run.h"
@@ -165,8 +166,14 @@ void handle_completions(ServeContext& context, HttpRequest request, std::shared_
 
 void handle_messages(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
   check_version(request.head);
-  answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
-         [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
+  try {
+    answer(context, std::move(request), std::move(responder), kMessagesFields, read_messages,
+           [](const Tokenizer&, AnswerNames names) { return messages_writer(std::move(names)); });
+  } catch (ApiError& error) {
+    // The code by which clients know to send the whole conversation instead.
+    if (error.param == "thread") error.code = "thread_unsupported_request";
+    throw;
+  }
 }
 
 void handle_ollama_chat(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -187,9 +194,12 @@ void handle_responses(ServeContext& context, HttpRequest request, std::shared_pt
                              if (!found) return std::nullopt;
                              return found->conversation();
                            }};
-  ResponseRequest asked = read_request(
-      context, request, responder, kResponseFields,
-      [&](const JsonObject& body, TokenWork* work) { return read_response(body, context.model, kept, work); });
+  const int of_key = caller_of(request.head)->rights().context, of_model = context.model.context;
+  const int positions = of_key > 0 ? std::min(of_key, of_model) : of_model;
+  ResponseRequest asked =
+      read_request(context, request, responder, kResponseFields, [&](const JsonObject& body, TokenWork* work) {
+        return read_response(body, context.model, positions, kept, work);
+      });
   KeepResponse keep;
   const std::shared_ptr<void> room = asked.frame.store ? store.hold(asked.frame.input.size()) : nullptr;
   asked.frame.store = room != nullptr;

@@ -150,6 +150,9 @@ constexpr Field kContextManagement{.name = "context_management",
                                    .text = "Parts of the conversation that may be left out: none is",
                                    .effect = kIgnored};
 
+constexpr Field kCompaction{
+    .name = "compaction", .kinds = kObject, .text = "Shortening of the conversation", .effect = kRefused};
+
 constexpr std::array kRequestFields = {
     kModelField,
     kMessages,
@@ -177,19 +180,23 @@ constexpr std::array kRequestFields = {
     kTimeoutField,
     Field{.name = "metadata", .kinds = kObject, .text = "Who asks", .effect = kIgnored},
     Field{.name = "service_tier", .kinds = kString, .text = "Class of service", .effect = kIgnored},
+    Field{.name = "fallbacks", .kinds = kArray, .text = "Other models: there is one", .effect = kIgnored},
+    Field{.name = "fallback_credit_token", .kinds = kString, .text = "Of other models", .effect = kIgnored},
     Field{.name = "inference_geo", .kinds = kString, .text = "Where it runs", .effect = kIgnored},
     Field{.name = "diagnostics", .kinds = kObject, .text = "Why a cache was missed", .effect = kIgnored},
     kSpeed,
     kCacheControl,
     Field{.name = "container", .kinds = kString | kObject, .text = "Running of code", .effect = kRefused},
+    Field{.name = "thread", .kinds = kObject, .text = "A conversation that the server holds", .effect = kRefused},
     kOutputConfig,
     kMcpServers,
     kContextManagement,
+    kCompaction,
 };
 
 constexpr std::array kCountFields = {
-    kModelField, kMessages,          kSystem, kTools, kChoice, kThink, kSpeed, kCacheControl, kOutputConfig,
-    kMcpServers, kContextManagement,
+    kModelField, kMessages,          kSystem,     kTools, kChoice, kThink, kSpeed, kCacheControl, kOutputConfig,
+    kMcpServers, kContextManagement, kCompaction,
 };
 
 }  // namespace

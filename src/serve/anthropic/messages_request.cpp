@@ -108,11 +108,24 @@ void read_held(const JsonObject& body, const ServedModel& model, const ToolsOfRe
   want(forced_call(tools, *tool_form_of(model).calls), model.end_tokens, generation);
 }
 
+// Claude Code's first block of the system is a header, another one in every request: with it no prompt would begin as
+// the one before did, and none of its pages be found again.
+std::string system_text(const Json& system) {
+  constexpr std::string_view kHeader = "x-anthropic-billing-header:";
+  if (!system.is_array()) return content_text(system, "system");
+  JsonArray blocks;
+  for (const Json& block : system.get_array()) {
+    const std::optional<std::string> text = Fields(block.get_object()).string("text");
+    if (!text || !text->starts_with(kHeader)) blocks.push_back(block);
+  }
+  return content_text(blocks, "system");
+}
+
 void read_conversation(const JsonObject& body, const ServedModel& model, Generation& generation, TokenWork* work) {
   const Fields fields(body);
   Conversation conversation;
   if (const Json* system = fields.value("system")) {
-    conversation.messages.push_back(JsonObject{{"role", "system"}, {"content", content_text(*system, "system")}});
+    conversation.messages.push_back(JsonObject{{"role", "system"}, {"content", system_text(*system)}});
   }
   const JsonArray& messages = *fields.array("messages");
   for (size_t i = 0; i < messages.size(); ++i) {

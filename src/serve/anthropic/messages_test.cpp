@@ -100,7 +100,8 @@ TEST(Messages, BlocksBecomeTheTemplatesMessages) {
       "{% for m in messages %}[{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}:{{ c.function.name }}"
       "{{ c.function.arguments.x }}{% endfor %}]{% endfor %}";
   ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 32, .page_rows = 16}, shown);
-  const JsonObject count = server.ok("/v1/messages/count_tokens", R"({"system":[{"type":"text","text":"s"}],"messages":[
+  const JsonObject count = server.ok("/v1/messages/count_tokens", R"({"system":[
+      {"type":"text","text":"x-anthropic-billing-header: cch=fa690;"},{"type":"text","text":"s"}],"messages":[
       {"role":"user","content":"a"},
       {"role":"assistant","content":[{"type":"text","text":"b"},{"type":"tool_use","id":"1","name":"f","input":{"x":9}}]},
       {"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"c"}]}]})");

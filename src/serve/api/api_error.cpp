@@ -49,8 +49,9 @@ std::string error_body(const ApiError& error, ApiStyle style) {
   const std::string message = named ? error.message : fmt::format("{}: {}", error.param, error.message);
   if (style == ApiStyle::kOllama) return to_json(JsonObject{{"error", message}});
   if (style == ApiStyle::kAnthropic) {
-    return to_json(
-        JsonObject{{"type", "error"}, {"error", {{"type", anthropic_type(error.status)}, {"message", message}}}});
+    JsonObject inner{{"type", anthropic_type(error.status)}, {"message", message}};
+    if (!error.code.empty()) inner["details"] = JsonObject{{"error_code", error.code}};
+    return to_json(JsonObject{{"type", "error"}, {"error", std::move(inner)}});
   }
   return to_json(JsonObject{{"error",
                              {{"message", error.message},

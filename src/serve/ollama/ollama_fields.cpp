@@ -85,16 +85,22 @@ constexpr std::array kTextFields = {
           .kinds = kBool | kString,
           .text = "Whether the model thinks first, or how much",
           .values = "low|medium|high|max"},
-    Field{.name = "logprobs", .kinds = kBool, .text = "Log-probabilities", .effect = kRefused},
-    Field{.name = "top_logprobs", .kinds = kInteger, .text = "Log-probabilities", .effect = kRefused},
+    Field{.name = "logprobs", .kinds = kBool, .text = "The log-probability of each token", .fallback = "false"},
+    Field{.name = "top_logprobs",
+          .kinds = kInteger,
+          .text = "And of so many likeliest, with logprobs",
+          .low = 0,
+          .high = kMaxTopLogprobs},
     Field{.name = "truncate", .kinds = kBool, .text = "Prompts that are too long are errors", .effect = kRefused},
     Field{.name = "shift", .kinds = kBool, .text = "Shifting of the context", .effect = kRefused},
 };
 
+constexpr Field kCallIndex{
+    .name = "index", .kinds = kInteger, .text = "Its place", .effect = kIgnored, .low = 0, .high = 1e6};
 constexpr std::array kFunctionCallFields = {
     kToolNameField,
     Field{.name = "arguments", .kinds = kObject, .text = "By name"},
-    Field{.name = "index", .kinds = kInteger, .text = "Its place", .effect = kIgnored, .low = 0, .high = 1e6},
+    kCallIndex,
 };
 constexpr FieldTable kFunctionCall{"OllamaFunctionCall", kFunctionCallFields};
 
@@ -102,6 +108,7 @@ constexpr std::array kToolCallFields = {
     Field{.name = "function", .kinds = kObject, .text = "The call", .required = true, .members = &kFunctionCall},
     Field{.name = "id", .kinds = kString, .text = "What the tool's answer refers to", .max_length = 256},
     Field{.name = "type", .kinds = kString, .text = "The kind of the tool", .values = "function"},
+    kCallIndex,  // where Open WebUI has it
 };
 constexpr FieldTable kToolCall{"OllamaToolCall", kToolCallFields};
 

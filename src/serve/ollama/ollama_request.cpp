@@ -41,6 +41,10 @@ void read_options(const Fields& fields, const ServedModel& model, Generation& ge
     generation.max_tokens = static_cast<int>(most);
   }
   generation.stream = fields.boolean("stream").value_or(true);
+  // Ollama takes top_logprobs alone for nothing.
+  if (fields.boolean("logprobs").value_or(false)) {
+    generation.sampling.n_logprobs = static_cast<int>(fields.integer("top_logprobs").value_or(0));
+  }
 }
 
 // num_ctx is a limit within the server's own context: no model is loaded again for it.

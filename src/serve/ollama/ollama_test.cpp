@@ -226,6 +226,23 @@ TEST(Ollama, Vectors) {
   server.expect_idle();
 }
 
+TEST(Ollama, Scores) {
+  ToyServer server;
+  const std::string asked = R"(,"logprobs":true,"top_logprobs":2)";
+  const JsonObject whole = server.ok(kChat, chat(asked + R"(,"stream":false)"));
+  JsonArray scores;
+  for (const JsonObject& line : lines_of(server.call(kChat, chat(asked)))) {
+    const Json* some = find(line, "logprobs");
+    if (some) scores.insert(scores.end(), some->as_array().begin(), some->as_array().end());
+  }
+  EXPECT_EQ(Json(scores), whole.at("logprobs"));
+  EXPECT_EQ(scores.at(0).at("top_logprobs").as_array().size(), 2u);
+  EXPECT_LE(scores.at(0).at("logprob").to_number<double>(), 0);
+  EXPECT_FALSE(server.ok(kChat, chat(R"(,"stream":false)")).contains("logprobs"));
+  EXPECT_FALSE(server.ok(kChat, chat(R"(,"top_logprobs":2,"stream":false)")).contains("logprobs"));
+  server.expect_idle();
+}
+
 TEST(Ollama, TimesAreWritten) {
   EXPECT_EQ(ollama_time(0), "1970-01-01T00:00:00.000000Z");
   EXPECT_EQ(ollama_time(1700000000.5), "2023-11-14T22:13:20.500000Z");

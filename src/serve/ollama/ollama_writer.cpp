@@ -21,7 +21,8 @@ std::string now() {
 
 class OllamaWriter : public AnswerWriter {
  public:
-  OllamaWriter(AnswerNames names, bool chat) : names_(std::move(names)), chat_(chat) {}
+  OllamaWriter(const Tokenizer& tokenizer, AnswerNames names, bool chat)
+      : tokenizer_(tokenizer), names_(std::move(names)), chat_(chat) {}
 
   const char* stream_type() const override { return "application/x-ndjson"; }
 
@@ -37,8 +38,8 @@ class OllamaWriter : public AnswerWriter {
       if (part.kind == Kind::kCallArguments) call_.arguments += part.text;
       if (part.kind == Kind::kCallEnd) calls.push_back(call_json(std::exchange(call_, {}), n_calls_++));
     }
-    if (text.empty() && thought.empty() && calls.empty()) return {};
-    return line(object(text, thought, std::move(calls), false));
+    if (text.empty() && thought.empty() && calls.empty() && piece.scores.empty()) return {};
+    return with_scores(object(text, thought, std::move(calls), false), piece.scores) + "\n";
   }
 
   std::string end_choice(int, ChoiceEnd end, const std::string&) override {
@@ -49,7 +50,7 @@ class OllamaWriter : public AnswerWriter {
   std::string end(const Usage& usage) override {
     JsonObject last = object({}, {}, {}, true);
     add_end(last, end_, usage);
-    return line(last);
+    return to_json(last) + "\n";
   }
 
   std::string whole(const std::vector<ChoiceAnswer>& choices, const Usage& usage) override {
@@ -65,11 +66,19 @@ class OllamaWriter : public AnswerWriter {
     }
     JsonObject json = object(answer.text, answer.reasoning, std::move(calls), true);
     add_end(json, answer.end, usage);
-    return to_json(json);
+    return with_scores(json, answer.scores);
   }
 
  private:
-  static std::string line(const JsonObject& json) { return to_json(json) + "\n"; }
+  // Written as text from the start, as they are for OpenAI's clients.
+  std::string with_scores(const JsonObject& json, const std::vector<ScoredToken>& scores) const {
+    std::string text = to_json(json);
+    if (scores.empty()) return text;
+    text.back() = ',';
+    text += "\"logprobs\":[";
+    append_scores(text, tokenizer_, scores);
+    return text + "]}";
+  }
 
   static JsonObject call_json(const ChoiceAnswer::Call& call, int index) {
     return {{"id", call.id},
@@ -98,6 +107,7 @@ class OllamaWriter : public AnswerWriter {
     json["eval_duration"] = nanoseconds(usage.seconds - usage.first_seconds);
   }
 
+  const Tokenizer& tokenizer_;
   const AnswerNames names_;
   const bool chat_;
   ChoiceAnswer::Call call_;  // whose arguments come
@@ -117,12 +127,12 @@ std::string ollama_time(double unix_seconds) {
   return fmt::format("{}.{:06}Z", std::string_view(text, size), micros);
 }
 
-std::unique_ptr<AnswerWriter> ollama_chat_writer(const Tokenizer&, AnswerNames names) {
-  return std::make_unique<OllamaWriter>(std::move(names), true);
+std::unique_ptr<AnswerWriter> ollama_chat_writer(const Tokenizer& tokenizer, AnswerNames names) {
+  return std::make_unique<OllamaWriter>(tokenizer, std::move(names), true);
 }
 
-std::unique_ptr<AnswerWriter> ollama_generate_writer(const Tokenizer&, AnswerNames names) {
-  return std::make_unique<OllamaWriter>(std::move(names), false);
+std::unique_ptr<AnswerWriter> ollama_generate_writer(const Tokenizer& tokenizer, AnswerNames names) {
+  return std::make_unique<OllamaWriter>(tokenizer, std::move(names), false);
 }
 
 }  // namespace ingot

@@ -94,7 +94,7 @@ void ResponseInput::add_call(const Fields& item, bool custom) {
   JsonObject kept{{"call_id", id}, {"name", name}};
   kept[field] = given;
   keep(item, custom ? "custom_tool_call" : "function_call", std::move(kept));
-  const Json arguments = custom ? Json(JsonObject{{"input", given}}) : Json(given);
+  const Json arguments = custom ? Json(JsonObject{{kCustomKey, given}}) : Json(given);
   turn_.open = true;
   turn_.calls.push_back(
       JsonObject{{"id", id}, {"type", "function"}, {"function", JsonObject{{"name", name}, {"arguments", arguments}}}});

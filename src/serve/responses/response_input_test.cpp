@@ -98,7 +98,7 @@ TEST_F(ResponseToolsTest, FlatToolsAndThoseThatRunElsewhere) {
     {"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}},
     {"type": "mcp", "server_label": "x"}, {"type": "mcp", "server_label": "y"}]})");
   EXPECT_EQ(tools.offered.names, (std::vector<std::string>{"f", "g"}));
-  EXPECT_EQ(tools.custom, (std::vector<std::string>{"g"}));
+  EXPECT_EQ(tools.offered.custom.at("g"), (JsonObject{{"regex", "a+"}}));
   EXPECT_EQ(tools.left_out, (std::vector<std::string>{"web_search_preview", "mcp"}));
   EXPECT_EQ(tools.told.size(), 2u);
   EXPECT_TRUE(tools.offered.forced.empty());
@@ -124,6 +124,8 @@ TEST_F(ResponseToolsTest, WhatIsRefusedIsNamedByItsOwnPath) {
   EXPECT_EQ(refused(R"({"tools": [{"type": "function", "name": "f", "parametres": {}}]})"), "tools[0].parametres");
   EXPECT_EQ(refused(R"({"tools": [{"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "lark"}}]})"),
             "tools[0].format.definition");
+  EXPECT_EQ(refused(R"({"tools": [{"type": "mcp"}, {"type": "custom", "name": "f", "format": {"type": "grammar"}}]})"),
+            "tools[1].format.syntax");
   EXPECT_EQ(
       refused(R"({"tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "function", "name": "g"}})"),
       "tool_choice.name");

@@ -83,10 +83,10 @@ void add_previous(const Fields& fields, const KeptResponses& kept, ResponseInput
 
 // With truncation, the fewest turns of the user are left out that make room for an answer: a quarter of the context, or
 // what was asked for where that is less.
-void render(const Fields& fields, const ServedModel& model, const ResponseInput& input, Conversation& conversation,
-            Generation& generation, TokenWork* work) {
+void render(const Fields& fields, const ServedModel& model, int context, const ResponseInput& input,
+            Conversation& conversation, Generation& generation, TokenWork* work) {
   const bool cuts = fields.string("truncation") == "auto" && input.n_turns() > 1;
-  const int quarter = std::max(1, model.context / 4);
+  const int quarter = std::max(1, context / 4);
   const int room = generation.max_tokens < 0 ? quarter : std::min(quarter, generation.max_tokens);
   const auto fits = [&](size_t turns) {
     const bool last = turns + 1 >= input.n_turns();
@@ -99,8 +99,7 @@ void render(const Fields& fields, const ServedModel& model, const ResponseInput&
       if (!cuts || last || error.code != "context_length_exceeded") throw;
       return false;
     }
-    return !cuts || last ||
-           generation.prompts[0].size() + static_cast<size_t>(room) <= static_cast<size_t>(model.context);
+    return !cuts || last || generation.prompts[0].size() + static_cast<size_t>(room) <= static_cast<size_t>(context);
   };
   if (fits(0)) return;
   size_t low = 1, high = input.n_turns() - 1;  // the fewest that fit are among these; without all but one it is tried
@@ -196,7 +195,7 @@ std::string repeated(const Fields& fields, const Generation& generation, const R
 
 }  // namespace
 
-ResponseRequest read_response(const JsonObject& body, const ServedModel& model, const KeptResponses& kept,
+ResponseRequest read_response(const JsonObject& body, const ServedModel& model, int context, const KeptResponses& kept,
                               TokenWork* work) {
   const Fields fields(body);
   check_model(fields, model);
@@ -219,13 +218,12 @@ ResponseRequest read_response(const JsonObject& body, const ServedModel& model, 
   if (!conversation.tools.forced.empty()) {
     want(forced_call(conversation.tools, *tool_form_of(model).calls), model.end_tokens, generation);
   }
-  render(fields, model, input, conversation, generation, work);
+  render(fields, model, context, input, conversation, generation, work);
   bound_answer(generation, model);
   request.frame.id = unguessable_id("resp_");
   request.frame.store = kept.on && fields.boolean("store").value_or(true);
   if (request.frame.store) request.frame.input = to_json(input.take_items());
   request.frame.repeated = repeated(fields, generation, tools);
-  request.frame.custom_tools = std::move(tools.custom);
   return request;
 }
 

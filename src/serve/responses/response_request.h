@@ -18,12 +18,11 @@ extern const FieldTable kFunctionTool, kCustomTool;  // a tool of that type
 
 // What the answer's object says beside what was made.
 struct ResponseFrame {
-  std::string id;                         // "resp_" and 128 random bits
-  std::string repeated;                   // members that are the same in each event: JSON without the braces
-  std::vector<std::string> custom_tools;  // whose calls have a text for input
-  bool summary = false;                   // thoughts come as the summary
-  bool store = false;                     // it is to be kept
-  std::string input;                      // where it is: the items before the answer, a JSON array
+  std::string id;        // "resp_" and 128 random bits
+  std::string repeated;  // members that are the same in each event: JSON without the braces
+  bool summary = false;  // thoughts come as the summary
+  bool store = false;    // it is to be kept
+  std::string input;     // where it is: the items before the answer, a JSON array
 };
 
 struct ResponseRequest {
@@ -38,8 +37,9 @@ struct KeptResponses {
   std::function<std::optional<std::string>(const std::string& id)> conversation = {};
 };
 
-// Throws ApiError. `body` has passed read_body() with kResponseFields. `work` as for the other readers.
-ResponseRequest read_response(const JsonObject& body, const ServedModel& model, const KeptResponses& kept,
+// Throws ApiError. `body` has passed read_body() with kResponseFields. `context`: positions that whoever asks has for
+// the prompt and the answer, which `truncation` makes room in. `work` as for the other readers.
+ResponseRequest read_response(const JsonObject& body, const ServedModel& model, int context, const KeptResponses& kept,
                               TokenWork* work = nullptr);
 
 }  // namespace ingot

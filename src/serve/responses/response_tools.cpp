@@ -30,28 +30,17 @@ ApiError elsewhere(const std::string& path, const std::string& type) {
   return bad_field(path, fmt::format("{} asks for a call of {}, which does not run here", path, type));
 }
 
-// A tool that takes one text, for templates, which know functions only. What its grammar is they are told in words.
-JsonObject function_of_custom(const Fields& tool) {
-  std::string description = tool.string("description").value_or("");
-  JsonObject input{{"type", "string"}};
-  if (const JsonObject* object = tool.object("format")) {
-    const Fields format(*object, tool.path("format."));
-    const bool grammar = format.string("type") == "grammar";
-    const std::string syntax = format.string("syntax").value_or("");
-    const std::string definition = format.string("definition").value_or("");
-    if (grammar && (syntax.empty() || definition.empty())) {
-      const std::string path = format.path(syntax.empty() ? "syntax" : "definition");
-      throw bad_field(path, fmt::format("{} is required", path));
-    }
-    if (grammar && syntax == "regex") input["pattern"] = fmt::format("^(?:{})$", definition);
-    if (grammar) description += fmt::format("\n\nThe input follows this {} grammar:\n{}", syntax, definition);
+// What /v1/chat/completions has for a custom tool: there its format has the grammar one level further down.
+JsonObject custom_of(const Fields& tool) {
+  JsonObject custom;
+  for (const char* name : {"name", "description"}) {
+    if (const Json* value = tool.value(name)) custom[name] = *value;
   }
-  return {{"name", *tool.string("name")},
-          {"description", description},
-          {"parameters", JsonObject{{"type", "object"},
-                                    {"properties", JsonObject{{"input", std::move(input)}}},
-                                    {"required", JsonArray{"input"}},
-                                    {"additionalProperties", false}}}};
+  if (const JsonObject* format = tool.object("format")) {
+    const bool grammar = Fields(*format).string("type") == "grammar";
+    custom["format"] = grammar ? JsonObject{{"type", "grammar"}, {"grammar", *format}} : *format;
+  }
+  return custom;
 }
 
 JsonObject function_of(const Fields& tool) {
@@ -84,9 +73,7 @@ void add_tools(const JsonArray& tools, Translated& chat, ResponseTools& request)
     }
     const bool custom = type == "custom";
     check_fields(object, custom ? kCustomTool : kFunctionTool, fmt::format("tools[{}].", i));
-    functions.push_back(
-        JsonObject{{"type", "function"}, {"function", custom ? function_of_custom(tool) : function_of(tool)}});
-    if (custom) request.custom.push_back(*tool.string("name"));
+    functions.push_back(JsonObject{{"type", type}, {type, custom ? custom_of(tool) : function_of(tool)}});
     request.told.push_back(object);
     chat.places.push_back(i);
   }
@@ -155,6 +142,8 @@ void use_own_paths(std::string& text, const std::vector<size_t>& places) {
     }
   }
   replace(text, "].function", "]");
+  replace(text, "].custom", "]");
+  replace(text, "].format.grammar", "].format");
   replace(text, "tool_choice.allowed_tools", "tool_choice");
   replace(text, "tool_choice.function", "tool_choice");
 }

@@ -10,7 +10,6 @@ namespace ingot {
 
 struct ResponseTools {
   ToolsOfRequest offered;
-  std::vector<std::string> custom;    // of these: take one text, which templates and grammars know as {"input": …}
   std::vector<std::string> left_out;  // kinds of tools that run elsewhere
   JsonArray told;                     // what is offered, as the answer repeats it
 };

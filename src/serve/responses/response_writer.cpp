@@ -9,8 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "serve/responses/custom_text.h"
-
 namespace ingot {
 namespace {
 
@@ -42,7 +40,6 @@ struct Item {
   std::string call_id, name;  // of a call: quoted
   std::string text;           // what was said, thought, or given to the tool
   std::string scores;         // of a message: log-probabilities, a JSON array without the brackets
-  CustomText input;           // of kCustom
 };
 
 class ResponseWriter : public AnswerWriter {
@@ -110,7 +107,7 @@ class ResponseWriter : public AnswerWriter {
   }
 
   void take_call(const ChoiceAnswer::Call& call, int index) {
-    take({.kind = Kind::kCallBegin, .text = call.name, .index = index, .id = call.id}, {});
+    take({.kind = Kind::kCallBegin, .text = call.name, .index = index, .id = call.id, .custom = call.custom}, {});
     if (!call.arguments.empty()) take({.kind = Kind::kCallArguments, .text = call.arguments, .id = {}}, {});
     if (call.whole) take({.kind = Kind::kCallEnd, .text = {}, .id = {}}, {});
   }
@@ -127,10 +124,10 @@ class ResponseWriter : public AnswerWriter {
         return delta(frame_.summary ? "response.reasoning_summary_text.delta" : "response.reasoning_text.delta",
                      part.text, frame_.summary ? ",\"summary_index\":0" : ",\"content_index\":0");
       case Kind::kCallBegin:
-        return open_call(part);
+        return open(part.custom ? Item::Type::kCustom : Item::Type::kFunction, part.id, part.text);
       case Kind::kCallArguments:
         if (!open_ || !is_call(*open_)) return;
-        return give(open_->type == Item::Type::kCustom ? open_->input.push(part.text) : part.text);
+        return give(part.text);
       case Kind::kCallEnd:
         return close("completed");
     }
@@ -151,11 +148,6 @@ class ResponseWriter : public AnswerWriter {
     delta(open_->type == Item::Type::kCustom ? "response.custom_tool_call_input.delta"
                                              : "response.function_call_arguments.delta",
           text, {});
-  }
-
-  void open_call(const AnswerPart& part) {
-    const bool custom = std::ranges::find(frame_.custom_tools, part.text) != frame_.custom_tools.end();
-    open(custom ? Item::Type::kCustom : Item::Type::kFunction, part.id, part.text);
   }
 
   void open(Item::Type type, std::string_view call_id = {}, std::string_view name = {}) {
@@ -180,7 +172,6 @@ class ResponseWriter : public AnswerWriter {
   // The item that is open, if one is, has ended with this status.
   void close(const char* status) {
     if (!open_) return;
-    if (open_->type == Item::Type::kCustom) give(open_->input.finish());
     const std::string text = json_quoted(open_->text);
     switch (open_->type) {
       case Item::Type::kMessage:

@@ -16,6 +16,11 @@ AnswerPart part(Kind kind, std::string text, std::string id = {}) {
   return {.kind = kind, .text = std::move(text), .index = 0, .id = std::move(id)};
 }
 
+AnswerPart custom(AnswerPart call) {
+  call.custom = true;
+  return call;
+}
+
 // A thought, a text, a call of a function, another text, a call of a custom tool and a call that is cut short.
 std::vector<AnswerPart> everything() {
   return {part(Kind::kReasoning, "I weigh this."),
@@ -24,9 +29,9 @@ std::vector<AnswerPart> everything() {
           part(Kind::kCallArguments, R"({"city": "Zürich"})"),
           part(Kind::kCallEnd, ""),
           part(Kind::kText, "And now"),
-          part(Kind::kCallBegin, "shell", "call_2"),
-          part(Kind::kCallArguments, R"({"input": "ls \"a\"\n"})"),
-          part(Kind::kCallEnd, ""),
+          custom(part(Kind::kCallBegin, "shell", "call_2")),
+          custom(part(Kind::kCallArguments, "ls \"a\"\n")),
+          custom(part(Kind::kCallEnd, "")),
           part(Kind::kCallBegin, "get_time", "call_3"),
           part(Kind::kCallArguments, R"({"zo)")};
 }
@@ -42,7 +47,9 @@ std::vector<ChoicePiece> cut(const std::vector<AnswerPart>& parts, size_t bytes)
     for (size_t at = 0; at < whole.text.size();) {
       size_t end = std::min(at + bytes, whole.text.size());
       while (end < whole.text.size() && (whole.text[end] & 0xC0) == 0x80) ++end;
-      pieces.push_back({.parts = {part(whole.kind, whole.text.substr(at, end - at))}, .scores = {}});
+      AnswerPart piece = whole;
+      piece.text = whole.text.substr(at, end - at);
+      pieces.push_back({.parts = {std::move(piece)}, .scores = {}});
       at = end;
     }
   }
@@ -55,7 +62,6 @@ class ResponseWriterTest : public testing::Test {
     ResponseFrame frame;
     frame.id = "resp_1234";
     frame.repeated = "\"tools\":[]";
-    frame.custom_tools = {"shell"};
     frame.summary = summary;
     frame.store = static_cast<bool>(keep);
     AnswerNames names;
