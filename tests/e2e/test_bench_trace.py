@@ -202,10 +202,21 @@ class BenchTraceTest(support.TestCase):
         self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertIn("bench trace FILE", result.stderr)
 
+    def wait_until_caught(self, process, number):
+        """Until it has a handler of this signal."""
+        deadline = time.monotonic() + 120
+        while True:
+            with open(f"/proc/{process.pid}/status") as file:
+                caught = next(int(line.split()[1], 16) for line in file if line.startswith("SigCgt:"))
+            if caught >> (number - 1) & 1:
+                return
+            self.assertLess(time.monotonic(), deadline, "it does not catch the signal")
+            time.sleep(0.05)
+
     def test_interrupt(self):
         path = self.write(azure([(0.0, 160, 160), (3000.0, 160, 160)]))
         process = support.start("bench", "trace", path, "--shape", "tiny")
-        time.sleep(1)
+        self.wait_until_caught(process, signal.SIGINT)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         self.assertEqual((process.returncode, out, err), (130, "", "ingot: interrupted\n"))

@@ -199,19 +199,22 @@ class Tenants(AttackCase):
     def test_a_flood_that_fits_does_not_starve(self):
         """All of it waits or runs: what comes after it, at an ordinary priority, is served before it ends."""
         with self.under("flood", count=40, key=ATTACKER, tokens=4000) as attacker:
+            before = attacker.so_far().get("200", 0)  # some end while the last of its clients come
             self.assert_honest_is_served(5)
-        self.assertLess(attacker.answers.get("200", 0), 20, "the honest tenant was served last")
+            ended = attacker.so_far().get("200", 0) - before
+        self.assertLess(ended, 20, "the honest tenant was served last")
 
 
 class Workers(AttackCase):
     def test_long_texts_to_cut_do_not_hold_up_a_stream(self):
+        calm = attacks.Streamed(self.server, HONEST, max_tokens=450).longest_gap()  # of this machine, now
         with self.under("tokenize", count=8, key=ATTACKER):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 streams = [pool.submit(attacks.Streamed, self.server, HONEST, max_tokens=450) for _ in range(2)]
                 for stream in streams:
                     result = stream.result()
                     self.assertEqual((result.status, result.whole), (200, True))
-                    self.assertLess(result.longest_gap(), 1)
+                    self.assertLess(result.longest_gap(), 1 + 4 * calm)
 
 
 class Grammars(AttackCase):
@@ -233,6 +236,7 @@ class Grammars(AttackCase):
     def stream_beside(self, name, **more):
         """Streams and requests of the honest tenant, held to a schema or free, while the attack goes on."""
         schema = {"json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}
+        calm = attacks.Streamed(self.server, HONEST, max_tokens=300).longest_gap()  # of this machine, now
         with self.under(name, key=ATTACKER, **more) as attacker:
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 stream = pool.submit(attacks.Streamed, self.server, HONEST, max_tokens=300)
@@ -240,7 +244,7 @@ class Grammars(AttackCase):
                 self.assert_honest_is_served(4)
                 result = stream.result()
             self.assertEqual((result.status, result.whole), (200, True))
-            self.assertLess(result.longest_gap(), 2)
+            self.assertLess(result.longest_gap(), 2 + 4 * calm)
         limits = self.server.get("/v1/limits", headers={"authorization": f"Bearer {HONEST}"}).json()["constraints"]
         self.assertLessEqual(limits["memory_bytes"], 128 * MIB)
         return attacker.answers

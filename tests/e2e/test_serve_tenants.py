@@ -254,9 +254,12 @@ class Deadlines(support.TestCase):
             self.assert_idle()
 
     def test_a_stream_ends_with_an_event_that_says_so(self):
-        answer = self.ask("/v1/completions", {"prompt": "a", "stream": True, **self.LONG})
-        self.assertEqual(answer.status, 200)
-        *pieces, last = answer.events()
+        for _ in range(5):  # a machine with much other work may make no token in two seconds
+            answer = self.ask("/v1/completions", {"prompt": "a", "stream": True, **self.LONG})
+            self.assertEqual(answer.status, 200)
+            *pieces, last = answer.events()
+            if pieces:
+                break
         self.assertGreater(len(pieces), 0)
         self.assertEqual(last["error"]["code"], "timeout")
         self.assertNotIn("[DONE]", pieces)

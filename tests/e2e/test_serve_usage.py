@@ -5,6 +5,7 @@ import os
 import pathlib
 import resource
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -33,6 +34,15 @@ ALICE, BOSS = "key-of-alice-0001", "key-of-boss-00001"
 
 def bearer(key=ALICE):
     return {"authorization": f"Bearer {key}"}
+
+
+def read_all(response, arrived):
+    """Reads a stream as it comes, since who reads slowly is sent away; and notes when each event came."""
+    try:
+        while part := response.read1(65536):
+            arrived.extend([time.monotonic()] * part.count(b"data: "))
+    except (OSError, http.client.HTTPException):
+        pass  # one of the two ends before the answer does
 
 
 class Usage(support.TestCase):
@@ -114,13 +124,17 @@ class Usage(support.TestCase):
         body = {"prompt": "a", "max_tokens": 12000, "ignore_eos": True, "stream": True}
         first = server.connect()
         first.request("POST", "/v1/completions", json.dumps(body), bearer())
-        first.getresponse().read(100)  # it has the only place: the next ones wait
+        response = first.getresponse()
+        response.read(100)  # it has the only place: the next ones wait
+        reader = threading.Thread(target=read_all, args=(response, []), daemon=True)
+        reader.start()
         for _ in range(3):
             waiting = server.connect()
             waiting.request("POST", "/v1/completions", json.dumps({**body, "prompt": "b" * 50}), bearer())
             self.until_waiting(server)
             waiting.close()
-        first.close()
+        first.sock.shutdown(socket.SHUT_RDWR)
+        reader.join(timeout=60)
         deadline = time.monotonic() + 60
         while len(self.lines()) < 4:
             self.assertLess(time.monotonic(), deadline, self.lines())
@@ -146,18 +160,10 @@ class Usage(support.TestCase):
             self.skipTest(f"it cannot be compiled: {built.stderr[-300:]}")
         server = self.serve(env={"LD_PRELOAD": str(self.folder / "slow.so")})
         body = {"prompt": "a", "max_tokens": 16000, "ignore_eos": True, "stream": True}
-        arrived = []  # when each part of the stream was read; it is read as it comes: who reads slowly is sent away
-
-        def read_all(response):
-            try:
-                while part := response.read1(65536):
-                    arrived.extend([time.monotonic()] * part.count(b"data: "))
-            except (OSError, http.client.HTTPException):
-                pass  # the server ends before its answer
-
+        arrived = []
         stream = server.connect()
         stream.request("POST", "/v1/completions", json.dumps(body), bearer())
-        reader = threading.Thread(target=read_all, args=(stream.getresponse(),), daemon=True)
+        reader = threading.Thread(target=read_all, args=(stream.getresponse(), arrived), daemon=True)
         reader.start()
         leaving = server.connect()
         leaving.request("POST", "/v1/completions", json.dumps(body), bearer())
