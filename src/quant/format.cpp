@@ -83,14 +83,24 @@ void format_decode(Format format, const void* in, float* out, int64_t n) {
   });
 }
 
-void format_encode(Format format, const float* in, void* out, int64_t n) {
+void format_encode(Format format, const float* in, void* out, int64_t n, const float* importance) {
   visit_format(format, [=](auto f) {
     CHECK(n >= 0 && n % f.kBlock == 0, "{} values in format {}", n, f.kName);
     uint8_t* to = static_cast<uint8_t*>(out);
     if constexpr (whole_rows<decltype(f)>) {
-      f.encode_row(in, to, n);
+      if constexpr (requires { f.encode_row(in, to, n, importance); }) {
+        f.encode_row(in, to, n, importance);
+      } else {
+        f.encode_row(in, to, n);
+      }
     } else {
-      for (int64_t b = 0; b < n / f.kBlock; ++b) f.encode(in + b * f.kBlock, to + b * f.kBytes);
+      for (int64_t b = 0; b < n / f.kBlock; ++b) {
+        if constexpr (requires { f.encode(in, to, importance); }) {
+          f.encode(in + b * f.kBlock, to + b * f.kBytes, importance ? importance + b * f.kBlock : nullptr);
+        } else {
+          f.encode(in + b * f.kBlock, to + b * f.kBytes);
+        }
+      }
     }
   });
 }

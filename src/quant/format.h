@@ -48,8 +48,10 @@ bool format_whole_rows(Format format);                          // only whole ro
 // result fits (sizes from files are checked by the readers with CheckedSize first).
 int64_t format_row_bytes(Format format, int64_t cols);
 
-// Decodes / encodes `n` consecutive values, for formats of whole rows a row. REQUIRES: n is a multiple of the block.
+// Decodes / encodes `n` consecutive values, for formats of whole rows a row. `importance`: a weight ≥ 0 for each of the
+// n values (the mean square of what its column is multiplied with); the scales then are those of least error so
+// weighted. Floats, Q8_0 and INT8 do not ask for it. REQUIRES: n is a multiple of the block.
 void format_decode(Format format, const void* in, float* out, int64_t n);
-void format_encode(Format format, const float* in, void* out, int64_t n);
+void format_encode(Format format, const float* in, void* out, int64_t n, const float* importance = nullptr);
 
 }  // namespace ingot

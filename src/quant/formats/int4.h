@@ -46,12 +46,12 @@ struct INT4 {
     }
   }
 
-  static void encode_row(const float* in, uint8_t* out, int64_t n) {
+  static void encode_row(const float* in, uint8_t* out, int64_t n, const float* importance = nullptr) {
     float inverse = 0;
     for (int64_t k = 0; k < n; k += kBlock, in += kBlock, out += kBytes) {
       if (k % kGroup == 0) {
         const auto size = static_cast<size_t>(n - k < kGroup ? n - k : kGroup);
-        store_f16(fit_scale({in, size}, IntGrid{-8, 7}), out);
+        store_f16(fit_scale({in, size}, importance ? importance + k : nullptr, IntGrid{-8, 7}), out);
         inverse = inverse_or_zero(load_f16(out));
         out += kHead;
       }

@@ -54,7 +54,7 @@ struct INT4_ASYM {
     int z;
   };
   // The range from the least to the largest value, zero within it, or a part of that range that loses less.
-  static Fit fit(const float* in, int64_t n) {
+  static Fit fit(const float* in, const float* importance, int64_t n) {
     float lo = 0, hi = 0;
     for (int64_t i = 0; i < n; ++i) {
       lo = in[i] < lo ? in[i] : lo;
@@ -71,7 +71,7 @@ struct INT4_ASYM {
       float error = 0;
       for (int64_t i = 0; i < n; ++i) {
         const float e = in[i] - d * static_cast<float>(code(in[i], inverse, z) - z);
-        error += e * e;
+        error += (importance ? importance[i] : 1.0f) * (e * e);
       }
       if (least < 0 || error < least) {
         least = error;
@@ -82,12 +82,12 @@ struct INT4_ASYM {
   }
   static int code(float x, float inverse, int z) { return round_clamp(x * inverse, -z, 15 - z) + z; }
 
-  static void encode_row(const float* in, uint8_t* out, int64_t n) {
+  static void encode_row(const float* in, uint8_t* out, int64_t n, const float* importance = nullptr) {
     Fit group{0, 0};
     float inverse = 0;
     for (int64_t k = 0; k < n; k += kBlock, in += kBlock, out += kBytes) {
       if (k % kGroup == 0) {
-        group = fit(in, n - k < kGroup ? n - k : kGroup);
+        group = fit(in, importance ? importance + k : nullptr, n - k < kGroup ? n - k : kGroup);
         inverse = inverse_or_zero(group.d);
         store_f16(group.d, out);
         out[2] = static_cast<uint8_t>(group.z);

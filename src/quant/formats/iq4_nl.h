@@ -33,8 +33,8 @@ struct IQ4_NL {
     for (int i = 0; i < 16; ++i) out[i + 16] = scaled[q[i] >> 4];
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    const float d = f16_to_f32(f32_to_f16(fit_scale({in, kBlock}, kCodebook)));
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    const float d = f16_to_f32(f32_to_f16(fit_scale({in, kBlock}, importance, kCodebook)));
     const float inverse = inverse_or_zero(d);
     store_f16(d, out);
     for (int i = 0; i < 16; ++i) {

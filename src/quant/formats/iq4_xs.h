@@ -39,8 +39,8 @@ struct IQ4_XS {
     }
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    const ScaledBlock block = fit_scaled_block({in, kBlock}, 32, IQ4_NL::kCodebook, IntGrid{-32, 31});
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    const ScaledBlock block = fit_scaled_block({in, kBlock}, importance, 32, IQ4_NL::kCodebook, IntGrid{-32, 31});
     int high = 0;
     std::memset(out, 0, 8);
     for (int j = 0; j < 8; ++j) {

@@ -43,13 +43,13 @@ struct MXFP4 {
 
   // Two exponents are tried and the one of less squared error taken: the one that gives the largest
   // value a magnitude of 4 to 8 (where all above 6 is cut to 6), and the next, which cuts nothing.
-  static void encode(const float* in, uint8_t* out) {
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
     float largest = 0;
     for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > largest ? std::abs(in[i]) : largest;
     const int exponent = static_cast<int>(std::bit_cast<uint32_t>(largest) >> 23);  // biased by 127 too
     const int first = exponent > 2 ? exponent - 2 : 0;
     const int second = first < 254 ? first + 1 : first;
-    const int e = squared_error(in, second) < squared_error(in, first) ? second : first;
+    const int e = squared_error(in, importance, second) < squared_error(in, importance, first) ? second : first;
     out[0] = static_cast<uint8_t>(e);
     for (int i = 0; i < 16; ++i) {
       out[1 + i] = static_cast<uint8_t>(nearest(in[i], half_power(e)) | (nearest(in[i + 16], half_power(e)) << 4));
@@ -64,13 +64,13 @@ struct MXFP4 {
     for (const float border : {0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f}) code += magnitude > border ? 1 : 0;
     return code != 0 && x < 0.0f ? code + 8 : code;
   }
-  static double squared_error(const float* in, int e) {
+  static double squared_error(const float* in, const float* importance, int e) {
     const float d = half_power(e);
     double sum = 0;
     for (int i = 0; i < kBlock; ++i) {
       const float value = d * static_cast<float>(kTable[static_cast<size_t>(nearest(in[i], d))]);
       const double error = static_cast<double>(in[i]) - static_cast<double>(value);
-      sum += error * error;
+      sum += (importance ? static_cast<double>(importance[i]) : 1.0) * error * error;
     }
     return sum;
   }

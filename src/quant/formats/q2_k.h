@@ -39,8 +39,8 @@ struct Q2_K {
     }
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    const AffineBlock block = fit_affine_block({in, kBlock}, 16, 3, 15);
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    const AffineBlock block = fit_affine_block({in, kBlock}, importance, 16, 3, 15);
     for (int j = 0; j < 16; ++j) out[j] = static_cast<uint8_t>(block.scale[j] | (block.min[j] << 4));
     for (int half = 0; half < 2; ++half) {
       const uint8_t* q = block.q + 128 * half;

@@ -45,8 +45,8 @@ struct Q3_K {
     }
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    const ScaledBlock block = fit_scaled_block({in, kBlock}, 16, IntGrid{-4, 3}, IntGrid{-32, 31});
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    const ScaledBlock block = fit_scaled_block({in, kBlock}, importance, 16, IntGrid{-4, 3}, IntGrid{-32, 31});
     std::memset(out, 0, kBytes);
     for (int g = 0; g < 8; ++g) {
       for (int i = 0; i < 32; ++i) {

@@ -9,6 +9,7 @@
 
 #include "base/host_device.h"
 #include "quant/fields.h"
+#include "quant/fit.h"
 
 namespace ingot {
 
@@ -26,13 +27,21 @@ struct Q4_1 {
     for (int i = 0; i < 16; ++i) out[i + 16] = d * static_cast<float>(q[i] >> 4) + m;
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    float lo = in[0], hi = in[0];
-    for (int i = 1; i < kBlock; ++i) {
-      lo = in[i] < lo ? in[i] : lo;
-      hi = in[i] > hi ? in[i] : hi;
+  // From the least value to the largest; with importances the line of least weighted error.
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    float lo = in[0], d = 0;
+    if (importance) {
+      const Line line = fit_line({in, kBlock}, importance, 15);
+      d = f16_to_f32(f32_to_f16(line.scale));
+      lo = f16_to_f32(f32_to_f16(line.base));
+    } else {
+      float hi = in[0];
+      for (int i = 1; i < kBlock; ++i) {
+        lo = in[i] < lo ? in[i] : lo;
+        hi = in[i] > hi ? in[i] : hi;
+      }
+      d = (hi - lo) / 15.0f;
     }
-    const float d = (hi - lo) / 15.0f;
     const float inverse = inverse_or_zero(d);
     store_f16(d, out);
     store_f16(lo, out + 2);

@@ -41,8 +41,8 @@ struct Q4_K {
     }
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    const AffineBlock block = fit_affine_block({in, kBlock}, 32, 15, 63);
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    const AffineBlock block = fit_affine_block({in, kBlock}, importance, 32, 15, 63);
     store_f16(block.d, out);
     store_f16(block.dmin, out + 2);
     pack_k_scales(block.scale, block.min, out + 4);

@@ -10,6 +10,7 @@
 
 #include "base/host_device.h"
 #include "quant/fields.h"
+#include "quant/fit.h"
 
 namespace ingot {
 
@@ -30,11 +31,17 @@ struct Q5_0 {
     for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>((low[i] | high[i]) - 16);
   }
 
-  // The value of largest magnitude becomes q = 0: the side of the range with one step more.
-  static void encode(const float* in, uint8_t* out) {
-    float largest = 0;
-    for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > std::abs(largest) ? in[i] : largest;
-    const float d = largest / -16.0f;
+  // The value of largest magnitude becomes q = 0, the side of the range with one step more; with importances the scale
+  // of least weighted error is searched.
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    float d = 0;
+    if (importance) {
+      d = f16_to_f32(f32_to_f16(fit_scale({in, kBlock}, importance, IntGrid{-16, 15})));
+    } else {
+      float largest = 0;
+      for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > std::abs(largest) ? in[i] : largest;
+      d = largest / -16.0f;
+    }
     const float inverse = inverse_or_zero(d);
     uint32_t high = 0;
     for (int i = 0; i < 16; ++i) {

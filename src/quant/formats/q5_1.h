@@ -10,6 +10,7 @@
 
 #include "base/host_device.h"
 #include "quant/fields.h"
+#include "quant/fit.h"
 
 namespace ingot {
 
@@ -31,13 +32,21 @@ struct Q5_1 {
     for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(low[i] | high[i]) + m;
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    float lo = in[0], hi = in[0];
-    for (int i = 1; i < kBlock; ++i) {
-      lo = in[i] < lo ? in[i] : lo;
-      hi = in[i] > hi ? in[i] : hi;
+  // From the least value to the largest; with importances the line of least weighted error.
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    float lo = in[0], d = 0;
+    if (importance) {
+      const Line line = fit_line({in, kBlock}, importance, 31);
+      d = f16_to_f32(f32_to_f16(line.scale));
+      lo = f16_to_f32(f32_to_f16(line.base));
+    } else {
+      float hi = in[0];
+      for (int i = 1; i < kBlock; ++i) {
+        lo = in[i] < lo ? in[i] : lo;
+        hi = in[i] > hi ? in[i] : hi;
+      }
+      d = (hi - lo) / 31.0f;
     }
-    const float d = (hi - lo) / 31.0f;
     const float inverse = inverse_or_zero(d);
     uint32_t high = 0;
     for (int i = 0; i < 16; ++i) {

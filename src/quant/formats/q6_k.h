@@ -43,8 +43,8 @@ struct Q6_K {
     }
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    const ScaledBlock block = fit_scaled_block({in, kBlock}, 16, IntGrid{-32, 31}, IntGrid{-128, 127});
+  static void encode(const float* in, uint8_t* out, const float* importance = nullptr) {
+    const ScaledBlock block = fit_scaled_block({in, kBlock}, importance, 16, IntGrid{-32, 31}, IntGrid{-128, 127});
     for (int half = 0; half < 2; ++half) {
       uint8_t q[128];
       for (int i = 0; i < 128; ++i) q[i] = static_cast<uint8_t>(block.q[128 * half + i] + 32);
