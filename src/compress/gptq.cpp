@@ -1,10 +1,12 @@
 #include "compress/gptq.h"
 
+#include <filesystem>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/encoded_layer.h"
 #include "compress/hidden_file.h"
 #include "compress/layer_runner.h"
 #include "quant/gram.h"
@@ -36,11 +38,19 @@ class Gptq : public Rounder {
     }
   }
 
+  // A layer that was not passed yet is run with what round() makes of it.
+  bool again(int layer) const override { return layer >= 0 && states_.layer() == layer && states_.next_chunk() == 0; }
+
   void prepare(int layer) override {
     known_.clear();
     inputs_.clear();
+    encoded_.clear();
     // What went on to the next layer, or is going, was rounded by an earlier run.
-    if (layer < 0 || states_.layer() > layer || states_.next_chunk() > 0) return;
+    if (layer < 0 || states_.layer() != layer) return;
+    if (states_.next_chunk() > 0) {
+      encoded_.load(kept_layer());
+      return;
+    }
     runner_.open(layer);
     std::vector<std::unique_ptr<Gram>> grams(runner_.inputs().size());
     const InputTap tap = [&](size_t input, const float* x, int64_t rows, int64_t stride) {
@@ -55,29 +65,34 @@ class Gptq : public Rounder {
     for (size_t i = 0; i < grams.size(); ++i) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
   }
 
-  void finish(int layer, const EncodedLookup& encoded) override {
+  void finish(int layer, const EncodedLookup&) override {
     known_.clear();
     inputs_.clear();
     if (layer < 0) states_.remove();
     // Nobody asks what the last layer gives.
     if (layer < 0 || states_.layer() != layer || layer + 1 == runner_.layers()) return;
-    runner_.open(layer, encoded);
+    if (states_.next_chunk() == 0) encoded_.save(kept_layer());
+    runner_.open(layer, [this](const std::string& tensor, int expert) { return encoded(tensor, expert); });
     for (int64_t c = states_.next_chunk(); states_.layer() == layer; ++c) {
       states_.load(c, hidden_.data());
       runner_.run(setup_.text.chunk_rows, hidden_.data());
       states_.advance(hidden_.data());
       report(layer, c, 1);
     }
+    std::filesystem::remove(kept_layer());
   }
 
   void round(const TensorJob& job, std::span<std::byte> out) const override {
+    if (job.layer >= 0 && !(states_.layer() == job.layer && states_.next_chunk() == 0))
+      throw Error("[gptq] '{}' is of a run that came further than layer {}: remove it", setup_.state, job.layer);
     const auto known = known_.find(std::pair(std::string(job.name), job.expert));
     const Input* input = known == known_.end() ? nullptr : &inputs_[known->second];
     TensorJob first = job;
     if (input != nullptr) first.importance = input->squares.data();
     nearest_->round(first, out);
-    if (input != nullptr && format_block(job.format) > 1)
-      gptq_round(input->feedback, job.format, job.values, job.rows, job.cols, out);
+    if (input == nullptr || format_block(job.format) == 1) return;
+    gptq_round(input->feedback, job.format, job.values, job.rows, job.cols, out);
+    encoded_.add(job, out);
   }
 
  private:
@@ -85,6 +100,20 @@ class Gptq : public Rounder {
     Feedback feedback;
     std::vector<float> squares;  // [cols] means
   };
+
+  // The codes of the layer that is being passed.
+  std::string kept_layer() const { return setup_.state + ".layer"; }
+
+  EncodedMatrix encoded(const std::string& tensor, int expert) const {
+    const EncodedLayer::Matrix* matrix = encoded_.find(tensor, expert);
+    if (matrix == nullptr) return {};
+    EncodedMatrix result{.format = matrix->format, .rows = matrix->rows, .cols = matrix->cols, .bytes = matrix->bytes};
+    if (setup_.gguf_order && model_.arch->names.gguf_permuted_qk) {
+      if (tensor.ends_with(".q_proj.weight")) result.head_rows = matrix->rows / model_.hp.heads;
+      if (tensor.ends_with(".k_proj.weight")) result.head_rows = matrix->rows / model_.hp.kv_heads;
+    }
+    return result;
+  }
 
   // Factors what is known of an input, and gives back the memory of the sums.
   void keep(const LayerInput& input, std::unique_ptr<Gram> gram) {
@@ -117,6 +146,7 @@ class Gptq : public Rounder {
   const std::unique_ptr<Rounder> nearest_ = nearest_rounder();
   std::map<std::pair<std::string, int>, size_t> known_;  // into inputs_
   std::vector<Input> inputs_;
+  mutable EncodedLayer encoded_;  // of this layer, so far
 };
 
 }  // namespace

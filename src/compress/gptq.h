@@ -2,9 +2,9 @@
 // are compressed. Scales are fitted first, by the squares of the inputs; then codes are chosen with feedback
 // (quant/gptq.h).
 //
-// Memory: one layer's packed weights, 4 bytes for each entry of XᵀX of the layer's inputs and 8 for the largest of them
-// while it is factored, and a private file of 2 bytes for each value of the hidden states, which is also the point from
-// which the same command goes on after it was killed.
+// Memory: one layer's packed weights and its codes, 4 bytes for each entry of XᵀX of the layer's inputs and 8 for the
+// largest of them while it is factored, and a private file of 2 bytes for each value of the hidden states, which is
+// also the point from which the same command goes on after it was killed.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,8 @@ struct GptqSetup {
   CalibrationText text;
   std::string state;        // path of the private file
   std::string recipe = {};  // all that the encoded layers depend on, beside model and text
+  // The encoded rows of q and k lie in the order of a GGUF file, which some architectures rotate.
+  bool gguf_order = false;
   int threads = 1;
   GptqOptions options = {};
   Progress progress = {};  // of a layer's two passes

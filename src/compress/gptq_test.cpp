@@ -135,11 +135,11 @@ TEST(Stats, AreReadAsTheyWereWrittenAndKnowTheirModel) {
 // A layer's matrices, as the work of quantize gives them to a method.
 struct Compressed {
   std::map<std::string, std::vector<std::byte>> bytes;
-  std::map<std::string, EncodedTensor> tensors;
-  EncodedLookup lookup() const {
-    return [this](std::string_view name) {
-      const auto known = tensors.find(std::string(name));
-      return known == tensors.end() ? EncodedTensor{} : known->second;
+  std::map<std::string, EncodedMatrix> matrices;
+  MatrixLookup lookup() const {
+    return [this](const std::string& name, int) {
+      const auto known = matrices.find(name);
+      return known == matrices.end() ? EncodedMatrix{} : known->second;
     };
   }
 };
@@ -160,9 +160,9 @@ void compress_layer(Rounder& method, const Model& model, int layer, Format forma
     const TensorJob job{
         .name = weight.name, .layer = layer, .format = own, .rows = weight.rows, .cols = weight.cols, .values = values};
     method.round(job, bytes);
-    result.tensors[weight.name] = {.format = own, .rows = weight.rows, .cols = weight.cols, .bytes = bytes};
+    result.matrices[weight.name] = {.format = own, .rows = weight.rows, .cols = weight.cols, .bytes = bytes};
   }
-  method.finish(layer, result.lookup());
+  method.finish(layer, {});
 }
 
 // Root mean square of what the layers give differently for another text.
@@ -209,7 +209,8 @@ TEST(Gptq, GoesOnWhereItWasKilledAndLosesLessThanRounding) {
   const std::unique_ptr<Rounder> method = gptq_rounder(setup(7));
   for (int layer = 0; layer < 2; ++layer) {
     method->prepare(layer);
-    method->finish(layer, resumed.lookup());
+    EXPECT_FALSE(method->again(layer));
+    method->finish(layer, {});
   }
   for (int layer = 2; layer < model.hp.layers; ++layer) compress_layer(*method, model, layer, Format::kQ4_0, resumed);
   EXPECT_EQ(whole.bytes, resumed.bytes);

@@ -44,6 +44,23 @@ MatrixName split_expert(const std::string& name) {
   return {.tensor = name.substr(0, at), .expert = std::atoi(name.c_str() + at + 1)};
 }
 
+// A matrix by its own name, and where each expert is a tensor of its own by the name that a stack of all would have.
+std::vector<MatrixName> names_of(const std::string& weight) {
+  std::vector<MatrixName> names = {split_expert(weight)};
+  const std::string& own = names[0].tensor;
+  const size_t at = own.find(".experts.");
+  if (at == std::string::npos || names[0].expert >= 0) return names;
+  const size_t begin = at + 9, end = own.find_first_not_of("0123456789", begin);
+  if (end == std::string::npos || end == begin || own[end] != '.') return names;
+  constexpr std::array<std::array<std::string_view, 2>, 3> kParts = {
+      {{"w1.weight", "gate_proj.weight"}, {"w3.weight", "up_proj.weight"}, {"w2.weight", "down_proj.weight"}}};
+  std::string part = own.substr(end + 1);
+  for (const auto& [other, usual] : kParts)
+    if (part == other) part = usual;
+  names.push_back({.tensor = own.substr(0, begin) + part, .expert = std::atoi(own.c_str() + begin)});
+  return names;
+}
+
 }  // namespace
 
 ModelOptions layer_options(int chunk_rows) {
@@ -158,33 +175,21 @@ void LayerRunner::embed(std::span<const int32_t> tokens, float* hidden) {
   for (int64_t r = 0; r < rows; ++r) std::copy_n(out.f32(r), width_, hidden + r * width_);
 }
 
-void LayerRunner::replace(Weight& weight, const EncodedLookup& encoded) {
-  const MatrixName name = split_expert(weight.name);
-  EncodedTensor found = encoded(name.tensor);
-  int64_t expert = name.expert;
-  if (found.bytes.empty()) {  // a tensor of the file for each expert, one for all of them where it was encoded
-    const size_t at = name.tensor.find(".experts.");
-    if (at == std::string::npos) return;
-    const std::string rest = name.tensor.substr(at + 9);
-    const size_t dot = rest.find('.');
-    if (dot == std::string::npos || rest.find_first_not_of("0123456789") != dot) return;
-    constexpr std::array<std::array<std::string_view, 2>, 3> kParts = {
-        {{"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}}};
-    std::string part = rest.substr(dot + 1);
-    for (const auto& [other, own] : kParts)
-      if (part == std::string(other) + ".weight") part = std::string(own) + ".weight";
-    expert = std::atoi(rest.c_str());
-    found = encoded(name.tensor.substr(0, at + 9) + part);
-    if (found.bytes.empty()) return;
-  }
+void LayerRunner::replace(Weight& weight, const MatrixLookup& encoded) {
+  const std::vector<MatrixName> names = names_of(weight.name);
+  EncodedMatrix found;
+  for (const MatrixName& name : names)
+    if (found.bytes.empty()) found = encoded(name.tensor, name.expert);
+  if (found.bytes.empty()) return;
   CHECK(found.cols == weight.cols, "{}: {} columns encoded as {}", weight.name, weight.cols, found.cols);
   const int64_t row_bytes = format_row_bytes(found.format, found.cols);
-  // Of a stored tensor a matrix may be some rows: an expert of a stack, q of a fused qkv.
-  int64_t first = expert < 0 ? 0 : expert * weight.rows;
-  const StoredWeight* stored = model_.weights->source().find(name.tensor, {});
-  if (stored != nullptr && found.rows * weight.cols == stored->values() && weight.data >= stored->data &&
-      weight.data < stored->data + found.rows * weight.row_bytes)
+  // Of a stored tensor a matrix may be some rows: q of a fused qkv, an expert's gate of gate and up.
+  int64_t first = 0;
+  const StoredWeight* stored = model_.weights->source().find(names[0].tensor, {});
+  if (stored != nullptr && found.rows != weight.rows) {
     first = (weight.data - stored->data) / weight.row_bytes;
+    if (names[0].expert >= 0) first -= names[0].expert * found.rows;
+  }
   CHECK(first >= 0 && first + weight.rows <= found.rows, "{}: rows {} + {} of {}", weight.name, first, weight.rows,
         found.rows);
   weight.format = found.format;
@@ -201,7 +206,7 @@ void LayerRunner::replace(Weight& weight, const EncodedLookup& encoded) {
   }
 }
 
-void LayerRunner::open(int layer, const EncodedLookup& encoded) {
+void LayerRunner::open(int layer, const MatrixLookup& encoded) {
   Graph graph = cut(borders_.at(static_cast<size_t>(layer)), first_);
   program_ = Program();
   aligned_.clear();
@@ -244,17 +249,11 @@ void LayerRunner::add_inputs(int layer, size_t first) {
       for (size_t e = 0; e < static_cast<size_t>(experts->count()); ++e) {
         LayerInput input{.matrices = {}, .cols = experts->cols_in(), .experts = static_cast<int>(experts->count())};
         for (size_t p = 0; p < static_cast<size_t>(experts->n_parts); ++p) {
-          MatrixName matrix = split_expert(experts->parts[p].weights[e].name);
           const char* part = experts->out ? "down" : p == 0 ? "gate" : "up";
-          matrix.gguf = fmt::format("blk.{}.ffn_{}_exps.weight", layer, part);
-          matrix.gguf_expert = static_cast<int>(e);
-          input.matrices.push_back(matrix);
-          if (const size_t at = matrix.tensor.find(".experts."); at != std::string::npos && matrix.expert < 0) {
-            matrix.tensor = fmt::format("{}{}_proj.weight", matrix.tensor.substr(0, at + 9), part);
-            matrix.expert = static_cast<int>(e);
-            matrix.gguf.clear();
-            input.matrices.push_back(matrix);
-          }
+          std::vector<MatrixName> names = names_of(experts->parts[p].weights[e].name);
+          names[0].gguf = fmt::format("blk.{}.ffn_{}_exps.weight", layer, part);
+          names[0].gguf_expert = static_cast<int>(e);
+          input.matrices.insert(input.matrices.end(), names.begin(), names.end());
         }
         inputs_.push_back(std::move(input));
       }

@@ -9,11 +9,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "compress/method.h"
 #include "graph/kv_store.h"
 #include "graph/program.h"
 #include "models/model.h"
@@ -25,9 +23,19 @@ namespace ingot {
 struct MatrixName {
   std::string tensor;
   int expert = -1;
-  std::string gguf;  // what llama.cpp calls the tensor; a layer's experts are one tensor there
+  std::string gguf = {};  // what llama.cpp calls the tensor; a layer's experts are one tensor there
   int gguf_expert = -1;
 };
+
+// A matrix that was encoded, or no bytes where it was not. `head_rows` as Weight has it.
+struct EncodedMatrix {
+  Format format = Format::kF32;
+  int64_t rows = 0, cols = 0;
+  std::span<const std::byte> bytes;
+  int64_t head_rows = 0;
+};
+// By name and expert, as MatrixName has them.
+using MatrixLookup = std::function<EncodedMatrix(const std::string& tensor, int expert)>;
 
 // What some matrices of a layer read: the same rows.
 struct LayerInput {
@@ -56,7 +64,7 @@ class LayerRunner {
   void embed(std::span<const int32_t> tokens, float* hidden);
 
   // Compiles a layer, in place of the one before. `encoded`: matrices that it reads in place of the model's own.
-  void open(int layer, const EncodedLookup& encoded = {});
+  void open(int layer, const MatrixLookup& encoded = {});
   const std::vector<LayerInput>& inputs() const { return inputs_; }
   // Takes a chunk through the open layer, in place: hidden is [rows, width].
   void run(int64_t rows, float* hidden, const InputTap& tap = {});
@@ -75,7 +83,7 @@ class LayerRunner {
   Graph cut(const Border& border, size_t& first) const;
   void compile_part(const Graph& graph);
   void add_inputs(int layer, size_t first);
-  void replace(Weight& weight, const EncodedLookup& encoded);
+  void replace(Weight& weight, const MatrixLookup& encoded);
   void fill_batch(int64_t rows);
   void run_nodes(size_t begin, int64_t rows, const InputTap& tap);
   void show(const Tapped& tapped, Ctx& ctx, const InputTap& tap);

@@ -32,8 +32,6 @@ struct EncodedTensor {
   Format format = Format::kF32;
   int64_t rows = 0, cols = 0;
   std::span<const std::byte> bytes;
-  // Rows are heads of so many in the order of interleaved rotation, as Weight::head_rows; 0: in the model's order.
-  int64_t head_rows = 0;
 };
 using EncodedLookup = std::function<EncodedTensor(std::string_view name)>;
 
@@ -45,6 +43,10 @@ class Rounder {
   // A layer that an earlier run finished comes with both calls and without a round() between them. One thread.
   virtual void prepare(int layer) { static_cast<void>(layer); }
   virtual void finish(int layer, const EncodedLookup& encoded) { static_cast<void>(layer), static_cast<void>(encoded); }
+
+  // Whether all tensors of a layer must come to round() though an earlier run finished some of them: asked before
+  // prepare(). What they become is the same.
+  virtual bool again(int layer) const { return static_cast<void>(layer), false; }
 
   // Encodes job.values into `out`, job.rows rows of format_row_bytes each. Any thread, several at once; the bytes
   // depend on the job alone.

@@ -1,0 +1,76 @@
+#include "compress/encoded_layer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/mmap.h"
+#include "files/atomic_file.h"
+
+namespace ingot {
+namespace {
+
+constexpr uint64_t kMagic = 0x31726579616c6e69;  // "inlayer1"
+
+// Before each matrix; behind it the name and the bytes.
+struct Head {
+  uint64_t magic = kMagic;
+  uint64_t name = 0, bytes = 0;  // their sizes
+  int64_t expert = 0, format = 0, rows = 0, cols = 0;
+};
+
+}  // namespace
+
+void EncodedLayer::add(const TensorJob& job, std::span<const std::byte> encoded) {
+  const std::lock_guard lock(mutex_);
+  Matrix& matrix = matrices_[{std::string(job.name), job.expert}];
+  matrix.format = job.format;
+  matrix.cols = job.cols;
+  matrix.rows = std::max(matrix.rows, job.first_row + job.rows);
+  const auto row_bytes = static_cast<size_t>(format_row_bytes(job.format, job.cols));
+  matrix.bytes.resize(static_cast<size_t>(matrix.rows) * row_bytes);
+  std::ranges::copy(encoded, matrix.bytes.begin() + job.first_row * static_cast<int64_t>(row_bytes));
+}
+
+const EncodedLayer::Matrix* EncodedLayer::find(const std::string& tensor, int expert) const {
+  const auto found = matrices_.find({tensor, expert});
+  return found == matrices_.end() ? nullptr : &found->second;
+}
+
+void EncodedLayer::save(const std::string& path) const {
+  AtomicFile file(path);
+  for (const auto& [key, matrix] : matrices_) {
+    const Head head{.name = key.first.size(),
+                    .bytes = matrix.bytes.size(),
+                    .expert = key.second,
+                    .format = static_cast<int64_t>(matrix.format),
+                    .rows = matrix.rows,
+                    .cols = matrix.cols};
+    file.write(std::as_bytes(std::span(&head, 1)));
+    file.write(key.first);
+    file.write(matrix.bytes);
+  }
+  file.commit();
+}
+
+void EncodedLayer::load(const std::string& path) {
+  matrices_.clear();
+  const MappedFile file = MappedFile::open(path);
+  std::span<const std::byte> rest = file.bytes();
+  while (!rest.empty()) {
+    Head head;
+    if (rest.size() < sizeof(head)) throw Error("[gptq] '{}' is cut short", path);
+    std::memcpy(&head, rest.data(), sizeof(head));
+    rest = rest.subspan(sizeof(head));
+    if (head.magic != kMagic || head.name > rest.size() || head.bytes > rest.size() - head.name)
+      throw Error("[gptq] '{}' is no layer that was encoded", path);
+    const std::string name(reinterpret_cast<const char*>(rest.data()), head.name);
+    const std::span<const std::byte> bytes = rest.subspan(head.name, head.bytes);
+    rest = rest.subspan(head.name + head.bytes);
+    Matrix& matrix = matrices_[{name, static_cast<int>(head.expert)}];
+    matrix = {.format = static_cast<Format>(head.format), .rows = head.rows, .cols = head.cols, .bytes = {}};
+    matrix.bytes.assign(bytes.begin(), bytes.end());
+  }
+}
+
+}  // namespace ingot
