@@ -31,6 +31,11 @@ Lexer::Lexer(const Grammar& grammar, const Limits& limits)
   letters_.resize(static_cast<size_t>(class_count_));
   for (int byte = 255; byte >= 0; byte--) letters_[classes_[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
   for (int c = 0; c < class_count_; c++) single_.push_back(std::ranges::count(classes_, static_cast<uint8_t>(c)) == 1);
+  for (uint8_t byte = 'A'; byte <= 'z'; byte++) {
+    const auto same = [&](char other) { return class_of(static_cast<uint8_t>(other)) == class_of(byte); };
+    if (byte > 'Z' && byte < 'a') continue;
+    if (std::ranges::none_of(ascii_letters_, same)) ascii_letters_.push_back(static_cast<char>(byte));
+  }
   regexes_.limit_searches(kMaxSearched);
   plain_char_ = regexes_.chars(Vocabulary::plain_chars());
   accept_lists_.emplace_back();
@@ -216,6 +221,19 @@ int Lexer::only_byte(std::span<const LexState> states, size_t& tries) {
     found = byte;
   }
   return found;
+}
+
+uint32_t Lexer::letter_room(LexState state, uint32_t most) {
+  for (uint32_t room = 0; room < most; room++) {
+    const LexState to = next(state, static_cast<uint8_t>(ascii_letters_[0]));
+    if (to == kDead) return room;
+    for (const char letter : ascii_letters_) {
+      if (next(state, static_cast<uint8_t>(letter)) != to) return room;
+    }
+    if (to == state) return most;
+    state = to;
+  }
+  return most;
 }
 
 std::string Lexer::shared_key(LexState state, size_t depth) {

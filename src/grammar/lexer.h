@@ -61,6 +61,9 @@ class Lexer {
   bool is_start(LexState state) const { return info(state).is_start; }
   // How many plain characters (Vocabulary::plain_chars) may follow, whatever they are: 0 none, kUnbounded any number.
   uint32_t plain_room(LexState state);
+  // How many ASCII letters may follow, whatever they are, as far as all of them lead to the same states; at most
+  // `most`. Throws LimitError.
+  uint32_t letter_room(LexState state, uint32_t most);
   // What a walk of at most `depth` bytes from here depends on, equal in all grammars; empty where that is too large to
   // be worth sharing. Lexemes are numbered by their order in parts().
   std::string shared_key(LexState state, size_t depth);
@@ -117,6 +120,7 @@ class Lexer {
   int class_count_ = 0;
   std::vector<uint8_t> letters_;  // the first byte of each class
   std::vector<bool> single_;      // of each class: it has one byte alone
+  std::string ascii_letters_;     // one of each class that has some
   std::vector<std::atomic<Chunk*>> chunks_;
   std::atomic<uint32_t> count_{0};
   std::atomic<size_t> work_{0}, mask_end_{mask_work_};

@@ -149,9 +149,8 @@ struct MaskCache::WalkBeside {
 
 const Vocabulary::Slice* MaskCache::slice_for(LexState state) {
   const uint32_t room = lexer_.plain_room(state);
-  if (room == 0) return nullptr;
   for (const Vocabulary::Slice& slice : vocabulary_.slices()) {
-    if (room >= std::min<size_t>(slice.chars, vocabulary_.longest())) return &slice;
+    if (room > 0 && room >= std::min<size_t>(slice.chars, vocabulary_.longest())) return &slice;
   }
   return nullptr;
 }
@@ -208,6 +207,9 @@ std::shared_ptr<const MaskCache::Entry> MaskCache::make(NodesId nodes, LexState 
 std::shared_ptr<TokenMask> MaskCache::walk(NodesId nodes, LexState state, Walk& walk, size_t& steps) {
   auto mask = std::make_shared<TokenMask>();
   const Vocabulary::Slice* slice = nodes == kWhole ? slice_for(state) : nullptr;
+  const Vocabulary::Slice& letters = vocabulary_.letters();
+  if (nodes == kWhole && slice == nullptr && lexer_.letter_room(state, letters.chars) == letters.chars)
+    slice = &letters;
   if (slice != nullptr) {
     mask->bits = slice->bits;
     charge(walk.below(slice->root, state), steps);

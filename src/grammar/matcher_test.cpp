@@ -75,7 +75,8 @@ TEST(Matcher, TheFastMaskIsThePlainOne) {
   EXPECT_GE(random_walk(records(), 4, 3000, 2), 1);
   uint32_t seed = 5;
   for (const char* pattern : {"[a-z]{2,40}(\"[^\"]*\")?", "(a|aa)+b?", "\\d+(\\.\\d+)?(, \\d+)*", ".{3,30}",
-                              "(?:north|south)+", "[^\\x00-\\x1f\"\\\\]{1,17}", "(\\p{L}|\\s)+!"}) {
+                              "(?:north|south)+", "[^\\x00-\\x1f\"\\\\]{1,17}", "(\\p{L}|\\s)+!", "[\\w-]{1,255}",
+                              "[a-zA-Z]{12,17}(-[0-9]+)?", "[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?(\\.[a-z]+)?"}) {
     EXPECT_GE(random_walk(compile({.language = Language::kRegex, .text = pattern}, vocabulary), seed++, 600, 2), 0)
         << pattern;
   }

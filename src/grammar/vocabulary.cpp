@@ -142,14 +142,24 @@ void Vocabulary::make_slices(const std::vector<Sorted>& sorted) {
       const uint32_t own = length[static_cast<size_t>(token.token)];
       return own > 0 && own <= chars;
     };
-    Slice slice = {chars, std::vector<uint32_t>(words()), 0};
-    for (const Sorted& token : sorted) {
-      if (inside(token)) set_bit(slice.bits, token.token);
-    }
-    slice.root = append_trie(
-        sorted, [&](const Sorted& token) { return !inside(token); }, nodes_);
-    slices_.push_back(std::move(slice));
+    slices_.push_back(make_slice(sorted, chars, inside));
   }
+  constexpr uint32_t kLetters = 16;
+  letters_ = make_slice(sorted, kLetters, [](const Sorted& token) {
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    return token.bytes.size() <= kLetters && std::ranges::all_of(token.bytes, is_letter);
+  });
+}
+
+template <class Inside>
+Vocabulary::Slice Vocabulary::make_slice(const std::vector<Sorted>& sorted, uint32_t chars, Inside inside) {
+  Slice slice = {chars, std::vector<uint32_t>(words()), 0};
+  for (const Sorted& token : sorted) {
+    if (inside(token)) set_bit(slice.bits, token.token);
+  }
+  slice.root = append_trie(
+      sorted, [&](const Sorted& token) { return !inside(token); }, nodes_);
+  return slice;
 }
 
 std::shared_ptr<const Vocabulary> Vocabulary::make(const Tokenizer& tokenizer, std::span<const int32_t> end_tokens,
@@ -180,6 +190,7 @@ std::span<const CharRange> Vocabulary::plain_chars() { return kPlain; }
 size_t Vocabulary::memory() const {
   size_t bytes = arena_.capacity() + begins_.capacity() * 4 + nodes_.capacity() * sizeof(TrieNode);
   for (const Slice& slice : slices_) bytes += slice.bits.capacity() * 4;
+  bytes += letters_.bits.capacity() * 4;
   return bytes + common_masks_.memory();
 }
 

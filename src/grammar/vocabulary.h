@@ -66,6 +66,8 @@ class Vocabulary {
     uint32_t root;               // of the trie of all other tokens
   };
   std::span<const Slice> slices() const { return slices_; }
+  // The same of ASCII letters, for lexemes that take no more than words.
+  const Slice& letters() const { return letters_; }
   // All that needs no escape in JSON: no control characters, quotes or backslashes.
   static std::span<const CharRange> plain_chars();
   // Pairs of tokens with equal bytes: the first is in the tries, the second may come where the first may.
@@ -80,6 +82,8 @@ class Vocabulary {
  private:
   struct Sorted;
   void make_slices(const std::vector<Sorted>& sorted);
+  template <class Inside>
+  Slice make_slice(const std::vector<Sorted>& sorted, uint32_t chars, Inside inside);
 
   int size_ = 0;
   size_t longest_ = 0;
@@ -91,6 +95,7 @@ class Vocabulary {
   std::vector<Slice> slices_;
   std::vector<Same> same_;
   mutable MaskStore common_masks_;
+  Slice letters_;
 };
 
 // The bytes that stand for a special token: 0xFF, which no text has, and its id.

@@ -38,7 +38,9 @@ void check_tries(const Vocabulary& vocabulary) {
     found.emplace(vocabulary.token_bytes(pair.second), pair.second);
   }
   EXPECT_EQ(found, all);
-  for (const Vocabulary::Slice& slice : vocabulary.slices()) {
+  std::vector<Vocabulary::Slice> slices(vocabulary.slices().begin(), vocabulary.slices().end());
+  slices.push_back(vocabulary.letters());
+  for (const Vocabulary::Slice& slice : slices) {
     found = texts_below(vocabulary, slice.root);
     for (int32_t token = 0; token < vocabulary.size(); token++) {
       if (in_mask(slice.bits, token)) found.emplace(vocabulary.token_bytes(token), token);
@@ -67,6 +69,9 @@ TEST(Vocabulary, SlicesArePlainTexts) {
   for (const char* text : {"\"", "me\":", "\n", "\\n", "caf\xC3", "\x7F"})
     EXPECT_FALSE(in_mask(slices[0].bits, id(text))) << text;
   EXPECT_FALSE(in_mask(slices[0].bits, vocabulary->special_token("<|call|>").value()));
+  EXPECT_TRUE(in_mask(vocabulary->letters().bits, id("hello")));
+  for (const char* text : {" hello", "12", "a long piece of plain text", "\xC3\xA9"})
+    EXPECT_FALSE(in_mask(vocabulary->letters().bits, id(text))) << text;
 }
 
 TEST(Vocabulary, EndTokensMatchNoText) {
