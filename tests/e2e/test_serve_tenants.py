@@ -12,6 +12,7 @@ import unittest
 import models
 import serving
 import support
+from test_serve_bad_requests import find_tables
 
 ROUTES = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
@@ -81,6 +82,8 @@ class Tenants(support.TestCase):
         names = [f"t{i}" for i in range(len(ROUTES))]
         file = KeyFile(self, *(f"{name} rpm=1 tpm=100000" for name in names))
         server = self.serve(file)
+        limits = server.get("/v1/limits", headers=bearer(key_of(names[0]))).json()
+        self.assertEqual(set(ROUTES), set(find_tables(limits)), "each route that takes a body has one here")
         for name, (path, body) in zip(names, ROUTES.items()):
             first = server.post(path, body, headers=bearer(key_of(name)))
             self.assertEqual(first.status, 200, path)

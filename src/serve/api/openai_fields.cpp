@@ -93,6 +93,7 @@ constexpr std::array kMessageFields = {
     Field{.name = "reasoning", .kinds = kString, .text = "The same by another name"},
     Field{.name = "refusal", .kinds = kString, .text = "Of the assistant", .effect = kIgnored},
     Field{.name = "annotations", .kinds = kArray, .text = "Of the assistant", .effect = kIgnored},
+    Field{.name = "provider_specific_fields", .kinds = kObject, .text = "Notes of a client", .effect = kIgnored},
     Field{.name = "audio", .kinds = kObject, .text = "Sound", .effect = kRefused},
     Field{.name = "function_call", .kinds = kObject, .text = "Former name of tool_calls", .effect = kRefused},
 };
