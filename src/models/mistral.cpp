@@ -15,7 +15,7 @@ extern const Architecture arch_mistral = {
     .name = "mistral",
     .hf_types = {"mistral"},
     .gguf_types = {},
-    .names = {.ignorable = {"*rotary_emb.inv_freq"}},
+    .names = {.gguf_permuted_qk = true, .ignorable = {"*rotary_emb.inv_freq"}},
     .configure = configure,
     .build = build,
 };

@@ -29,7 +29,7 @@ extern const Architecture arch_olmo2 = {
     .name = "olmo2",
     .hf_types = {"olmo2"},
     .gguf_types = {"olmo2"},
-    .names = {},
+    .names = {.gguf_layer = {{"post_attention_norm", "post_attention_layernorm"}}},
     .configure = configure,
     .build = build,
 };

@@ -44,12 +44,21 @@ const std::vector<Pair>& common_global() {
   return table;
 }
 
-// The other side of the pair in the first table that has `key` on side `from`.
-template <int kFrom>
+// What the first table that has the GGUF name `key` says of it.
 const std::string* look_up(std::string_view key, const std::vector<Pair>& own, const std::vector<Pair>& common) {
   for (const std::vector<Pair>* table : {&own, &common}) {
     for (const Pair& pair : *table) {
-      if (std::get<kFrom>(pair) == key) return &std::get<1 - kFrom>(pair);
+      if (pair.first == key) return &pair.second;
+    }
+  }
+  return nullptr;
+}
+
+// The first GGUF name that means `name`: one that an architecture reads as something else does not.
+const std::string* look_back(std::string_view name, const std::vector<Pair>& own, const std::vector<Pair>& common) {
+  for (const std::vector<Pair>* table : {&own, &common}) {
+    for (const Pair& pair : *table) {
+      if (pair.second == name && *look_up(pair.first, own, common) == name) return &pair.first;
     }
   }
   return nullptr;
@@ -74,11 +83,11 @@ std::pair<std::string_view, std::string_view> split_suffix(std::string_view name
 std::string canonical_from_gguf(std::string_view gguf_name, const ArchNames& arch) {
   const auto [base, suffix] = split_suffix(gguf_name);
   if (!base.starts_with("blk.")) {
-    const std::string* name = look_up<0>(base, arch.gguf_global, common_global());
+    const std::string* name = look_up(base, arch.gguf_global, common_global());
     return name ? *name + std::string(suffix) : "";
   }
   const auto [index, part] = split_index(base.substr(4));
-  const std::string* name = look_up<0>(part, arch.gguf_layer, common_layer());
+  const std::string* name = look_up(part, arch.gguf_layer, common_layer());
   if (!name) return "";
   return fmt::format("{}{}.{}{}", arch.layers_prefix, index, *name, suffix);
 }
@@ -87,10 +96,10 @@ std::string gguf_from_canonical(std::string_view name, const ArchNames& arch) {
   const auto [base, suffix] = split_suffix(name);
   if (base.starts_with(arch.layers_prefix)) {
     const auto [index, part] = split_index(base.substr(arch.layers_prefix.size()));
-    if (const std::string* gguf = look_up<1>(part, arch.gguf_layer, common_layer())) {
+    if (const std::string* gguf = look_back(part, arch.gguf_layer, common_layer())) {
       return fmt::format("blk.{}.{}{}", index, *gguf, suffix);
     }
-  } else if (const std::string* gguf = look_up<1>(base, arch.gguf_global, common_global())) {
+  } else if (const std::string* gguf = look_back(base, arch.gguf_global, common_global())) {
     return *gguf + std::string(suffix);
   }
   throw Error("[weights] '{}' has no name in GGUF", name);

@@ -4,42 +4,11 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "compress/gguf_numbers.h"
 #include "files/gguf/gguf_writer.h"
 
 namespace ingot {
 namespace {
-
-void write_experts(GgufWriter& writer, const std::string& arch, const Hparams& hp) {
-  const auto u32 = [&](const char* name, int value) { writer.set(arch + "." + name, static_cast<uint32_t>(value)); };
-  u32("expert_count", hp.experts.count);
-  u32("expert_used_count", hp.experts.used);
-  u32("expert_feed_forward_length", hp.experts.ffn);
-}
-
-void write_numbers(GgufWriter& writer, const std::string& arch, const Hparams& hp) {
-  const auto key = [&](const char* name) { return arch + "." + name; };
-  const auto u32 = [](int value) { return static_cast<uint32_t>(value); };
-  writer.set("general.architecture", arch);
-  writer.set("general.name", "random weights");
-  writer.set(key("context_length"), u32(hp.context));
-  writer.set(key("embedding_length"), u32(hp.hidden));
-  writer.set(key("block_count"), u32(hp.layers));
-  writer.set(key("feed_forward_length"), u32(hp.ffn));
-  writer.set(key("attention.head_count"), u32(hp.heads));
-  writer.set(key("attention.head_count_kv"), u32(hp.kv_heads));
-  writer.set(key("attention.key_length"), u32(hp.head_dim));
-  writer.set(key("attention.value_length"), u32(hp.head_dim));
-  writer.set(key("attention.layer_norm_rms_epsilon"), hp.eps);
-  writer.set(key("rope.freq_base"), static_cast<float>(hp.rope.theta));
-  writer.set(key("rope.dimension_count"), u32(hp.rope.rotary_dim()));
-  writer.set(key("vocab_size"), u32(hp.vocab));
-  if (hp.experts.count > 0) write_experts(writer, arch, hp);
-  if (hp.window > 0) writer.set(key("attention.sliding_window"), u32(hp.window));
-  if (hp.rope.kind != RopeKind::kYarn) return;
-  writer.set(key("rope.scaling.type"), std::string("yarn"));
-  writer.set(key("rope.scaling.factor"), static_cast<float>(hp.rope.factor));
-  writer.set(key("rope.scaling.original_context_length"), u32(hp.rope.original_context));
-}
 
 // Three control tokens, the 256 bytes, then words: what a SentencePiece vocabulary must have.
 void write_vocabulary(GgufWriter& writer, int vocab) {
@@ -79,7 +48,9 @@ void save_random(Model& model, const std::string& path) {
   CHECK(source, "the model's weights are not random");
   GgufWriter writer;
   if (model.arch->gguf_types.empty()) throw Error("[bench] GGUF has no name for '{}'", model.arch->name);
-  write_numbers(writer, model.arch->gguf_types[0], model.hp);
+  writer.set("general.architecture", model.arch->gguf_types[0]);
+  writer.set("general.name", "random weights");
+  write_gguf_numbers(writer, model.arch->gguf_types[0], model.hp);
   write_vocabulary(writer, model.hp.vocab);
   for (const std::unique_ptr<StoredWeight>& weight : source->made()) {
     const std::optional<uint32_t> type = gguf_type(weight->format);

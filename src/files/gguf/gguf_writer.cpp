@@ -138,6 +138,10 @@ void GgufWriter::add_tensor(std::string name, std::vector<int64_t> dims, uint32_
   add_tensor(std::move(name), std::move(dims), type, [data](const GgufSink& sink) { sink(data); });
 }
 
+void GgufWriter::add_tensor(std::string name, std::vector<int64_t> dims, uint32_t type) {
+  add_tensor(std::move(name), std::move(dims), type, [](const GgufSink&) {});
+}
+
 std::string GgufWriter::header() const {
   std::string out = "GGUF";
   append(out, kVersion);

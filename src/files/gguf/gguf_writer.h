@@ -45,6 +45,16 @@ class GgufWriter {
   void add_tensor(std::string name, std::vector<int64_t> dims, uint32_t type, std::span<const std::byte> data);
   void add_tensor(std::string name, std::vector<int64_t> dims, uint32_t type, GgufProvider provider);
 
+  // A tensor whose data the caller writes itself, to tensor_offset(): write() and bytes() are not for such a file.
+  void add_tensor(std::string name, std::vector<int64_t> dims, uint32_t type);
+
+  // All that lies before the tensors' data.
+  std::string header() const;
+  // Where the data of tensor i begins, in the order in which they were added, behind a header of `header_bytes`.
+  uint64_t tensor_offset(size_t i, uint64_t header_bytes) const { return header_bytes + tensors_[i].offset; }
+  uint64_t tensor_bytes(size_t i) const { return tensors_[i].bytes; }
+  uint64_t file_bytes(uint64_t header_bytes) const { return header_bytes + data_bytes_; }
+
   // Writes a temporary file beside `path` and renames it: `path` is the old file or the whole new one.
   // Throws Error when writing fails or a provider gives more or fewer bytes than its tensor has.
   void write(const std::string& path) const;
@@ -63,7 +73,6 @@ class GgufWriter {
 
   void begin_value(std::string_view key, GgufKind kind);
   void begin_array(std::string_view key, GgufKind element, uint64_t count);
-  std::string header() const;
   void emit(const GgufSink& sink) const;
 
   std::string metadata_;  // encoded key-value pairs

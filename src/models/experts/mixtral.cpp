@@ -29,7 +29,9 @@ extern const Architecture arch_mixtral = {
     .name = "mixtral",
     .hf_types = {"mixtral"},
     .gguf_types = {},
-    .names = {.ignorable = {"*rotary_emb.inv_freq"}},
+    .names = {.gguf_layer = {{"ffn_gate_inp", "block_sparse_moe.gate"}},
+              .gguf_permuted_qk = true,
+              .ignorable = {"*rotary_emb.inv_freq"}},
     .configure = configure,
     .build = build,
 };

@@ -136,7 +136,8 @@ class RowWriter {
 
 void check(const IntGroups& ints) {
   for (const float scale : ints.scales) {
-    if (!std::isfinite(scale) || scale < 0) throw Error("[weights] '{}': a scale is {}", ints.name, scale);
+    // A negative one is a number like others: codes reach from -8 to 7, and its sign says which end is the longer one.
+    if (!std::isfinite(scale)) throw Error("[weights] '{}': a scale is {}", ints.name, scale);
   }
 }
 

@@ -1,0 +1,166 @@
+// ingot quantize MODEL OUT --format F: a smaller model, as GGUF for llama.cpp or as a directory for vLLM.
+#include "compress/quantize.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "cli/hub/progress.h"
+#include "cli/interrupt.h"
+#include "cli/session.h"
+#include "files/json.h"
+
+namespace ingot {
+namespace {
+
+struct Options {
+  QuantizeOptions quantize;
+  std::vector<std::string> tensors;
+  int threads = 0;
+  bool dry_run = false;
+  CommonOptions common;
+};
+
+// One line on a terminal: the share that is done and the time left, by the speed so far.
+class ProgressLine {
+ public:
+  void show(int64_t done, int64_t total, int64_t skipped) {
+    const auto now = Clock::now();
+    if (!terminal_ || now - drawn_ < std::chrono::milliseconds(200)) return;
+    drawn_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    const double share = static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1));
+    const auto made = static_cast<double>(std::max<int64_t>(done - skipped, 1));
+    const double left = seconds * static_cast<double>(total - done) / made;
+    fmt::print(stderr, "\r\033[Kquantizing {:3.0f} %, {:.0f}:{:02.0f} left", 100 * share, std::floor(left / 60),
+               std::floor(std::fmod(left, 60)));
+    std::fflush(stderr);
+    shown_ = true;
+  }
+  ~ProgressLine() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point drawn_ = start_;
+  bool shown_ = false;
+};
+
+std::pair<std::string, std::string> tensor_option(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw CLI::ValidationError("--tensor", "'" + text + "' is not PATTERN=FORMAT");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+JsonObject summary_json(const QuantizeSummary& summary, const Options& options) {
+  JsonArray classes, notes;
+  for (const QuantizeSummary::Class& one : summary.classes) {
+    classes.push_back(JsonObject{{"name", one.name},
+                                 {"format", one.format},
+                                 {"tensors", one.tensors},
+                                 {"parameters", one.values},
+                                 {"bytes", one.bytes}});
+  }
+  for (const std::string& note : summary.notes) notes.push_back(Json(note));
+  return {{"out", options.quantize.out},
+          {"format", options.quantize.format},
+          {"method", options.quantize.method},
+          {"dry_run", options.dry_run},
+          {"resumed", summary.resumed},
+          {"parameters", summary.values},
+          {"bytes", summary.bytes},
+          {"source_bytes", summary.source_bytes},
+          {"bits", summary.bits()},
+          {"fallbacks", summary.fallbacks},
+          {"seconds", summary.seconds},
+          {"notes", notes},
+          {"classes", classes}};
+}
+
+void print_text(const QuantizeSummary& summary, const Options& options) {
+  if (options.dry_run || options.common.verbose) {
+    for (const QuantizeSummary::Class& one : summary.classes) {
+      fmt::print("{:40} {:10} {:5} tensors {:>9}\n", one.name, one.format, one.tensors,
+                 format_bytes(static_cast<uint64_t>(one.bytes)));
+    }
+  }
+  fmt::print("{} {}: {} of tensors, {:.2f} bits a parameter, from {}{}; {} {:.1f} s\n",
+             options.dry_run ? "would write" : "wrote", options.quantize.out,
+             format_bytes(static_cast<uint64_t>(summary.bytes)), summary.bits(),
+             format_bytes(static_cast<uint64_t>(summary.source_bytes)), summary.resumed ? ", went on" : "",
+             options.dry_run ? "about" : "took", summary.seconds);
+  if (summary.fallbacks > 0)
+    fmt::print("{} matrices have rows that are no whole blocks of the format: they have the next that fits\n",
+               summary.fallbacks);
+}
+
+int run(Options options) {
+  QuantizeOptions& quantized = options.quantize;
+  for (const std::string& text : options.tensors) quantized.tensors.push_back(tensor_option(text));
+  quantized.model = resolve_model(quantized.model);
+  quantized.threads = options.threads > 0 ? options.threads : available_cores();
+  // A limit on the size of files is an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const std::unique_ptr<Rounder> rounder = nearest_rounder();
+  QuantizeSummary summary;
+  if (options.dry_run) {
+    summary = plan_quantize(quantized, *rounder);
+  } else {
+    const InterruptGuard guard;
+    ProgressLine line;
+    quantized.progress = [&](int64_t done, int64_t total, int64_t skipped) {
+      line.show(done, total, skipped);
+      return !interrupted();
+    };
+    summary = quantize(quantized, *rounder);
+  }
+  if (summary.stopped) throw Interrupted{};
+  for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
+  if (options.common.json) {
+    fmt::print("{}\n", to_json(summary_json(summary, options)));
+  } else {
+    print_text(summary, options);
+  }
+  return 0;
+}
+
+CommandBody setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  QuantizeOptions& quantized = options->quantize;
+  app.add_option("MODEL", quantized.model, "A GGUF file, a Hugging Face directory or a cached name")->required();
+  app.add_option("OUT", quantized.out, "A .gguf file, or a directory of safetensors")->required();
+  app.add_option("--format", quantized.format, "q4_k_m, q8_0, iq4_xs, f16 … for .gguf; int4, int8, fp8, bf16 … else")
+      ->required();
+  app.add_option("--method", quantized.method, "How values are rounded: rtn")
+      ->check(CLI::IsMember(std::vector<std::string>{"rtn"}));
+  app.add_option("--tensor", options->tensors, "PATTERN=FORMAT for the tensors whose name fits ('*': anything)")
+      ->type_name("PATTERN=FORMAT")
+      ->allow_extra_args(false);
+  app.add_flag("--pure", quantized.pure, "Every matrix in the format itself, without the mix's exceptions");
+  app.add_flag("--requantize", quantized.requantize, "Round matrices of less than 8 bits again");
+  app.add_flag("--dry-run", options->dry_run, "Say sizes and time, write nothing");
+  app.add_option("--threads", options->threads, "Threads (default: the cores it may use)")->check(CLI::Range(1, 1024));
+  add_verbose_option(app, options->common);
+  add_json_option(app, options->common);
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+const Command kQuantizeCommand = {"quantize", "Make a model smaller",
+                                  "ingot quantize model-dir model.gguf --format q4_k_m\n"
+                                  "  ingot quantize model-dir out-dir --format int4\n"
+                                  "A killed run goes on with the same command.",
+                                  setup};
+
+}  // namespace ingot
