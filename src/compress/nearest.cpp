@@ -11,7 +11,7 @@ class Nearest : public Rounder {
     CHECK(static_cast<int64_t>(out.size()) == job.rows * row_bytes, "{} bytes for {} rows of {}", out.size(), job.rows,
           row_bytes);
     for (int64_t r = 0; r < job.rows; ++r)
-      format_encode(job.format, job.values.data() + r * job.cols, out.data() + r * row_bytes, job.cols);
+      format_encode(job.format, job.values.data() + r * job.cols, out.data() + r * row_bytes, job.cols, job.importance);
   }
 };
 
