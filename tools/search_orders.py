@@ -34,9 +34,11 @@ ORDERS = pathlib.Path(__file__).resolve().parent / "order_search/orders.ini"
 HEADERS = {
     "src/matmul/cpu/arm/panel_i8mm_expanded_orders.h": "expanded_",
     "src/matmul/cpu/arm/panel_i8mm_packed_orders.h": "packed_",
+    "src/matmul/cpu/arm/panel_i8mm_super_orders.h": ("super_", "table_"),
     "src/matmul/cpu/arm/panel_solo_orders.h": "solo_",
 }
-USERS = {"expanded_": "panel_i8mm_expanded.h", "packed_": "panel_i8mm_packed.h", "solo_": "panel_solo_woven.h"}
+USERS = {"expanded_": "panel_i8mm_expanded.h", "packed_": "panel_i8mm_packed.h",
+         ("super_", "table_"): "panel_i8mm_packed.h", "solo_": "panel_solo_woven.h"}
 COLUMNS = 118
 
 

@@ -99,6 +99,19 @@ struct OfIQ4_XS : IQ4_XS {
 };
 
 // The values of e2m1 are halves: twice as large integers, half the scale.
+#if defined(__aarch64__)
+struct OfMXFP4 : MXFP4 {
+  static constexpr PanelKind kKind = PanelKind::kQ4Table;
+  static constexpr int kZero = 0;
+  static void unpack(const uint8_t* in, int, uint8_t* q) {
+    for (int i = 0; i < 16; ++i) {
+      q[i] = in[1 + i] & 15;
+      q[i + 16] = in[1 + i] >> 4;
+    }
+  }
+  static float scale(const uint8_t* in) { return half_power(in[0]); }
+};
+#else
 struct OfMXFP4 : MXFP4 {
   static constexpr PanelKind kKind = PanelKind::kQ8F32;
   static constexpr int kZero = 12;
@@ -111,6 +124,7 @@ struct OfMXFP4 : MXFP4 {
   }
   static float scale(const uint8_t* in) { return half_power(in[0]); }
 };
+#endif
 
 struct OfQ4_K : Q4_K {
   static constexpr PanelKind kKind = PanelKind::kQ4SuperMin;

@@ -11,6 +11,7 @@
 //                            kF32   f32 scale[16] (and f32 min[16])
 //                            kSuper int8 scale[16] (and int8 min[16]); the scale is d · scale, the min −dmin · min
 //                            kF16Zero  f16 scale[16], uint8 zero[16]: this group's zero points
+//                            kBF16  bf16 scale[16]
 //            kRow: f32 scale[16] once, for the whole row
 //   runs     8 bits: for each run 16 rows × kRun bytes.
 //            4 bits: as many bytes for each two runs: the low nibbles are those of the even run, the high nibbles those
@@ -19,6 +20,8 @@
 //            the two highest; high_at() says where. On AArch64 6 bits are three runs of bytes, of which the highest two
 //            bits are the fourth run: kThreeRuns. Bytes are stored with the bits kFlip inverted, so that AArch64,
 //            which multiplies signed bytes, reads q − zero: 8 bits as they are, 4 bits as 16 times their value.
+//            kTable, on AArch64 alone: q stands for kPanelTable[q], and the zero point is 0. Nibbles that a table
+//            turns to bytes are half of what one row reads of bytes (MXFP4, one Neoverse-V1).
 //
 // Where vectors are 64 bytes these are three regions, one behind the other, each aligned to 64: no load crosses a line
 // of the cache. On AArch64 they are one stream, what belongs to a super-block, a group and a block before its runs: two
@@ -80,7 +83,10 @@ constexpr HighBits high_at(int bits, int64_t row, int64_t run, int64_t at) {
   return {256 + 16 * (row / 4) + 8 * (row % 2) + at, static_cast<int>(4 * (row / 2 % 2) + run)};
 }
 
-enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow };
+enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow, kBF16 };
+
+// What the nibbles of kTable stand for: twice the values of e2m1.
+inline constexpr int8_t kPanelTable[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 enum class PanelKind : uint8_t {
   kNone,          // no panel: the weight is read as it is published
@@ -96,9 +102,12 @@ enum class PanelKind : uint8_t {
   kQ5Min,         //   and mins
   kQ5SuperMin,    // 5 bits, groups of 32, scales and mins of a super-block
   kQ6Super16,     // 6 bits, groups of 16, scales of a super-block
-  kInt4,          // 4 bits, groups of 128, f16 scales
-  kInt4Zero,      //   and zero points
-  kInt8,          // 8 bits, one f32 scale for a row
+#if defined(__aarch64__)
+  kQ4Table,  // 4 bits that stand for bytes of a table, groups of 32, bf16 scales
+#endif
+  kInt4,      // 4 bits, groups of 128, f16 scales
+  kInt4Zero,  //   and zero points
+  kInt8,      // 8 bits, one f32 scale for a row
   kF16,
   kBF16,
 };
@@ -124,12 +133,14 @@ struct PanelLayout {
   static constexpr int64_t kGroups = kCoarse ? 1 : kPanelBlock / kGroup;  // of a block
   static constexpr int64_t kScaleBytes = kPanelRows *
                                          (kScale == ScaleKind::kF16       ? 2
+                                          : kScale == ScaleKind::kBF16    ? 2
                                           : kScale == ScaleKind::kF16Zero ? 3
                                           : kScale == ScaleKind::kSuper   ? 1
                                                                           : 4) *
                                          (kMin ? 2 : 1);
   static constexpr int64_t kSuperBytes = kScale == ScaleKind::kSuper ? kPanelRows * 2 * (kMin ? 2 : 1) : 0;
   static constexpr int64_t kRunBytes = kPanelRows * kPanelBlock * kBits / 8;  // of a block
+  static constexpr bool kTable = kScale == ScaleKind::kBF16;
   // Formats without a min whose zero point is the middle of their range; MXFP4's (kF32) is not.
   static constexpr bool kMiddle =
       (kBits == 8 && kScale != ScaleKind::kF32) || (kBits == 4 && !kMin && kScale == ScaleKind::kF16);
@@ -171,6 +182,11 @@ struct PanelLayout {
   }
 };
 
+#if defined(__aarch64__)
+#define INGOT_PANELS_OF_TABLES(X) X(Q4Table, 4, 32, kBF16, false)
+#else
+#define INGOT_PANELS_OF_TABLES(X)
+#endif
 // The quantized kinds with their layouts: X(kind, bits, group, scales, with mins).
 #define INGOT_PANELS(X)                \
   X(Q4, 4, 32, kF16, false)            \
@@ -185,6 +201,7 @@ struct PanelLayout {
   X(Q5Min, 5, 32, kF16, true)          \
   X(Q5SuperMin, 5, 32, kSuper, true)   \
   X(Q6Super16, 6, 16, kSuper, false)   \
+  INGOT_PANELS_OF_TABLES(X)            \
   X(Int4, 4, 128, kF16, false)         \
   X(Int4Zero, 4, 128, kF16Zero, false) \
   X(Int8, 8, 128, kRow, false)

@@ -30,6 +30,9 @@ void put_scales(const uint8_t* in, int64_t first_group, int64_t r, std::byte* pa
   } else if constexpr (L::kScale == ScaleKind::kF32) {
     const float scale = B::scale(in);
     std::memcpy(scales + 4 * r, &scale, 4);
+  } else if constexpr (L::kScale == ScaleKind::kBF16) {
+    const uint16_t scale = f32_to_bf16(B::scale(in));  // powers of two: exact
+    std::memcpy(scales + 2 * r, &scale, 2);
   } else {
     put(B::scale(in), scales + 2 * r);
     if constexpr (L::kMin) put(B::min(in), scales + 2 * (kPanelRows + r));

@@ -58,6 +58,9 @@ float field(const std::byte* panel, int64_t cols, int64_t r, int64_t k, int whic
   const std::byte* scales = panel + L::scale_at(cols, k / L::kGroup);
   if constexpr (L::kScale == ScaleKind::kF16 || L::kScale == ScaleKind::kF16Zero) {
     return half(scales + 2 * (which * kPanelRows + r));
+  } else if constexpr (L::kScale == ScaleKind::kBF16) {
+    const auto* at = reinterpret_cast<const uint8_t*>(scales) + 2 * r;
+    return std::bit_cast<float>(static_cast<uint32_t>(load_u16(at)) << 16);
   } else if constexpr (L::kScale == ScaleKind::kF32) {
     return whole(scales + 4 * (which * kPanelRows + r));
   } else {
@@ -85,6 +88,7 @@ float value_at(const std::byte* panel, const PackedWeight& w, int64_t r, int64_t
       q |= (static_cast<int>(block[high.byte]) >> high.shift & ((1 << (L::kBits - 4)) - 1)) << 4;
     }
   }
+  if constexpr (L::kTable) q = kPanelTable[q];
   int zero = w.zero;
   if constexpr (L::kScale == ScaleKind::kF16Zero)
     zero = static_cast<int>(panel[L::scale_at(w.cols, k / L::kGroup) + 2 * kPanelRows + r]);

@@ -86,6 +86,21 @@ def up_15_bits(to, a, upper=False):
     return Instruction(f"ushll{'2' if upper else ''} {_v(to)}.4s, {_v(a)}.{'8' if upper else '4'}h, #15", (to,), (a,))
 
 
+def up_16_bits(to, a, upper=False):
+    """Four bf16 as floats, the lower or the upper ones."""
+    return Instruction(f"shll{'2' if upper else ''} {_v(to)}.4s, {_v(a)}.{'8' if upper else '4'}h, #16", (to,), (a,))
+
+
+def twice_halves(to, a, upper=False):
+    """The lower or upper four of eight words of 16 bits, each twice."""
+    return Instruction(f"zip{2 if upper else 1} {_v(to)}.8h, {_v(a)}.8h, {_v(a)}.8h", (to,), (a, a))
+
+
+def look_up(to, table, a):
+    """Of each byte the byte of the table at its place."""
+    return Instruction(f"tbl {_v(to)}.16b, {{{_v(table)}.16b}}, {_v(a)}.16b", (to,), (table, a))
+
+
 def load(to, base, at):
     return Instruction(f"ldr q{to}, [%[{base}], #{at}]", (to,))
 

@@ -36,6 +36,7 @@ int64_t direct_rows(PanelKind kind) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   switch (kind) {
     case PanelKind::kQ4:
+    case PanelKind::kQ4Table:
     case PanelKind::kQ8:
       return 24;
     case PanelKind::kQ4Min:

@@ -34,7 +34,7 @@ class RandomPanel {
       for (int64_t g = 0; g < L::groups(cols); ++g) put_scales<L>(at + L::scale_at(cols, g));
       for (int64_t s = 0; L::kSuperBytes > 0 && s < L::supers(cols); ++s)
         put_halves(at + L::super_at(cols, s), L::kSuperBytes / 2);
-      const bool from_zero = L::kMin || L::kScale == ScaleKind::kF16Zero;
+      const bool from_zero = L::kMin || L::kTable || L::kScale == ScaleKind::kF16Zero;
       weight_ = {.kind = kind,
                  .zero = from_zero ? 0 : 1 << (L::kBits - 1),
                  .rows = kPanelRows,
@@ -56,6 +56,10 @@ class RandomPanel {
   void put_scales(std::byte* to) {
     if (L::kScale == ScaleKind::kF16) put_halves(to, L::kScaleBytes / 2);
     if (L::kScale == ScaleKind::kF16Zero) put_halves(to, kPanelRows);
+    for (int64_t i = 0; L::kScale == ScaleKind::kBF16 && i < kPanelRows; ++i) {
+      const uint16_t scale = f32_to_bf16(0.01f * random_.normal());
+      std::memcpy(to + 2 * i, &scale, 2);
+    }
     // With mins those of a super-block have 6 bits, without they are signed bytes.
     for (int64_t i = 0; L::kScale == ScaleKind::kSuper && L::kMin && i < L::kScaleBytes; ++i) to[i] &= std::byte{63};
     if (L::kScale == ScaleKind::kF32 || L::kScale == ScaleKind::kRow)

@@ -105,8 +105,19 @@ void run_some_i8mm(const PanelSpan& span, const XRow* x, int64_t rows, float* ou
           break;
         }
       }
+      float* to = out + r * stride + i * kPanelRows;
+      if constexpr (kSuperTile<L>) {
+        super_tiles(w, blocks, tile, n, to, stride);
+        continue;
+      }
+      if constexpr (kPackedPair<L>) {
+        if (n <= 2 && PackedSource<L>::start(weight.zero) == 0) {
+          packed_pair(w, blocks, tile, n, to, stride);
+          continue;
+        }
+      }
       for (int at = 0; at < kPanelRows; at += 8)
-        pair_tiles(w, 0, blocks, blocks, weight.zero, tile, at, n, out + r * stride + i * kPanelRows + at, stride);
+        pair_tiles(w, 0, blocks, blocks, weight.zero, tile, at, n, to + at, stride);
     }
   }
 }

@@ -246,6 +246,48 @@
   "fmla v14.4s, v30.4s, v27.4s\n\tfmla v15.4s, v31.4s, v27.4s\n\tfmla v11.4s, v31.4s, v25.4s\n\t" \
   "fmla v8.4s, v30.4s, v24.4s\n\t"
 
+// Q4_0, one pair by 16 outputs. Neoverse-V1: 31.92 cycles, in plain order 34.08.
+#define INGOT_ORDER_PACKED_Q4_ONE \
+  "movi v20.4s, #0\n\tmovi v16.4s, #0\n\tldp q0, q1, [%[w], #0]\n\tldp q2, q3, [%[w], #32]\n\t" \
+  "ldp q24, q25, [%[x], #0]\n\tmovi v18.4s, #0\n\tmovi v17.4s, #0\n\tmovi v19.4s, #0\n\tmovi v23.4s, #0\n\t" \
+  "movi v22.4s, #0\n\tmovi v21.4s, #0\n\tshl v4.16b, v0.16b, #4\n\tshl v5.16b, v1.16b, #4\n\t" \
+  "and v1.16b, v1.16b, v28.16b\n\tand v0.16b, v0.16b, v28.16b\n\tsmmla v17.4s, v1.16b, v25.16b\n\t" \
+  "shl v6.16b, v2.16b, #4\n\tand v2.16b, v2.16b, v28.16b\n\tshl v7.16b, v3.16b, #4\n\t" \
+  "smmla v19.4s, v7.16b, v24.16b\n\tsmmla v16.4s, v4.16b, v24.16b\n\tsmmla v18.4s, v6.16b, v24.16b\n\t" \
+  "and v3.16b, v3.16b, v28.16b\n\tsmmla v16.4s, v0.16b, v25.16b\n\tsmmla v17.4s, v5.16b, v24.16b\n\t" \
+  "smmla v19.4s, v3.16b, v25.16b\n\tsmmla v18.4s, v2.16b, v25.16b\n\tldp q2, q3, [%[w], #96]\n\t" \
+  "ldp q0, q1, [%[w], #64]\n\tshl v4.16b, v0.16b, #4\n\tshl v5.16b, v1.16b, #4\n\tand v0.16b, v0.16b, v28.16b\n\t" \
+  "and v1.16b, v1.16b, v28.16b\n\tshl v7.16b, v3.16b, #4\n\tsmmla v20.4s, v0.16b, v25.16b\n\t" \
+  "shl v6.16b, v2.16b, #4\n\tand v2.16b, v2.16b, v28.16b\n\tsmmla v22.4s, v2.16b, v25.16b\n\t" \
+  "smmla v21.4s, v5.16b, v24.16b\n\tsmmla v23.4s, v7.16b, v24.16b\n\tsmmla v21.4s, v1.16b, v25.16b\n\t" \
+  "ldp q0, q1, [%[w], #128]\n\tand v3.16b, v3.16b, v28.16b\n\tsmmla v23.4s, v3.16b, v25.16b\n\t" \
+  "smmla v22.4s, v6.16b, v24.16b\n\tsmmla v20.4s, v4.16b, v24.16b\n\tshl v4.16b, v0.16b, #4\n\t" \
+  "ldp q2, q3, [%[w], #160]\n\tand v0.16b, v0.16b, v28.16b\n\tshl v5.16b, v1.16b, #4\n\t" \
+  "and v1.16b, v1.16b, v28.16b\n\tldr q31, [%[s], #0]\n\tshl v6.16b, v2.16b, #4\n\tand v2.16b, v2.16b, v28.16b\n\t" \
+  "shl v7.16b, v3.16b, #4\n\tand v3.16b, v3.16b, v28.16b\n\tldp q24, q25, [%[x], #32]\n\t" \
+  "smmla v18.4s, v2.16b, v25.16b\n\tsmmla v16.4s, v0.16b, v25.16b\n\tsmmla v17.4s, v5.16b, v24.16b\n\t" \
+  "smmla v16.4s, v4.16b, v24.16b\n\tsmmla v19.4s, v7.16b, v24.16b\n\tsmmla v19.4s, v3.16b, v25.16b\n\t" \
+  "smmla v18.4s, v6.16b, v24.16b\n\tsmmla v17.4s, v1.16b, v25.16b\n\tldp q0, q1, [%[w], #192]\n\t" \
+  "ldp q2, q3, [%[w], #224]\n\tshl v4.16b, v0.16b, #4\n\tand v0.16b, v0.16b, v28.16b\n\tshl v5.16b, v1.16b, #4\n\t" \
+  "and v1.16b, v1.16b, v28.16b\n\tshl v6.16b, v2.16b, #4\n\tsmmla v22.4s, v6.16b, v24.16b\n\t" \
+  "fcvtl2 v6.4s, v31.8h\n\tshl v7.16b, v3.16b, #4\n\tand v3.16b, v3.16b, v28.16b\n\t" \
+  "smmla v23.4s, v3.16b, v25.16b\n\tand v2.16b, v2.16b, v28.16b\n\tsmmla v21.4s, v5.16b, v24.16b\n\t" \
+  "smmla v23.4s, v7.16b, v24.16b\n\tsmmla v20.4s, v0.16b, v25.16b\n\tldr q30, [%[xs], #0]\n\t" \
+  "fcvtl v5.4s, v31.4h\n\tzip1 v0.4s, v5.4s, v5.4s\n\tsmmla v21.4s, v1.16b, v25.16b\n\tzip2 v1.4s, v5.4s, v5.4s\n\t" \
+  "scvtf v17.4s, v17.4s, #4\n\tsmmla v22.4s, v2.16b, v25.16b\n\tzip1 v2.4s, v6.4s, v6.4s\n\t" \
+  "smmla v20.4s, v4.16b, v24.16b\n\tscvtf v19.4s, v19.4s, #4\n\tldr q31, [%[s], #16]\n\t" \
+  "scvtf v16.4s, v16.4s, #4\n\tfmul v5.4s, v30.4s, v1.4s\n\tfmul v4.4s, v30.4s, v0.4s\n\t" \
+  "fmla v8.4s, v16.4s, v4.4s\n\tzip2 v3.4s, v6.4s, v6.4s\n\tfmul v6.4s, v30.4s, v2.4s\n\t" \
+  "scvtf v18.4s, v18.4s, #4\n\tfmul v7.4s, v30.4s, v3.4s\n\tfmla v11.4s, v19.4s, v7.4s\n\t" \
+  "fmla v9.4s, v17.4s, v5.4s\n\tfcvtl v5.4s, v31.4h\n\tfmla v10.4s, v18.4s, v6.4s\n\tfcvtl2 v6.4s, v31.8h\n\t" \
+  "zip2 v3.4s, v6.4s, v6.4s\n\tzip1 v2.4s, v6.4s, v6.4s\n\tscvtf v20.4s, v20.4s, #4\n\tzip1 v0.4s, v5.4s, v5.4s\n\t" \
+  "scvtf v21.4s, v21.4s, #4\n\tprfm pldl3keep, [%[w], #10496]\n\tprfm pldl3keep, [%[w], #10368]\n\t" \
+  "zip2 v1.4s, v5.4s, v5.4s\n\tfmul v4.4s, v30.4s, v0.4s\n\tfmul v5.4s, v30.4s, v1.4s\n\t" \
+  "fmla v13.4s, v21.4s, v5.4s\n\tfmul v6.4s, v30.4s, v2.4s\n\tfmla v12.4s, v20.4s, v4.4s\n\t" \
+  "scvtf v22.4s, v22.4s, #4\n\tfmla v14.4s, v22.4s, v6.4s\n\tscvtf v23.4s, v23.4s, #4\n\t" \
+  "fmul v7.4s, v30.4s, v3.4s\n\tfmla v15.4s, v23.4s, v7.4s\n\tprfm pldl3keep, [%[w], #10240]\n\t" \
+  "prfm pldl3keep, [%[w], #10304]\n\tprfm pldl3keep, [%[w], #10432]\n\t"
+
 // Q8_0, two pairs. Neoverse-V1: 20 cycles, in plain order 22.4.
 #define INGOT_ORDER_PACKED_Q8_TWO \
   "ldp q0, q1, [%[w], #0]\n\tldp q24, q25, [%[x], #0]\n\tprfm pldl3keep, [%[w], #16384]\n\tldr q29, [%[s], #0]\n\t" \

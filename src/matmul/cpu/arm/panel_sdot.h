@@ -105,7 +105,7 @@ inline void solo_products(const PackedSource<L>& w, int64_t b, int first, const 
   const auto* runs = reinterpret_cast<const int8_t(*)[16 * kRuns]>(x);
   if constexpr (L::kBits == 4 && L::kFlip != 0 && kRuns == 4) {
     INGOT_PRODUCTS(INGOT_SIGNED_NIBBLES)
-  } else if constexpr (L::kBits == 4 && kRuns == 4) {
+  } else if constexpr (L::kBits == 4 && !L::kTable && kRuns == 4) {
     INGOT_PRODUCTS(INGOT_PLAIN_NIBBLES)
   } else if constexpr (L::kBits == 8 && kRuns == 4) {
     INGOT_PRODUCTS(INGOT_BYTES)

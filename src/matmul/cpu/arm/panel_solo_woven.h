@@ -55,10 +55,12 @@ struct SoloBlock {
       : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", \
         "v25", "v26", "v27", "v28", "v29", "v30", "v31")
 
-alignas(16) inline const uint8_t kSoloMasks[3][16] = {
+// The last is kPanelTable.
+alignas(16) inline const uint8_t kSoloMasks[4][16] = {
     {0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f},
     {0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0, 0xf0},
-    {0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87}};
+    {0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87, 0x87},
+    {0, 1, 2, 3, 4, 6, 8, 12, 0, 0xff, 0xfe, 0xfd, 0xfc, 0xfa, 0xf8, 0xf4}};
 
 // The products of block `now` into dot, once those of `before` have gone from there to acc.
 template <class L>
@@ -67,6 +69,8 @@ inline void weave(const SoloBlock& now, const SoloBlock& before, const SuperFiel
   const uint8_t* masks = kSoloMasks[L::kFlip == 0x88];
   if constexpr (L::kScale == ScaleKind::kSuper) {
     INGOT_WOVEN(INGOT_ORDER_SOLO_Q4_SUPER);
+  } else if constexpr (L::kTable) {
+    INGOT_WOVEN(INGOT_ORDER_SOLO_Q4_TABLE);
   } else if constexpr (L::kMin) {
     INGOT_WOVEN(INGOT_ORDER_SOLO_Q4_MIN);
   } else {
@@ -77,11 +81,12 @@ inline void weave(const SoloBlock& now, const SoloBlock& before, const SuperFiel
 #undef INGOT_ORDER_SOLO_Q4
 #undef INGOT_ORDER_SOLO_Q4_MIN
 #undef INGOT_ORDER_SOLO_Q4_SUPER
+#undef INGOT_ORDER_SOLO_Q4_TABLE
 #undef INGOT_WOVEN
 
 // The kinds that have it.
 template <class L>
-constexpr bool kWoven = L::kBits == 4 && L::kGroup == 32 && (L::kMin || L::kFlip == 0x88);
+constexpr bool kWoven = L::kBits == 4 && L::kGroup == 32 && (L::kMin || L::kTable || L::kFlip == 0x88);
 
 template <class L>
 inline void solo_woven(const PackedSource<L>& w, int64_t blocks, const XRow& x, uint8x16_t mask, Floats (&sums)[4]) {
