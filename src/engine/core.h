@@ -118,6 +118,7 @@ class EngineCore {
   void charge_masks(Sequence& seq);
   void leave(const Sequence& seq);
   void charge_those_that_left();
+  void drop(std::shared_ptr<MaskTask> masking);
   bool goes_ahead() const { return run_ahead && model_.runs_ahead() && !options_.has_state; }
   void foresee();
   int room_for_guesses() const;

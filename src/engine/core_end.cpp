@@ -119,7 +119,10 @@ void EngineCore::erase(Sequence& seq) {
   Flight* next = flights_.next();
   if (seq.state() != SeqState::kNew) scheduler_.remove(seq, next ? &next->plan : nullptr);
   if (seq.prefix_root >= 0) prefix_->release(seq.prefix_root);
+  // The task holds the request too, so it goes last.
+  std::shared_ptr<MaskTask> masking = std::move(seq.masking);
   seqs_.erase(seq.id);
+  drop(std::move(masking));
 }
 
 }  // namespace ingot

@@ -152,12 +152,19 @@ void EngineCore::leave(const Sequence& seq) {
 }
 
 void EngineCore::charge_those_that_left() {
-  std::erase_if(left_, [&](const auto& gone) {
-    if (gone.first->under_way()) return false;
-    const double seconds = gone.first->take_seconds();
-    if (seconds > 0 && row_seconds_ > 0) scheduler_.charge_work(gone.second, seconds / row_seconds_);
-    return true;
-  });
+  for (size_t i = left_.size(); i-- > 0;) {
+    auto& [masking, tenant] = left_[i];
+    if (masking->under_way()) continue;
+    const double seconds = masking->take_seconds();
+    if (seconds > 0 && row_seconds_ > 0) scheduler_.charge_work(tenant, seconds / row_seconds_);
+    drop(std::move(masking));
+    left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// Beside this thread where others make masks.
+void EngineCore::drop(std::shared_ptr<MaskTask> masking) {
+  if (masking && options_.masks) options_.masks->drop(std::move(masking));
 }
 
 // Before the next step is planned ahead: a seq whose known state forces the token that it awaits and further ones

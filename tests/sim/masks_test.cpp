@@ -75,6 +75,57 @@ TEST(Masks, RunAheadGoesOn) {
   EXPECT_EQ(f.workers.posted, 3 * 40);  // one for each token, none for the free seq
 }
 
+// Counts those that are alive.
+class Counted : public Forcing {
+ public:
+  explicit Counted(int& alive) : Forcing(false), alive_(&alive) { ++*alive_; }
+  Counted(const Counted& other) : Forcing(other), alive_(other.alive_) { ++*alive_; }
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() override { --*alive_; }
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Counted>(*this); }
+
+ private:
+  int* alive_;
+};
+
+// A large grammar is not freed by the engine's thread: the workers have the last of it, however the seq ends.
+TEST(Masks, WorkersLetGoOfWhatASeqLeaves) {
+  int alive = 0;
+  Fixture f([](Fixture& x) {
+    with_workers(x);
+    x.workers.keeps_dropped = true;
+  });
+  const auto come = [&] {
+    Request r = f.request(tokens_of(1, 8), 5);
+    r.constraint = std::make_shared<Counted>(alive);
+    r.choices = 2;
+    const Submitted submitted = f.core->submit(std::move(r));
+    EXPECT_GE(submitted.id, 0);
+    return submitted.id;
+  };
+  come();
+  f.run();
+  EXPECT_EQ(alive, 3);  // its own, and one of each choice
+  f.workers.dropped.clear();
+  EXPECT_EQ(alive, 0);
+  // One that goes while its mask is made.
+  f.workers.at_once = [] { return false; };
+  f.workers.which = [](size_t n) { return n; };
+  f.model->body_ends = [] { return true; };
+  const SeqId id = come();
+  Request free = f.request(tokens_of(2, 9), 60);
+  f.submit(free);
+  for (int i = 0; i < 5; ++i) f.step();
+  EXPECT_GT(f.workers.waiting(), 0u);
+  EXPECT_TRUE(f.core->cancel(id));
+  f.workers.which = [](size_t) { return size_t{0}; };
+  while (f.workers.waiting() > 0) f.workers.wait();
+  f.run();
+  EXPECT_EQ(alive, 3);
+  f.workers.dropped.clear();
+  EXPECT_EQ(alive, 0);
+}
+
 // Its tokens come later and are the same; the others make one in every step.
 TEST(Masks, OneThatIsLateIsDrawnInALaterStepAndNobodyWaits) {
   for (const bool ahead : {false, true}) {

@@ -34,7 +34,15 @@ class ScriptedWorkers : public MaskWorkers {
     tasks_.erase(tasks_.begin() + static_cast<std::ptrdiff_t>(i));
     run(*task);
   }
+  void drop(std::shared_ptr<const void> last) override {
+    if (!keeps_dropped) return;
+    pause_allocation_failure();
+    dropped.push_back(std::move(last));
+    resume_allocation_failure();
+  }
   size_t waiting() const { return tasks_.size(); }
+  bool keeps_dropped = false;
+  std::vector<std::shared_ptr<const void>> dropped;
 
  private:
   void run(MaskTask& task) const {

@@ -39,6 +39,7 @@ int MaskPool::threads_of(int cores, bool gpu) {
 MaskPool::MaskPool(int threads, int tasks) {
   CHECK(threads >= 1, "{} threads", threads);
   queue_.reserve(2 * static_cast<size_t>(std::max(tasks, 8)));
+  drops_.reserve(queue_.capacity());
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
 }
 
@@ -68,11 +69,29 @@ void MaskPool::wait() {
   seen_ = ended_;
 }
 
+void MaskPool::drop(std::shared_ptr<const void> last) {
+  try {
+    const std::lock_guard lock(mutex_);
+    drops_.push_back(std::move(last));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  wake_.notify_one();
+}
+
 void MaskPool::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+    wake_.wait(lock, [this] { return stop_ || !queue_.empty() || !drops_.empty(); });
     if (stop_) return;
+    if (queue_.empty()) {
+      std::shared_ptr<const void> last = std::move(drops_.back());
+      drops_.pop_back();
+      lock.unlock();
+      last.reset();
+      lock.lock();
+      continue;
+    }
     std::ranges::pop_heap(queue_, later);
     std::shared_ptr<MaskTask> task = std::move(queue_.back());
     queue_.pop_back();

@@ -21,6 +21,8 @@ class MaskPool final : public MaskWorkers {
   // Any thread; where there is no memory to keep the task it is run at once.
   void post(const std::shared_ptr<MaskTask>& task) override;
   void wait() override;
+  // Any thread; where there is no memory to keep it, it goes at once.
+  void drop(std::shared_ptr<const void> last) override;
 
   // Of a machine with so many cores, beside a model that runs on them or on a GPU.
   static int threads_of(int cores, bool gpu);
@@ -30,7 +32,8 @@ class MaskPool final : public MaskWorkers {
 
   std::mutex mutex_;  // of all that follows
   std::condition_variable wake_, done_;
-  std::vector<std::shared_ptr<MaskTask>> queue_;  // a heap: the lowest rank first
+  std::vector<std::shared_ptr<MaskTask>> queue_;    // a heap: the lowest rank first
+  std::vector<std::shared_ptr<const void>> drops_;  // while there are no tasks
   int64_t ended_ = 0, seen_ = 0;
   bool stop_ = false;
   std::vector<std::thread> threads_;

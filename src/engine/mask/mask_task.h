@@ -103,6 +103,8 @@ class MaskWorkers {
   virtual void post(const std::shared_ptr<MaskTask>& task) = 0;
   // Until a task has ended since the last call, or for a short while.
   virtual void wait() = 0;
+  // Lets go of what a seq leaves: the last holder of a grammar frees tens of megabytes in small pieces.
+  virtual void drop(std::shared_ptr<const void> last) = 0;
 };
 
 }  // namespace ingot

@@ -116,7 +116,7 @@ bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   }
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
-  tenants_.charge(seq, seq.kv_len + fit);
+  tenants_.charge(seq, seq.kv_len, seq.kv_len + fit);
   const bool decoding = seq.decoding();
   plan.items.push_back({&seq, seq.kv_len, fit, decoding});
   plan.rows += fit;

@@ -12,6 +12,9 @@ constexpr size_t kIdleTenants = 1024;
 // A row that is computed again for a tenant's share keeps it from taking more until its share of the rows is so many:
 // whatever tenants do, at most one row in five is computed again for their sake.
 constexpr double kRowsForOne = 4;
+// Of the rows of a step, so much is given back to those who were charged for rows twice: however many are computed
+// again at once, the others keep the rest of their shares.
+constexpr double kGivenBack = 1.0 / 8;
 
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
 bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
@@ -33,6 +36,7 @@ void Tenants::enter(Sequence& seq) {
   if (tenant.running.capacity() < all) tenant.running.reserve(2 * all);
   if (tenant.seqs == 0) {
     active_.push_back(&tenant);
+    tenant.owed = 0;
     tenant.came = ++came_;
     tenant.hungry = false;
   }
@@ -84,10 +88,11 @@ void Tenants::begin(Sequence& seq) {
 
 void Tenants::end(Sequence& seq) { take_out(seq.tenant->running, seq); }
 
-void Tenants::charge(Sequence& seq, int end) {
-  if (end <= seq.paid) return;
-  seq.tenant->time += (end - std::max(seq.paid, seq.kv_len)) / seq.tenant->weight;
-  seq.paid = end;
+void Tenants::charge(Sequence& seq, int begin, int end) {
+  TenantShare& tenant = *seq.tenant;
+  tenant.time += (end - begin) / tenant.weight;
+  tenant.owed += std::max(0, std::min(seq.paid, end) - begin);
+  seq.paid = std::max(seq.paid, end);
 }
 
 void Tenants::bill(Sequence& seq, TenantShare& taker) {
@@ -109,10 +114,22 @@ void Tenants::pay(Sequence& seq) {
   seq.taken_for = nullptr;
 }
 
+// Who has had least first.
+void Tenants::give_back(int rows) {
+  double left = kGivenBack * rows;
+  for (TenantShare* tenant : by_turn()) {
+    const double given = std::min(left, tenant->owed);
+    tenant->time -= given / tenant->weight;
+    tenant->owed -= given;
+    left -= given;
+  }
+}
+
 // Where nobody waits for anything nobody is owed anything either.
 void Tenants::launched(int rows) {
   if (active_.empty()) return;
   clock_ += rows / weights_;
+  give_back(rows);
   bool waiting = false;
   double least = 0, most = level_;
   for (const TenantShare* tenant : active_) {

@@ -19,6 +19,7 @@ namespace ingot {
 struct TenantShare {
   double weight = 1;
   double time = 0;                 // virtual: rows charged over the weight
+  double owed = 0;                 // rows that it was charged for twice: they are given back
   int seqs = 0;                    // in the engine
   int bills = 0;                   // seqs that were set back for it and are still to be computed again
   std::vector<Sequence*> queue;    // waiting; the next at the back
@@ -53,8 +54,8 @@ class Tenants {
   void begin(Sequence& seq);
   void end(Sequence& seq);  // REQUIRES: it is here
 
-  // The tenant's seq is given rows up to position `end`; those that it has paid for already are free.
-  void charge(Sequence& seq, int end);
+  // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
+  void charge(Sequence& seq, int begin, int end);
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
   void charge_work(const std::string& tenant, double rows) {
     const auto it = tenants_.find(tenant);
@@ -67,7 +68,8 @@ class Tenants {
   // It begins again, with what was found of it: what it costs to compute the rest keeps the taker from the next, or is
   // its own tenant's to pay.
   void pay(Sequence& seq);
-  // A step of `rows` rows was launched: those that want no more than they got are not behind those that do.
+  // A step of `rows` rows was launched: a part of so many is given back to those who are owed rows, and those that want
+  // no more than they got are not behind those that do.
   void launched(int rows);
 
   // The part of all that a tenant is entitled to, beside those that have seqs in the engine.
@@ -95,6 +97,7 @@ class Tenants {
 
  private:
   void weigh();
+  void give_back(int rows);
 
   std::map<std::string, TenantShare> tenants_;
   std::vector<TenantShare*> active_;  // those that have a seq in the engine

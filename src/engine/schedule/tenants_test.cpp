@@ -37,7 +37,7 @@ struct Fixture {
   }
   // So many rows of it are computed.
   void serve(Sequence& seq, int rows) {
-    tenants.charge(seq, seq.kv_len + rows);
+    tenants.charge(seq, seq.kv_len, seq.kv_len + rows);
     seq.kv_len += rows;
     tenants.launched(rows);
   }
@@ -121,7 +121,7 @@ TEST(Tenants, AStreamOfNewOnesStarvesNobody) {
   FAIL() << "it never had its turn";
 }
 
-// Rows that are computed again are free, and whoever they are computed again for takes nothing for a while.
+// Rows that are computed again are given back, and whoever they are computed again for takes nothing for a while.
 TEST(Tenants, WhoTakesPaysForWhatIsComputedAgain) {
   Fixture f;
   Sequence& seq = f.come(1, "a", 0);
@@ -134,26 +134,49 @@ TEST(Tenants, WhoTakesPaysForWhatIsComputedAgain) {
   f.tenants.pay(seq);
   EXPECT_EQ(other.tenant->next_take - f.tenants.clock(), 4 * 60 / 2.0);
   f.serve(seq, 60);
-  EXPECT_EQ(seq.tenant->time, paid);
   f.serve(seq, 10);
+  f.serve(other, 1000);
   EXPECT_EQ(seq.tenant->time, paid + 10);
+  EXPECT_EQ(seq.tenant->owed, 0);
   EXPECT_EQ(other.tenant->bills, 0);
+}
+
+// However many rows are computed again at once: an eighth of what is computed is given back, the rest is paid first.
+TEST(Tenants, WhatIsComputedAgainLeavesOthersTheirShares) {
+  Fixture f;
+  Sequence& seq = f.come(1, "a", 0);
+  Sequence& other = f.come(2, "b", 0);
+  f.serve(seq, 800);
+  f.serve(other, 800);
+  const double paid = seq.tenant->time;
+  seq.kv_len = 0;  // set back for another tenant
+  int rows = 0;    // of the other meanwhile
+  while (seq.kv_len < 800) {
+    Sequence& next = *f.next();
+    f.serve(next, 8);
+    rows += &next == &other ? 8 : 0;
+  }
+  EXPECT_NEAR(rows, 800 * 7 / 9, 16);  // of the 1,440 an eighth is given back
+  f.serve(other, 8000);
+  EXPECT_EQ(seq.tenant->time, paid);
 }
 
 // What a tenant makes itself compute again it pays for, but for what it had not got back of what another took.
 TEST(Tenants, WhoSetsItselfBackPaysForIt) {
   Fixture f;
   Sequence& seq = f.come(1, "a", 0);
-  f.come(2, "b", 0);
+  Sequence& other = f.come(2, "b", 0);
   f.serve(seq, 100);
   const double paid = seq.tenant->time;
   seq.kv_len = 0;  // set back for another tenant
   f.serve(seq, 30);
+  f.serve(other, 1000);
   EXPECT_EQ(seq.tenant->time, paid);
   f.tenants.lose(seq);
   seq.kv_len = 10;  // what the cache had of it
   f.tenants.pay(seq);
   f.serve(seq, 90);
+  f.serve(other, 1000);
   EXPECT_EQ(seq.tenant->time, paid + 20);  // 10 to 30
   // Nothing is lost where the cache has all.
   f.tenants.lose(seq);
