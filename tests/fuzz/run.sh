@@ -5,9 +5,10 @@
 # Coverage below MIN_COVERAGE (80) percent of a target's lines fails it. An input has a second, ten for a target whose
 # first comment says "slow:".
 #        tests/fuzz/run.sh --can                       whether there is a compiler for it
-#        tests/fuzz/run.sh --built FOLDER SECONDS      targets that are built already, so many seconds for all of them
-#                                                      together, on all cores; no coverage; an input has ten seconds,
-#                                                      since what else the machine does is not known
+#        tests/fuzz/run.sh --built FOLDER SECONDS      targets that are built already: the kept inputs of each as they
+#                                                      are, then so many seconds for all of them together, on all
+#                                                      cores; no coverage; an input has ten seconds, since what else
+#                                                      the machine does is not known
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,6 +19,17 @@ fuzz() {
   mkdir -p "$build/found/$1"
   LLVM_PROFILE_FILE=/dev/null "$build/$1_fuzz" -max_total_time="$2" -timeout=$each -rss_limit_mb=512 -max_len=8192 ${seed:+-seed=$seed} \
     -print_final_stats=1 -artifact_prefix="$build/found/$1/" "$build/found/$1" "tests/fuzz/corpus/$1" 2>&1 | tail -n "${3:-12}"
+}
+
+# replay TARGET: every kept input, whole (fuzz cuts what is longer than max_len).
+replay() {
+  local inputs=("tests/fuzz/corpus/$1/"*)
+  if [ ! -f "${inputs[0]}" ]; then
+    echo "$1 has no kept inputs"
+    return 1
+  fi
+  "$build/$1_fuzz" -timeout=10 -rss_limit_mb=512 -artifact_prefix="$build/found/$1/" "${inputs[@]}" 2>&1 | tail -n 40 || return
+  echo "kept_inputs ${#inputs[@]}"
 }
 
 if [ "${1-}" = --can ]; then
@@ -34,14 +46,22 @@ if [ "${1-}" = --built ]; then
   cores=$(nproc)
   share=$(($3 * cores / ${#targets[@]}))
   status=0 running=()
+  for folder in tests/fuzz/corpus/*/; do
+    if [ ! -f "tests/fuzz/$(basename "$folder")_fuzz.cpp" ]; then
+      echo "$folder: there is no such target"
+      status=1
+    fi
+  done
   for source in "${targets[@]}"; do
     target=$(basename "$source" _fuzz.cpp)
-    { fuzz "$target" "$share" 40 >"$build/$target.fuzz.log"; } &
+    mkdir -p "$build/found/$target"
+    { replay "$target" && fuzz "$target" "$share" 40; } >"$build/$target.fuzz.log" &
     running+=("$!:$target")
     if [ ${#running[@]} -lt "$cores" ] && [ "$source" != "${targets[-1]}" ]; then continue; fi
     for job in "${running[@]}"; do
       if wait "${job%%:*}"; then
-        echo "${job#*:}: $(awk '/number_of_executed_units/ { print $2 }' "$build/${job#*:}.fuzz.log") inputs in $share s"
+        awk -v target="${job#*:}" -v seconds="$share" '/^kept_inputs/ { kept = $2 } /number_of_executed_units/ { new = $2 }
+          END { print target ": " kept " kept inputs; " new " in " seconds " s" }' "$build/${job#*:}.fuzz.log"
       else
         cat "$build/${job#*:}.fuzz.log"
         echo "${job#*:}: an input was found, in $build/found/${job#*:}"
