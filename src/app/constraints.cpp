@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "grammar/calls/marks.h"
 #include "grammar/grammar.h"
 #include "grammar/vocabulary.h"
 
@@ -60,7 +61,7 @@ std::shared_ptr<const grammar::Compiled> Constraints::compile(const std::string&
 
 std::shared_ptr<const grammar::Compiled> Constraints::compiled(const std::string& tenant, const grammar::Source& source,
                                                                const CompileCall& call) {
-  std::call_once(once_, [this] { vocabulary_ = grammar::Vocabulary::make(tokenizer_, end_tokens_); });
+  std::call_once(once_, [this] { vocabulary_ = grammar::Vocabulary::make(tokenizer_, end_tokens_, vocab_); });
   const std::string key = source.key();
   std::shared_ptr<const grammar::Compiled> compiled = cache_->find(tenant, key);
   if (compiled) {
@@ -69,24 +70,29 @@ std::shared_ptr<const grammar::Compiled> Constraints::compiled(const std::string
     compiled = this->compile(tenant, source, call);
     cache_->keep(tenant, key, compiled);
   }
+  if (call.relaxed) *call.relaxed = compiled->grammar().relaxed();
   return compiled;
 }
 
 std::shared_ptr<const TokenConstraint> Constraints::make(const std::string& tenant, const grammar::Source& source,
                                                          const PrefaceMarks& preface, std::string_view lead,
-                                                         std::string_view tail, const CompileCall& call) {
-  std::shared_ptr<const grammar::Compiled> grammar = compiled(tenant, source, call);
+                                                         std::string_view tail, const CompileCall& call,
+                                                         std::string_view given) {
+  const std::shared_ptr<const grammar::Compiled> grammar = compiled(tenant, source, call);
   const auto tokens = [&](std::string_view text) { return tokenizer_.encode(text, {.parse_special = true}); };
-  return std::make_shared<GrammarConstraint>(std::make_unique<grammar::Matcher>(std::move(grammar)), preface.at,
+  auto matcher = std::make_unique<grammar::Matcher>(grammar);
+  for (const grammar::MarkPart& part : grammar::mark_parts(*vocabulary_, given)) {
+    if (part.token >= 0 ? matcher->advance(part.token) : matcher->advance_text(part.text)) continue;
+    throw grammar::GrammarError("", "[grammar] nothing that may be answered begins with what the prompt ends with");
+  }
+  return std::make_shared<GrammarConstraint>(std::move(matcher), preface.at,
                                              ConstraintFrame{tokens(lead), tokens(tail)}, facts(preface));
 }
 
 std::shared_ptr<const TokenConstraint> Constraints::make_calls(const std::string& tenant, const grammar::Source& source,
                                                                const CallForm& form, CallSearch search,
-                                                               std::vector<std::string>& relaxed,
                                                                const CompileCall& call) {
   std::shared_ptr<const grammar::Compiled> section = compiled(tenant, source, call);
-  relaxed = section->grammar().relaxed();
   search.starts = grammar::call_starts(form, *vocabulary_);
   // Looked for here, since the engine's thread will ask for them: each takes milliseconds the first time.
   for (const grammar::CallStart& start : search.starts) crossing_->of(start.mark, *vocabulary_);

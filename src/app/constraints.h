@@ -40,6 +40,8 @@ struct GrammarRoomError : Error {
 struct CompileCall {
   grammar::Meter* meter = nullptr;  // none: nobody counts
   bool reserve = false;             // compile_bytes are taken first: it may be a large one
+  // The names of Grammar::relaxed() are put there.
+  std::vector<std::string>* relaxed = nullptr;
 };
 
 // What is told of them; each may be empty.
@@ -57,17 +59,19 @@ class Constraints {
   // REQUIRES: nothing was made yet.
   void report(ConstraintReports reports);
 
-  // `lead` and `tail`: texts, with names of control tokens, that stand before and behind (ConstraintFrame). Throws
-  // grammar::GrammarError: the source is refused, or beyond a limit; GrammarRoomError; and what the meter throws.
+  // `lead` and `tail`: texts, with names of control tokens, that stand before and behind (ConstraintFrame). `given`:
+  // the beginning of the grammar's text that the prompt ends with. Throws grammar::GrammarError: the source is refused,
+  // or beyond a limit; GrammarRoomError; and what the meter throws.
   std::shared_ptr<const TokenConstraint> make(const std::string& tenant, const grammar::Source& source,
                                               const PrefaceMarks& preface, std::string_view lead = {},
-                                              std::string_view tail = {}, const CompileCall& call = {});
+                                              std::string_view tail = {}, const CompileCall& call = {},
+                                              std::string_view given = {});
 
   // Free text with calls of tools: `source` is of Language::kCalls and asks for no call. `starts` of the search are
   // filled in.
   std::shared_ptr<const TokenConstraint> make_calls(const std::string& tenant, const grammar::Source& source,
                                                     const CallForm& form, CallSearch search,
-                                                    std::vector<std::string>& relaxed, const CompileCall& call = {});
+                                                    const CompileCall& call = {});
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const ConstraintOptions& options() const { return options_; }

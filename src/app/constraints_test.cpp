@@ -323,9 +323,9 @@ std::shared_ptr<const TokenConstraint> calls_of(Constraints& constraints, bool o
   source["one"] = one;
   CallSearch search{.starts = {}, .name_key = "name", .names = {"f", "g"}, .marks = {}, .one = one, .opened = {}};
   if (reasons) search.reasoning_open = "<think>", search.reasoning_close = "</think>";
-  std::vector<std::string> relaxed;
+  std::vector<std::string> relaxed = {"x"};
   const auto made = constraints.make_calls("", {.language = Language::kCalls, .text = to_json(source), .choices = {}},
-                                           *find_call_form(form), std::move(search), relaxed);
+                                           *find_call_form(form), std::move(search), {.relaxed = &relaxed});
   EXPECT_TRUE(relaxed.empty());
   return made;
 }
@@ -413,6 +413,17 @@ TEST(CallConstraint, NothingIsSearchedForInReasoning) {
   one->advance(words().id("</think>"));
   write(*one, "<tool_call>{");
   EXPECT_FALSE(is_free(*one));
+}
+
+// What the prompt has written of a call is not asked for again.
+TEST(Constraints, ThePromptMayHaveBegunTheText) {
+  Constraints constraints(*words().tokenizer, {1, 2}, words().size);
+  const auto one = constraints.make("", choice_of({"yes", "yell"}), Preface::kNone, {}, {}, {}, "ye")->clone();
+  EXPECT_FALSE(allows(*one, words().id("y")));
+  EXPECT_TRUE(allows(*one, words().id("l")));
+  write(*one, "s");
+  EXPECT_TRUE(one->complete());
+  EXPECT_THROW(constraints.make("", choice_of({"yes"}), Preface::kNone, {}, {}, {}, "no"), grammar::GrammarError);
 }
 
 // An object that names a tool at the beginning of the answer is a call; any other is text.

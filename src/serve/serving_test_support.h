@@ -160,6 +160,12 @@ inline constexpr const char* kToyTemplate =
     "{% for message in messages %}{{ '<s>' + message['role'] + '\\n' + message['content'] + '</s>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<s>assistant\\n' }}{% endif %}";
 
+// A template with tools, in the form of Hermes.
+inline constexpr const char* kHermesTemplate =
+    "{% if tools %}{{ 'Answer <tool_call>{\"name\": .., \"arguments\": ..}</tool_call>' }}{% endif %}"
+    "{% for message in messages %}{{ '<s>' + message['content'] + '</s>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<s>assistant\\n' }}{% endif %}";
+
 class ToyServer {
  public:
   static constexpr int kContext = 256;

@@ -284,7 +284,6 @@ class Messages(client_case.ScriptedCase):
         for more in ({"max_tokens": 0}, {"messages": []}, {"extra_body": {"temperature": 9}},
                      {"extra_body": {"no_such_field": 1}},
                      {"tool_choice": {"type": "any"}}, {"tools": TOOLS, "tool_choice": {"type": "tool", "name": "none"}},
-                     {"tools": TOOLS, "output_config": {"format": {"type": "json_schema", "schema": UNIT}}},
                      {"tools": [{"type": "bash_20250124", "name": "bash"}]},
                      {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}):
             with self.subTest(more):

@@ -245,7 +245,6 @@ class Errors(OllamaCase):
             ("/api/chat", {**chat, "options": {"num_thread": 4}}, "options.num_thread"),
             ("/api/chat", {**chat, "options": {"temperature": 9}}, "options.temperature"),
             ("/api/chat", {**chat, "options": {"temprature": 0.5}}, "options.temprature"),
-            ("/api/chat", {**chat, "tools": TOOLS, "format": "json"}, "format"),
             ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["aaaa"]}]}, "messages[0].images"),
             ("/api/chat", {"messages": [{"role": "user", "content": "x" * 5000}]}, "messages"),
             ("/api/generate", {**generate, "suffix": "b"}, "suffix"),

@@ -33,8 +33,15 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+// One of the masks that cost most.
+struct DearMask {
+  double us = 0;
+  std::string schema, after;  // the end of the text before it
+};
+
 struct Figures {
   std::vector<double> compile_ms, mask_us;
+  std::vector<DearMask> dear;
   std::map<std::string, int> refused_by;  // keyword of the place: schemas
   int schemas = 0, taken = 0;
   int valid = 0, invalid = 0;
@@ -50,6 +57,10 @@ std::string keyword_of(const grammar::GrammarError& error) {
 
 class Bench {
  public:
+  static constexpr size_t kDear = 10;     // masks that are told of
+  static constexpr double kDearUs = 200;  // what costs less is none of them
+  static constexpr size_t kAfter = 40;    // bytes of text before each
+
   explicit Bench(const Options& options)
       : options_(options),
         tokenizer_(Tokenizer::load(tokenizer_path(resolve_model(options.tokenizer)))),
@@ -68,6 +79,8 @@ class Bench {
     }
     std::ranges::sort(figures.compile_ms);
     std::ranges::sort(figures.mask_us);
+    std::ranges::sort(figures.dear, std::ranges::greater(), &DearMask::us);
+    figures.dear.resize(std::min(figures.dear.size(), kDear));
     return figures;
   }
 
@@ -92,18 +105,23 @@ class Bench {
     for (const GrammarInstance& instance : one.instances) {
       (instance.valid ? figures.valid : figures.invalid) += 1;
       grammar::Matcher matcher(compiled);
-      const bool accepted = accepts(matcher, instance.text, figures.mask_us);
+      const bool accepted = accepts(matcher, one.name, instance.text, figures);
       if (matcher.failed()) figures.failed.push_back(one.name);
       if (accepted == instance.valid) continue;
       (instance.valid ? figures.valid_refused : figures.invalid_accepted).push_back(one.name);
     }
   }
 
-  bool accepts(grammar::Matcher& matcher, const std::string& text, std::vector<double>& mask_us) {
+  bool accepts(grammar::Matcher& matcher, const std::string& name, const std::string& text, Figures& figures) {
+    std::string before;
     for (const Token token : tokenizer_->encode(text)) {
       const double start = cpu_seconds();
       const bool open = matcher.mask(words_);
-      mask_us.push_back(1e6 * (cpu_seconds() - start));
+      const double us = 1e6 * (cpu_seconds() - start);
+      figures.mask_us.push_back(us);
+      if (us > kDearUs)
+        figures.dear.push_back({us, name, before.substr(before.size() - std::min(before.size(), kAfter))});
+      before += tokenizer_->token_bytes(token);
       if (!open || (words_[static_cast<size_t>(token) / 32] >> (token % 32) & 1u) == 0 || !matcher.advance(token)) {
         return false;
       }
@@ -132,6 +150,10 @@ JsonObject figures_json(const Figures& f) {
   };
   JsonObject refused;
   for (const auto& [keyword, count] : f.refused_by) refused[keyword] = count;
+  JsonArray dear;
+  for (const DearMask& mask : f.dear) {
+    dear.push_back(JsonObject{{"us", mask.us}, {"schema", mask.schema}, {"after", mask.after}});
+  }
   return {{"schemas", f.schemas},
           {"taken", f.taken},
           {"valid", f.valid},
@@ -141,7 +163,8 @@ JsonObject figures_json(const Figures& f) {
           {"failed", names_json(f.failed)},
           {"refused_by", std::move(refused)},
           {"compile_ms", spread(f.compile_ms)},
-          {"mask_us", spread(f.mask_us)}};
+          {"mask_us", spread(f.mask_us)},
+          {"dear_masks", std::move(dear)}};
 }
 
 void print_pass(int number, const Figures& f) {
@@ -151,6 +174,11 @@ void print_pass(int number, const Figures& f) {
              quantile(f.compile_ms, 0.99), f.compile_ms.empty() ? 0 : f.compile_ms.back());
   fmt::print("  mask, µs: mean {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}  ({} masks)\n", mean(f.mask_us),
              quantile(f.mask_us, 0.5), quantile(f.mask_us, 0.99), quantile(f.mask_us, 0.999), f.mask_us.size());
+  for (const DearMask& mask : f.dear) {
+    std::string after;
+    append_json(after, mask.after);
+    fmt::print("  {:.0f} µs: {}, after {}\n", mask.us, mask.schema, after);
+  }
 }
 
 void print_names(const char* what, const std::vector<std::string>& names) {

@@ -110,7 +110,8 @@ AnswerParser::AnswerParser(std::shared_ptr<const AnswerForm> form, uint64_t id_s
     : impl_(new Impl{.form = form,
                      .reasoning = Reasoning(form->marks, form->opened),
                      .channels = Channels(form->opened, form->tools != nullptr),
-                     .calls = {form->tools, form->tool_names, form->signatures, id_seed},
+                     .calls = {form->tools, form->tool_names, form->signatures, id_seed,
+                               form->calls_first ? ToolCalls::Read::kAtBeginning : ToolCalls::Read::kFamily},
                      .input = {}}) {
   if (!form->call_opened) return;
   std::vector<AnswerPart> none;

@@ -32,6 +32,7 @@ struct AnswerForm {
   bool closed = false;                   // the prompt ends with the other mark: the answer begins after it
   bool one_call = false;                 // complete() after the first
   bool call_opened = false;              // the prompt ends with what begins a call, or text, in the form of `tools`
+  bool calls_first = false;              // an answer that begins with anything else has no calls in it
   std::vector<std::string> custom = {};  // tools whose calls carry a text, as the value of the one argument
   ReasoningMarks marks = {};             // of `reasoning`
   std::string lead = {};                 // what must stand before an answer that is held to something

@@ -83,8 +83,7 @@ auto make_constraint(ServeContext& context, Ready& ready, Run run) {
 
 // One that takes long, on the worker of large bodies, in its tenant's turn.
 void compile_later(ServeContext& context, Ready ready) {
-  JobCost cost{.payer = ready.head.tenant,
-               .bytes = Workers::kLargeBytes + 1 + ready.generation.wanted->source.text.size()};
+  JobCost cost{.payer = ready.head.tenant, .bytes = Workers::kLargeBytes + 1 + ready.generation.wanted->source.bytes()};
   const auto held = std::make_shared<Ready>(std::move(ready));
   const bool taken = context.workers.post(
       [&context, held] {

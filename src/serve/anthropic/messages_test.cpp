@@ -1,4 +1,5 @@
 // Anthropic's messages, embeddings, and what goes wrong inside one request.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -145,6 +146,31 @@ TEST(Messages, AnAnswerIsHeldToItsFormat) {
       server.call(kMessages, body(R"(,"output_config":{"format":{"type":"json_schema","schema":{"type":"x"}}})"));
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("output_config.format.schema"), std::string::npos) << refused.body;
+}
+
+// With tools an answer is a call or a text of the format; any seed gives one of them.
+TEST(Messages, ToolsBesideAFormat) {
+  ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 64, .page_rows = 16}, kHermesTemplate);
+  int n_calls = 0, n_texts = 0;
+  for (int seed = 1; seed <= 16; ++seed) {
+    const JsonObject whole = server.ok(
+        kMessages, fmt::format(R"({{"max_tokens":160,"messages":[{{"role":"user","content":"hello"}}],"temperature":1,
+            "tools":[{{"name":"a","input_schema":{{"type":"object","properties":{{}},"additionalProperties":false}}}}],
+            "tool_choice":{{"type":"auto","disable_parallel_tool_use":true}},"seed":{},
+            "output_config":{{"format":{{"type":"json_schema","schema":{{"enum":["ab",7]}}}}}}}})",
+                               seed));
+    const JsonArray& content = whole.at("content").as_array();
+    if (text_of(whole.at("stop_reason")) == "max_tokens") continue;  // random weights like white space
+    ASSERT_EQ(content.size(), 1u);
+    const bool call = text_of(content[0].at("type")) == "tool_use";
+    EXPECT_EQ(text_of(whole.at("stop_reason")), call ? "tool_use" : "end_turn");
+    if (!call) {
+      const Json value = parse_json(text_of(content[0].at("text")), "answer");
+      EXPECT_TRUE(value == Json("ab") || value == Json(7)) << value;
+    }
+    ++(call ? n_calls : n_texts);
+  }
+  EXPECT_GT(n_calls + n_texts, 0);
 }
 
 // Thoughts, text, a call, text again: the blocks of a stream are those of the whole answer.

@@ -152,7 +152,10 @@ std::optional<ConstraintRequest> read_constraint(const Fields& fields) {
 }
 
 void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Generation& generation) {
-  if (generation.wanted) {
+  using Calls = ConstraintRequest::Calls;
+  const bool replaces =
+      request.calls == Calls::kForced && generation.wanted && generation.wanted->calls == Calls::kNone;
+  if (generation.wanted && !replaces) {
     throw bad_field(request.param, fmt::format("{} limits the answer, and {} does so too: only one of them may",
                                                request.param, generation.wanted->param));
   }
@@ -168,25 +171,29 @@ void compile_constraint(Constraints& constraints, const std::string& tenant, Gen
   const ConstraintRequest& wanted = *generation.wanted;
   const AnswerForm& form = generation.form;
   using Calls = ConstraintRequest::Calls;
-  if (form.tools && wanted.calls == Calls::kNone) {
-    throw bad_field(wanted.param, fmt::format("{} does not go with tools, unless tool_choice is none", wanted.param));
-  }
+  CompileCall told = call;
+  told.relaxed = &generation.relaxed;
   try {
     if (wanted.calls == Calls::kOffered) {
-      generation.constraint = constraints.make_calls(
-          tenant, wanted.source, *form.tools, call_search(form, constraints.tokenizer()), generation.relaxed, call);
+      generation.constraint =
+          constraints.make_calls(tenant, wanted.source, *form.tools, call_search(form, constraints.tokenizer()), told);
       return;
     }
     const Preface at = !form.reasoning || form.closed ? Preface::kNone
                        : form.opened                  ? Preface::kOpenedReasoning
                                                       : Preface::kReasoning;
     const PrefaceMarks preface(at, form.marks.open, form.marks.close);
-    generation.constraint = constraints.make(tenant, wanted.source, preface, form.lead, {}, call);
+    const std::string_view given = form.call_opened ? form.tools->call_open : std::string_view();
+    generation.constraint = constraints.make(tenant, wanted.source, preface, form.lead, {}, told, given);
   } catch (const grammar::GrammarError& error) {
-    const bool of_tool = wanted.calls != Calls::kNone;
-    const std::string place = of_tool ? grammar::place_in_tools(error.place()) : error.place();
+    const bool of_text = error.place().starts_with(grammar::kInsteadPlace);
+    const bool of_tool = wanted.calls != Calls::kNone && !of_text;
+    const std::string place = of_text   ? error.place().substr(grammar::kInsteadPlace.size())
+                              : of_tool ? grammar::place_in_tools(error.place())
+                                        : error.place();
     const std::string where = place.empty() ? std::string() : fmt::format(", at {}", place);
-    throw bad_field(wanted.param, fmt::format("{}: {}{}", wanted.param, without_part(error.what()), where));
+    const std::string& param = of_text ? wanted.text_param : wanted.param;
+    throw bad_field(param, fmt::format("{}: {}{}", param, without_part(error.what()), where));
   } catch (const GrammarRoomError&) {
     throw server_busy("the grammars of requests take all the memory there is for them; try again");
   }

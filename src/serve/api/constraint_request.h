@@ -15,8 +15,9 @@ struct Generation;
 struct ConstraintRequest {
   std::string param;  // the field that asks: "response_format.json_schema.schema"
   grammar::Source source;
-  enum class Calls : uint8_t { kNone, kForced, kOffered };
-  Calls calls = Calls::kNone;  // of tools, as forced_call() and offered_calls() make them
+  enum class Calls : uint8_t { kNone, kForced, kOffered, kEither };
+  Calls calls = Calls::kNone;   // of tools, as forced_call(), offered_calls() and calls_or() make them
+  std::string text_param = {};  // kEither: the field that asks for the text
 };
 
 // None where the answer is free. Throws ApiError 400 where two fields ask, or one of them not wholly.
@@ -24,7 +25,7 @@ struct ConstraintRequest {
 std::optional<ConstraintRequest> read_constraint(const Fields& fields);
 
 // Whatever the request's end tokens are, each of the model's may come, and ends the answer. Throws ApiError 400 where
-// something is wanted already.
+// something is wanted already; but forced calls take the place of a text, which cannot come beside them.
 void want(ConstraintRequest request, const std::vector<int32_t>& end_tokens, Generation& generation);
 
 // Makes generation.constraint of generation.wanted. Throws ApiError 400 that tells the place in the schema or grammar,

@@ -1,6 +1,7 @@
 // Which fields ask for what, and answers of the toy model that are held to it.
 #include "serve/api/constraint_request.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -161,11 +162,6 @@ TEST(ConstraintRequest, WhatCannotBeHeldIsRefused) {
   EXPECT_EQ(text_of(server.error(400, kChat, chat(R"x("guided_regex":"a(?=b)")x")).at("param")), "guided_regex");
 }
 
-constexpr const char* kHermesTemplate =
-    "{% if tools %}{{ 'Answer <tool_call>{\"name\": .., \"arguments\": ..}</tool_call>' }}{% endif %}"
-    "{% for message in messages %}{{ '<s>' + message['content'] + '</s>' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<s>assistant\\n' }}{% endif %}";
-
 // The model is of random weights: without the constraint no call would ever come.
 TEST(ConstraintRequest, ForcedCallsAreMade) {
   ToyServer server({.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16, .max_draft = 4}, kHermesTemplate);
@@ -203,14 +199,92 @@ TEST(ConstraintRequest, ForcedCallsAreMade) {
       << text_of(error.at("message"));
 }
 
-TEST(ConstraintRequest, ToolsAndASchemaDoNotGoTogether) {
+// An answer is calls of the tools, or text of the schema; and streamed it is the same.
+TEST(ConstraintRequest, ToolsBesideASchema) {
+  ToyServer server({.threads = 1, .max_seqs = 4, .step_rows = 64, .page_rows = 16}, kHermesTemplate);
+  const std::string tools =
+      R"("tools":[{"type":"function","function":{"name":"a","parameters":{"type":"object",)"
+      R"("properties":{"x":{"enum":[1,"two"]}},"required":["x"],"additionalProperties":false}}}],)";
+  const std::string format =
+      R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":)"
+      R"({"enum":["<tool_call>",{"k":1},7]}}},"logit_bias":{"12":-100,"13":-100,"16":-100,"35":-100},)";
+  const auto is_text = [](const std::string& text) {
+    const std::string spelled = to_json(parse_json(text, "answer"));
+    return spelled == "\"<tool_call>\"" || spelled == R"({"k":1})" || spelled == "7";
+  };
+  int n_calls = 0, n_texts = 0;
+  for (int seed = 1; seed <= 6; ++seed) {
+    const std::string body =
+        R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":120,"temperature":1,"n":4,)" + tools + format +
+        R"("parallel_tool_calls":false,"seed":)" + std::to_string(seed);
+    const JsonObject whole = server.ok(kChat, body + "}");
+    std::vector<std::string> texts(4), arguments(4);
+    for (const Json& event : server.events(kChat, body + R"(,"stream":true})")) {
+      if (!event.is_object()) continue;
+      for (const Json& item : event.at("choices").as_array()) {
+        const auto i = static_cast<size_t>(item.at("index").as_int64());
+        const JsonObject& delta = item.at("delta").as_object();
+        if (const Json* content = find(delta, "content"); content && content->is_string())
+          texts[i] += text_of(*content);
+        if (!delta.contains("tool_calls")) continue;
+        for (const Json& call : delta.at("tool_calls").as_array()) {
+          arguments[i] += text_of(call.at("function").at("arguments"));
+        }
+      }
+    }
+    for (const Json& item : whole.at("choices").as_array()) {
+      const auto i = static_cast<size_t>(item.at("index").as_int64());
+      const JsonObject& message = item.at("message").as_object();
+      if (message.contains("tool_calls")) {
+        ++n_calls;
+        EXPECT_EQ(text_of(item.at("finish_reason")), "tool_calls");
+        const std::string given = text_of(message.at("tool_calls").at(0).at("function").at("arguments"));
+        const std::string spelled = to_json(parse_json(given, "arguments"));
+        EXPECT_TRUE(spelled == R"({"x":1})" || spelled == R"({"x":"two"})") << spelled;
+        EXPECT_EQ(arguments[i], given);
+        EXPECT_EQ(texts[i], "");
+      } else {
+        ++n_texts;
+        EXPECT_EQ(text_of(item.at("finish_reason")), "stop");
+        EXPECT_TRUE(is_text(text_of(message.at("content")))) << text_of(message.at("content"));
+        EXPECT_EQ(texts[i], text_of(message.at("content")));
+        EXPECT_EQ(arguments[i], "");
+      }
+    }
+  }
+  EXPECT_GT(n_calls, 0);
+  EXPECT_GT(n_texts, 0);
+  server.ok(kChat, chat(tools + format + R"("tool_choice":"none")"));
+  // Where a call must come, no text does.
+  const JsonObject forced =
+      server.ok(kChat, chat(tools + format + R"("tool_choice":"required","parallel_tool_calls":false)"));
+  EXPECT_TRUE(forced.at("choices").at(0).at("message").as_object().contains("tool_calls"));
+  server.expect_idle();
+}
+
+// Each is told by its own field; what is not strict is relaxed as without a schema.
+TEST(ConstraintRequest, ErrorsOfToolsBesideASchema) {
   ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 64, .page_rows = 16}, kHermesTemplate);
-  const std::string tools = R"("tools":[{"type":"function","function":{"name":"a"}}],)";
-  const std::string json = R"("response_format":{"type":"json_object"})";
-  EXPECT_EQ(text_of(server.error(400, kChat, chat(tools + json)).at("param")), "response_format.type");
-  EXPECT_EQ(text_of(server.error(400, kChat, chat(tools + R"("tool_choice":"required",)" + json)).at("param")),
-            "tools");
-  server.ok(kChat, chat(tools + R"("tool_choice":"none",)" + json));
+  const auto tool = [](bool bad, bool strict) {
+    return fmt::format(R"x("tools":[{{"type":"function","function":{{"name":"f","strict":{},"parameters":{{"type":)x"
+                       R"x("object","properties":{{"p":{{"type":"string","pattern":"{}"}}}}}}}}}}],)x",
+                       strict, bad ? "(?=a)" : "a");
+  };
+  const auto format = [](const char* pattern) {
+    return fmt::format(R"x("response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{{"type":)x"
+                       R"x("object","properties":{{"q":{{"type":"string","pattern":"{}"}}}}}}}}}})x",
+                       pattern);
+  };
+  const JsonObject of_text = server.error(400, kChat, chat(tool(false, false) + format("(?=b)")));
+  EXPECT_EQ(text_of(of_text.at("param")), "response_format.json_schema.schema");
+  EXPECT_TRUE(text_of(of_text.at("message")).ends_with("at #/properties/q/pattern")) << text_of(of_text.at("message"));
+  const JsonObject of_tool = server.error(400, kChat, chat(tool(true, true) + format("b")));
+  EXPECT_EQ(text_of(of_tool.at("param")), "tools");
+  EXPECT_TRUE(text_of(of_tool.at("message")).ends_with("#/properties/p/pattern of the parameters of f"))
+      << text_of(of_tool.at("message"));
+  const int64_t before = server.metrics.tools_relaxed.value();
+  server.ok(kChat, chat(tool(true, false) + format("b")));
+  EXPECT_EQ(server.metrics.tools_relaxed.value(), before + 1);
 }
 
 // Reasoning is free, and what follows it is held.

@@ -1,6 +1,7 @@
 #include "serve/api/forced_call.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ingot {
 namespace {
@@ -31,5 +32,13 @@ ConstraintRequest calls(const ToolsOfRequest& tools, const CallForm& form, bool 
 ConstraintRequest forced_call(const ToolsOfRequest& tools, const CallForm& form) { return calls(tools, form, true); }
 
 ConstraintRequest offered_calls(const ToolsOfRequest& tools, const CallForm& form) { return calls(tools, form, false); }
+
+ConstraintRequest calls_or(ConstraintRequest text, const ToolsOfRequest& tools, const CallForm& form) {
+  ConstraintRequest request = calls(tools, form, false);
+  request.calls = ConstraintRequest::Calls::kEither;
+  request.text_param = std::move(text.param);
+  request.source.instead.push_back(std::move(text.source));
+  return request;
+}
 
 }  // namespace ingot

@@ -13,4 +13,7 @@ ConstraintRequest forced_call(const ToolsOfRequest& tools, const CallForm& form)
 // Free text, in which whatever begins like a call of one of the tools is one.
 ConstraintRequest offered_calls(const ToolsOfRequest& tools, const CallForm& form);
 
+// Calls of the tools and nothing else, or the text that is wanted.
+ConstraintRequest calls_or(ConstraintRequest text, const ToolsOfRequest& tools, const CallForm& form);
+
 }  // namespace ingot

@@ -37,5 +37,25 @@ TEST(ForcedCall, OffersAllTools) {
   EXPECT_EQ(text.at("tools").at(1).at("strict"), true);
 }
 
+TEST(ForcedCall, OrAText) {
+  const ConstraintRequest text{.param = "format",
+                               .source = {.language = grammar::Language::kJsonSchema, .text = "{}", .strict = true}};
+  const ConstraintRequest request = calls_or(text, two_tools({}), *find_call_form("hermes"));
+  EXPECT_EQ(request.calls, ConstraintRequest::Calls::kEither);
+  EXPECT_EQ(request.text_param, "format");
+  ASSERT_EQ(request.source.instead.size(), 1u);
+  EXPECT_EQ(request.source.instead[0], text.source);
+  // A grammar that is kept is found by all of it.
+  grammar::Source other = request.source;
+  EXPECT_EQ(other.key(), request.source.key());
+  other.instead[0].strict = false;
+  EXPECT_NE(other.key(), request.source.key());
+  other = request.source;
+  other.lead = "a";
+  EXPECT_NE(other.key(), request.source.key());
+  other.instead.clear();
+  EXPECT_NE(other.key(), request.source.key());
+}
+
 }  // namespace
 }  // namespace ingot

@@ -95,6 +95,8 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
                          TokenWork* work);
 // The form of calls that the model's template tells of.
 TaughtForm tool_form_of(const ServedModel& model);
+// What encloses the reasoning that its template teaches; none: it does not reason.
+std::optional<ReasoningMarks> reasoning_of(const ServedModel& model);
 // The role as the model's template knows it: developer is the system's to most of them.
 std::string template_role(std::string role, const ServedModel& model);
 // Text of a string or of a list of {"type": "text", "text": …}, joined by line breaks.

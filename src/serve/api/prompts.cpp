@@ -133,8 +133,8 @@ std::string template_end(const std::vector<ChatTemplate::Piece>& pieces) {
 void find_reasoning(const ServedModel& model, const ChatTemplate& chat, std::vector<ChatTemplate::Piece>& pieces,
                     Generation& generation) {
   AnswerForm& form = generation.form;
-  const bool known = model.reasoning && model.chat.get() == &chat;
-  const std::optional<ReasoningMarks> marks = known ? *model.reasoning : taught_reasoning(chat, model.source);
+  const bool own = model.chat.get() == &chat;
+  const std::optional<ReasoningMarks> marks = own ? reasoning_of(model) : taught_reasoning(chat, model.source);
   form.reasoning = marks.has_value();
   const std::string end = template_end(pieces);
   form.call_opened = form.tools && !form.tools->text_name.empty() && end.ends_with(form.tools->call_open);
@@ -142,12 +142,14 @@ void find_reasoning(const ServedModel& model, const ChatTemplate& chat, std::vec
   form.marks = *marks;
   form.opened = opens_reasoning(end, *marks);
   form.closed = closes_reasoning(end, *marks) && !marks->channels;
-  const std::optional<ConstraintRequest>& wanted = generation.wanted;
-  if (!marks->channels || !wanted || wanted->calls == ConstraintRequest::Calls::kOffered) return;
+  using Calls = ConstraintRequest::Calls;
+  std::optional<ConstraintRequest>& wanted = generation.wanted;
+  if (!marks->channels || !wanted || wanted->calls == Calls::kOffered) return;
   if (!form.opened) pieces.push_back({marks->open, true});
   form.opened = true;
   const bool has_header = form.tools && form.tools->call_open.starts_with(marks->header);
-  form.lead = wanted->calls == ConstraintRequest::Calls::kNone ? marks->lead : has_header ? "" : marks->header;
+  form.lead = wanted->calls == Calls::kNone ? marks->lead : has_header ? "" : marks->header;
+  if (wanted->calls == Calls::kEither) wanted->source.lead = marks->lead.substr(form.lead.size());
 }
 
 }  // namespace
@@ -209,6 +211,9 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   if (form.tools && !generation.wanted) {
     generation.wanted = conversation.tools.forced.empty() ? offered_calls(conversation.tools, *form.tools)
                                                           : forced_call(conversation.tools, *form.tools);
+  } else if (form.tools && generation.wanted->calls == ConstraintRequest::Calls::kNone) {
+    generation.wanted = calls_or(*std::move(generation.wanted), conversation.tools, *form.tools);
+    form.calls_first = true;
   }
   find_reasoning(model, *chat, pieces, generation);
   generation.prompts.push_back(encode_pieces(model, pieces, work, generation.param));
@@ -218,6 +223,11 @@ TaughtForm tool_form_of(const ServedModel& model) {
   if (model.taught) return *model.taught;
   const std::shared_ptr<const ChatTemplate>& chat = model.tool_chat ? model.tool_chat : model.chat;
   return chat ? taught_form(*chat, model.source) : TaughtForm{};
+}
+
+std::optional<ReasoningMarks> reasoning_of(const ServedModel& model) {
+  if (model.reasoning) return *model.reasoning;
+  return model.chat ? taught_reasoning(*model.chat, model.source) : std::nullopt;
 }
 
 // Only templates of the latest models know developers.

@@ -74,7 +74,7 @@ JsonObject listed(Server& server, const HttpRequest& request, const Add& add) {
 JsonArray capabilities_of(const ServedModel& model) {
   JsonArray list{"completion", "embedding"};
   if (model.taught && model.taught->has_tools && model.taught->calls) list.push_back("tools");
-  if (model.chat && has_reasoning(model.chat->source())) list.push_back("thinking");
+  if (reasoning_of(model)) list.push_back("thinking");
   return list;
 }
 

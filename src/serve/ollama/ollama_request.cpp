@@ -89,7 +89,7 @@ JsonObject read_think(const Fields& fields, const ServedModel& model) {
   const std::optional<std::string> effort = fields.string("think");
   const std::optional<bool> think = effort ? true : fields.boolean("think");
   if (!think) return variables;
-  if (*think && !(model.chat && has_reasoning(model.chat->source()))) {
+  if (*think && !reasoning_of(model)) {
     throw bad_field("think", "think is for models that reason, and this one does not");
   }
   variables["enable_thinking"] = *think;

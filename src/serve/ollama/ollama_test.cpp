@@ -1,5 +1,6 @@
 #include "serve/ollama/ollama.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -145,6 +146,43 @@ TEST(Ollama, AnswersAreHeldToTheirFormat) {
   EXPECT_EQ(object.find_first_not_of(" \r\n\t"), object.find('{')) << object;
   EXPECT_NE(error_of(server, kChat, chat(R"(,"format":{"type":"x"})")).find("format"), std::string::npos);
   EXPECT_NE(error_of(server, kChat, chat(R"(,"format":"xml")")).find("format"), std::string::npos);
+}
+
+// Marks of reasoning are whatever the template writes around it.
+TEST(Ollama, AModelThatReasonsBetweenOtherMarksMayThink) {
+  const std::string thinks =
+      "{% for message in messages %}{{ '<s>' + message['role'] + '\\n' }}{% if message.reasoning_content %}"
+      "{{ '[THINK]' + message.reasoning_content + '[/THINK]' }}{% endif %}{{ message['content'] + '</s>' }}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<s>assistant\\n' }}{% endif %}";
+  ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 64, .page_rows = 16}, thinks);
+  ASSERT_TRUE(reasoning_of(server.model));
+  server.ok(kChat, chat(R"(,"stream":false,"think":true)"));
+  ToyServer other;
+  EXPECT_FALSE(reasoning_of(other.model));
+  EXPECT_NE(error_of(other, kChat, chat(R"(,"think":true)")).find("think is for models"), std::string::npos);
+}
+
+// With tools an answer is a call or a text of the format.
+TEST(Ollama, ToolsBesideAFormat) {
+  ToyServer server({.threads = 1, .max_seqs = 2, .step_rows = 64, .page_rows = 16}, kHermesTemplate);
+  int n_calls = 0, n_texts = 0;
+  for (int seed = 1; seed <= 16; ++seed) {
+    const JsonObject answer =
+        server.ok(kChat, fmt::format(R"({{"messages":[{{"role":"user","content":"hello"}}],"stream":false,
+            "format":{{"enum":["ab",7]}},"tools":[{{"type":"function","function":{{"name":"a","parameters":
+            {{"type":"object","properties":{{}},"additionalProperties":false}}}}}}],
+            "options":{{"seed":{},"temperature":1,"num_predict":160}}}})",
+                                     seed));
+    const JsonObject& message = answer.at("message").as_object();
+    if (text_of(answer.at("done_reason")) == "length") continue;
+    const bool call = message.contains("tool_calls");
+    if (!call) {
+      const Json value = parse_json(text_of(message.at("content")), "answer");
+      EXPECT_TRUE(value == Json("ab") || value == Json(7)) << value;
+    }
+    ++(call ? n_calls : n_texts);
+  }
+  EXPECT_GT(n_calls + n_texts, 0);
 }
 
 // Calls come whole: the lines of a stream have what the whole answer has, and one that was cut comes in neither.

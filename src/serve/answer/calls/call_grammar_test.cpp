@@ -1,5 +1,6 @@
 // The grammar of calls against their reader: what templates write of calls is taken by both, and whatever the grammar
 // lets a model write is read as calls whose arguments fit the tools' schemas.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -62,8 +63,12 @@ std::shared_ptr<const grammar::Compiled> compiled(const ToolsOfRequest& tools, c
 }
 
 std::vector<Call> read(const CallForm& form, const ToolsOfRequest& tools, std::string_view text, size_t step,
-                       std::string* left = nullptr) {
-  AnswerParser parser({.tools = &form, .tool_names = tools.names, .signatures = tools.signatures, .reasoning = false},
+                       std::string* left = nullptr, bool first = false) {
+  AnswerParser parser({.tools = &form,
+                       .tool_names = tools.names,
+                       .signatures = tools.signatures,
+                       .reasoning = false,
+                       .calls_first = first},
                       1);
   std::vector<AnswerPart> parts;
   const auto take = [&](std::vector<AnswerPart> more) {
@@ -333,6 +338,49 @@ TEST(CallGrammar, WhateverIsRequiredIsAValidCall) {
         }
       }
     }
+  }
+}
+
+// Calls of valid arguments and nothing else, or the other text as it is, though marks of calls stand in it.
+TEST(CallGrammar, CallsOrATextInstead) {
+  ToolsOfRequest tools = tools_of(small_functions());
+  const Json schema = parse_json(R"({"type":"object","properties":{"note":{"type":"string","maxLength":4},
+      "name":{"enum":["get","x"]}},"required":["note"],"additionalProperties":false})",
+                                 "schema");
+  std::mt19937 random(4);
+  for (const CallForm* form : call_forms()) {
+    const auto specials = names_of_marks(*form);
+    const auto vocabulary = byte_vocabulary(specials);
+    const ConstraintRequest text_wanted{
+        .param = "p", .source = {.language = grammar::Language::kJsonSchema, .text = to_json(schema)}};
+    const ConstraintRequest wanted = calls_or(text_wanted, tools, *form);
+    EXPECT_EQ(wanted.text_param, "p");
+    const auto whole = grammar::compile(wanted.source, vocabulary);
+    const auto held = grammar::compile(text_wanted.source, vocabulary);
+    int n_calls = 0, n_texts = 0;
+    for (int i = 0; i < 24; ++i) {
+      const std::string text = random_answer(whole, random, specials);
+      std::string left, pieces;
+      const std::vector<Call> calls = read(*form, tools, text, text.size(), &left, true);
+      EXPECT_EQ(read(*form, tools, text, 1, &pieces, true), calls) << form->name << ": " << text;
+      EXPECT_EQ(pieces, left) << form->name << ": " << text;
+      Matcher matcher(held);
+      const bool is_text = matcher.advance_text(left) && matcher.may_end();
+      if (form->separator == "<|eom|>" && !calls.empty()) left.clear();
+      EXPECT_EQ(calls.empty(), is_text) << form->name << ": " << text << "\nleft " << left;
+      if (!calls.empty()) {
+        EXPECT_EQ(left.find_first_not_of(" \n\t\r"), std::string::npos) << form->name << ": " << text;
+      }
+      ++(calls.empty() ? n_texts : n_calls);
+    }
+    EXPECT_GT(n_calls, 0) << form->name;
+    EXPECT_GT(n_texts, 0) << form->name;
+    // What begins calls elsewhere is text within the other text.
+    const std::string marked = fmt::format("{{\"note\":\"{}{{}}\",\"name\":\"get\"}}", section_mark(*form));
+    std::string left;
+    const std::string head = form->text_name.empty() ? "" : ">>>all\n";
+    EXPECT_TRUE(read(*form, tools, head + marked, 1, &left, true).empty()) << form->name;
+    EXPECT_EQ(left, marked) << form->name;
   }
 }
 

@@ -20,8 +20,14 @@ std::string without_any_space(std::string_view text) {
 }  // namespace
 
 CallReader::CallReader(const CallForm& form, const std::vector<ToolSignature>& tools,
-                       const std::function<bool(std::string_view)>& is_known, CallSink& sink)
-    : form_(form), tools_(tools), is_known_(is_known), sink_(sink), at_(At::kOpen), piece_(form.open) {
+                       const std::function<bool(std::string_view)>& is_known, CallSink& sink, bool in_order)
+    : form_(form),
+      tools_(tools),
+      is_known_(is_known),
+      sink_(sink),
+      in_order_(in_order),
+      at_(At::kOpen),
+      piece_(form.open) {
   if (form_.open.empty()) start_call();
 }
 
@@ -108,8 +114,8 @@ CallReader::Again CallReader::object(char c) {
   if (!scanner_) {
     if (is_json_space(c)) return Again::kTaken;
     if (c != '{') return fail();
-    scanner_.emplace(!form_.bare, form_.name_key,
-                     [this](std::string_view found) { return !form_.bare || is_known_(found); });
+    const auto is_name = [this](std::string_view found) { return !form_.bare || is_known_(found); };
+    scanner_.emplace(!form_.bare, form_.name_key, is_name, in_order_ && form_.bare);
   }
   const JsonStep step = scanner_->feed(c);
   if (step == JsonStep::kBad) return fail();

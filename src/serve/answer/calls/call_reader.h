@@ -27,9 +27,10 @@ class CallSink {
 
 class CallReader {
  public:
-  // `is_known` tells tools of the request: a bare object that names none is no call. All of it outlives the reader.
+  // `is_known` tells tools of the request: a bare object that names none is no call, and with `in_order` neither is one
+  // that does not begin with its name and arguments. All of it outlives the reader.
   CallReader(const CallForm& form, const std::vector<ToolSignature>& tools,
-             const std::function<bool(std::string_view)>& is_known, CallSink& sink);
+             const std::function<bool(std::string_view)>& is_known, CallSink& sink, bool in_order = false);
 
   enum class Step : unsigned char {
     kMore,
@@ -87,6 +88,7 @@ class CallReader {
   const std::vector<ToolSignature>& tools_;
   const std::function<bool(std::string_view)>& is_known_;
   CallSink& sink_;
+  const bool in_order_;
 
   At at_;
   char byte_ = 0;  // the last that was fed

@@ -144,6 +144,8 @@ JsonStep CallScanner::key_done() {
   member_ = Member::kOther;
   if (*key == name_key_ && !has_name_) member_ = Member::kName;
   if ((*key == "arguments" || *key == "parameters") && !has_arguments_) member_ = Member::kArguments;
+  const Member next = has_name_ ? Member::kArguments : Member::kName;
+  if (in_order_ && !committed_ && member_ != next) return bad();
   at_ = At::kColon;
   return JsonStep::kMore;
 }

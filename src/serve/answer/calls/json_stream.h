@@ -40,8 +40,10 @@ class JsonValueStream {
 class CallScanner {
  public:
   // A call's name is asked about as soon as it is read. Without `marked`, an object that has no arguments is no call.
-  CallScanner(bool marked, std::string_view name_key, std::function<bool(std::string_view)> is_name)
-      : marked_(marked), name_key_(name_key), is_name_(std::move(is_name)) {}
+  // `in_order`: neither is one whose first members are not the name and the arguments.
+  CallScanner(bool marked, std::string_view name_key, std::function<bool(std::string_view)> is_name,
+              bool in_order = false)
+      : marked_(marked), in_order_(in_order), name_key_(name_key), is_name_(std::move(is_name)) {}
 
   // kBad comes only before committed(): what was fed is no call. REQUIRES: the first byte is '{'.
   JsonStep feed(char c);
@@ -67,7 +69,7 @@ class CallScanner {
   void commit();
   JsonStep bad() const { return committed_ ? JsonStep::kEnded : JsonStep::kBad; }
 
-  const bool marked_;
+  const bool marked_, in_order_;
   const std::string_view name_key_;  // "name"
   const std::function<bool(std::string_view)> is_name_;
   At at_ = At::kBegin;

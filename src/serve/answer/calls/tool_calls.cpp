@@ -41,12 +41,15 @@ void append_part(std::vector<AnswerPart>& out, AnswerPart part) {
 
 ToolCalls::ToolCalls(const CallForm* form, const std::vector<std::string>& names,
                      const std::vector<ToolSignature>& tools, uint64_t id_seed, Read read)
-    : form_(form), names_(names), tools_(tools), id_seed_(id_seed), is_known_([this](std::string_view name) {
-        return std::ranges::find(names_, name) != names_.end();
-      }) {
+    : form_(form),
+      names_(names),
+      tools_(tools),
+      id_seed_(id_seed),
+      is_known_([this](std::string_view name) { return std::ranges::find(names_, name) != names_.end(); }),
+      at_beginning_(read == Read::kAtBeginning) {
   if (!form_) return;
   for (const CallForm* form_too : also_read(*form_)) {
-    if (read == Read::kFamily || form_too == form_) starts_.push_back({form_too, section_mark(*form_too)});
+    if (read != Read::kThisForm || form_too == form_) starts_.push_back({form_too, section_mark(*form_too)});
   }
 }
 
@@ -62,7 +65,9 @@ void ToolCalls::push(std::string_view text, std::vector<AnswerPart>& out) {
 
 void ToolCalls::feed(std::string_view bytes) {
   for (const char c : bytes) {
-    if (reader_) {
+    if (all_text_) {
+      emit(AnswerPart::Kind::kText, std::string(1, c));
+    } else if (reader_) {
       section_byte(c);
     } else {
       text_byte(c);
@@ -82,6 +87,7 @@ void ToolCalls::text_byte(char c) {
     const char first = hold_.front();
     hold_.erase(0, 1);
     plain(first);
+    if (all_text_) return emit(AnswerPart::Kind::kText, std::exchange(hold_, {}));
   }
 }
 
@@ -99,6 +105,7 @@ void ToolCalls::plain(char c) {
   if (edge_ && c == '{' && reads_bare && n_calls_ == 0) return begin_section({}, "{");
   edge_ = false;
   emit(AnswerPart::Kind::kText, std::exchange(space_, {}) + c);
+  all_text_ = at_beginning_ && n_calls_ == 0;
 }
 
 void ToolCalls::begin_section(std::string_view mark, const std::string& bytes) {
@@ -112,11 +119,15 @@ void ToolCalls::begin_section(std::string_view mark, const std::string& bytes) {
 void ToolCalls::try_next(const std::string& bytes) {
   while (next_start_ < starts_.size() && starts_[next_start_].mark != mark_) ++next_start_;
   if (next_start_ < starts_.size()) {
-    reader_.emplace(*starts_[next_start_++].form, tools_, is_known_, static_cast<CallSink&>(*this));
+    reader_.emplace(*starts_[next_start_++].form, tools_, is_known_, static_cast<CallSink&>(*this), at_beginning_);
     return feed(bytes);
   }
   reader_.reset();
   edge_ = false;
+  if (at_beginning_ && n_calls_ == 0) {
+    all_text_ = true;
+    return emit(AnswerPart::Kind::kText, std::exchange(before_, {}) + bytes);
+  }
   emit(AnswerPart::Kind::kText, std::exchange(before_, {}) + bytes.substr(0, bytes.size() - 1));
   // The first byte of a mark or of a bare object is text by now; any other is looked at.
   if (bytes.size() == 1) return emit(AnswerPart::Kind::kText, bytes);
@@ -130,6 +141,7 @@ void ToolCalls::section_byte(char c) {
   if (step == CallReader::Step::kNone) return try_next(held);
   reader_.reset();
   edge_ = true;
+  all_text_ = at_beginning_ && n_calls_ == 0;  // what stood there says that text follows
   if (step == CallReader::Step::kOver) feed(held);
 }
 

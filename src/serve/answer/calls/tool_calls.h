@@ -21,8 +21,12 @@ void append_part(std::vector<AnswerPart>& out, AnswerPart part);
 
 class ToolCalls : private CallSink {
  public:
-  enum class Read : unsigned char { kFamily, kThisForm };
-  // Without a form everything is text. Read::kFamily: other forms of the family are read too. All given outlives it.
+  enum class Read : unsigned char {
+    kThisForm,
+    kFamily,       // other forms of the family are read too
+    kAtBeginning,  // and once text has begun, all that comes is text
+  };
+  // Without a form everything is text. All given outlives it.
   ToolCalls(const CallForm* form, const std::vector<std::string>& names, const std::vector<ToolSignature>& tools,
             uint64_t id_seed, Read read = Read::kFamily);
   ToolCalls(const ToolCalls&) = delete;
@@ -60,6 +64,8 @@ class ToolCalls : private CallSink {
   std::vector<Start> starts_;
   std::vector<AnswerPart>* out_ = nullptr;  // during push() and finish()
 
+  const bool at_beginning_;
+  bool all_text_ = false;             // from here on
   bool edge_ = true;                  // only white space since the beginning or the last call
   std::string space_;                 // that white space
   std::string hold_;                  // what may be the beginning of a mark
