@@ -62,7 +62,8 @@ class Malformed(client_case.ScriptedCase):
                 answer = response.read()
                 serving.check_refusal(response.status, answer)
                 statuses[response.status] = statuses.get(response.status, 0) + 1
-                self.assertIn(response.status, (200, 400, 404), f"{path} {data[:2000]} -> {answer[:500]}")
+                late = (504,) if "timeout" in body else ()  # on a busy machine, where a second was asked for
+                self.assertIn(response.status, (200, 400, 404, *late), f"{path} {data[:2000]} -> {answer[:500]}")
             self.assertLessEqual({200, 400}, set(statuses), path)
             if LONG:
                 print(path, statuses, flush=True)
