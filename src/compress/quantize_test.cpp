@@ -179,7 +179,8 @@ TEST_F(Quantize, DirectoriesAreReadAsTheyWereMade) {
         for (const float v : x) largest = std::max(largest, std::abs(v));
         // 172 columns are no multiple of 32: this matrix stays as it is.
         const bool kept = ints && shape[1] % 32 != 0;
-        const float steps = kept ? 1e9f : std::string(name).starts_with("int4") ? 8.0f : ints ? 250.0f : 16.0f;
+        // A fit may cut the largest of 4 bits off, where the others gain more by it.
+        const float steps = kept ? 1e9f : std::string(name).starts_with("int4") ? 6.0f : ints ? 250.0f : 16.0f;
         for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], largest / steps) << name << " " << weight;
       }
     }
