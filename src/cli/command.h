@@ -64,7 +64,8 @@ void add_verbose_option(CLI::App& app, CommonOptions& options);
 void add_json_option(CLI::App& app, CommonOptions& options);
 
 extern const Command kRunCommand, kChatCommand, kBenchCommand, kInspectCommand, kTokenizeCommand, kDetokenizeCommand,
-    kTemplateCommand, kEvalCommand, kPullCommand, kLsCommand, kRmCommand, kServeCommand, kQuantizeCommand;
+    kTemplateCommand, kEvalCommand, kPullCommand, kLsCommand, kRmCommand, kServeCommand, kQuantizeCommand,
+    kCalibrateCommand;
 
 // Flushes stdout and returns `status`, or 1 with a line on stderr where success could not be written.
 int finish_output(int status);

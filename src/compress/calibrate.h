@@ -10,13 +10,13 @@
 namespace ingot {
 
 // Called as work goes on, with the part of it that is done, 0…1.
-using Progress = std::function<void(double done)>;
+using WorkProgress = std::function<void(double done)>;
 
 struct CalibrateOptions {
   std::string model;    // a path
   std::string scratch;  // where the private file of hidden states goes, for as long as it runs
   int threads = 1;
-  Progress progress = {};
+  WorkProgress progress = {};
 };
 
 // The statistics of all layers' matrices; those of embedding and head are not among them. The same for any number of

@@ -56,7 +56,8 @@ std::vector<Token> sampled(const CalibrationTextOptions& options, const Tokenize
     first.push_back(tokenizer.bos() && tokenizer.adds_bos() ? *tokenizer.bos() : some);
     request.prompt = {first.back()};
     request.max_tokens = static_cast<int>(chunk_rows) - 1;
-    request.sampling = {.temperature = 1.0f, .seed = c + 1};
+    request.sampling.temperature = 1;
+    request.sampling.seed = c + 1;
     submitted.push_back(opened.engine->submit(std::move(request)));
     if (!submitted.back().stream) throw Error("[calibrate] {}", submitted.back().refused);
   }

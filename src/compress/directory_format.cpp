@@ -95,19 +95,9 @@ void store_int4(const DirectoryFormat& format, const TensorJob& job, const Round
   const int64_t groups = job.cols / format.group, head = format.zero_points ? INT4_ASYM::kHead : INT4::kHead;
   const int64_t group_bytes = head + format.group / 2;
   std::vector<std::byte> encoded(static_cast<size_t>(job.rows * groups * group_bytes));
-  if (format.group == INT4::kGroup) {
-    rounder.round(job, encoded);
-  } else {
-    TensorJob part = job;
-    part.rows = 1;
-    part.cols = format.group;
-    for (int64_t g = 0; g < job.rows * groups; ++g) {
-      part.values = job.values.subspan(static_cast<size_t>(g * format.group), static_cast<size_t>(format.group));
-      part.importance = job.importance != nullptr ? job.importance + g % groups * format.group : nullptr;
-      rounder.round(part,
-                    std::span(encoded).subspan(static_cast<size_t>(g * group_bytes), static_cast<size_t>(group_bytes)));
-    }
-  }
+  TensorJob grouped = job;
+  if (format.group != INT4::kGroup) grouped.group = format.group;
+  rounder.round(grouped, encoded);
   const int64_t words = job.cols / 8, zero_rows = (job.rows + 7) / 8;
   std::vector<uint32_t> packed(static_cast<size_t>(job.rows * words)), zeros(static_cast<size_t>(zero_rows * groups));
   std::vector<std::byte> written;

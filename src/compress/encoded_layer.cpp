@@ -24,12 +24,23 @@ struct Head {
 void EncodedLayer::add(const TensorJob& job, std::span<const std::byte> encoded) {
   const std::lock_guard lock(mutex_);
   Matrix& matrix = matrices_[{std::string(job.name), job.expert}];
-  matrix.format = job.format;
+  // Groups that no format of a whole row has are kept by their values.
+  matrix.format = job.group > 0 ? Format::kF16 : job.format;
   matrix.cols = job.cols;
   matrix.rows = std::max(matrix.rows, job.first_row + job.rows);
-  const auto row_bytes = static_cast<size_t>(format_row_bytes(job.format, job.cols));
+  const auto row_bytes = static_cast<size_t>(format_row_bytes(matrix.format, job.cols));
   matrix.bytes.resize(static_cast<size_t>(matrix.rows) * row_bytes);
-  std::ranges::copy(encoded, matrix.bytes.begin() + job.first_row * static_cast<int64_t>(row_bytes));
+  std::byte* to = matrix.bytes.data() + job.first_row * static_cast<int64_t>(row_bytes);
+  if (job.group == 0) {
+    std::ranges::copy(encoded, to);
+    return;
+  }
+  std::vector<float> values(static_cast<size_t>(job.group));
+  const auto part = static_cast<size_t>(format_row_bytes(job.format, job.group));
+  for (size_t at = 0; at < encoded.size(); at += part, to += 2 * job.group) {
+    format_decode(job.format, encoded.data() + at, values.data(), job.group);
+    format_encode(Format::kF16, values.data(), to, job.group);
+  }
 }
 
 const EncodedLayer::Matrix* EncodedLayer::find(const std::string& tensor, int expert) const {

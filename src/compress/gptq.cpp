@@ -91,7 +91,7 @@ class Gptq : public Rounder {
     if (input != nullptr) first.importance = input->squares.data();
     nearest_->round(first, out);
     if (input == nullptr || format_block(job.format) == 1) return;
-    gptq_round(input->feedback, job.format, job.values, job.rows, job.cols, out);
+    gptq_round(input->feedback, job.format, job.values, job.rows, job.cols, out, job.segment());
     encoded_.add(job, out);
   }
 

@@ -25,7 +25,7 @@ struct GptqSetup {
   bool gguf_order = false;
   int threads = 1;
   GptqOptions options = {};
-  Progress progress = {};  // of a layer's two passes
+  WorkProgress progress = {};  // of a layer's two passes
 };
 
 // Throws Error: too little text for the columns of a matrix, a model whose layers cannot be run one by one.

@@ -24,6 +24,10 @@ struct TensorJob {
   int64_t rows = 0, cols = 0;         // of the slab
   std::span<const float> values;      // [rows, cols], all finite
   const float* importance = nullptr;  // [cols] mean squares of the inputs; null: none are known
+  int64_t group = 0;  // so many values of a row are encoded as a row of their own; 0: the format's own groups
+
+  int64_t segment() const { return group > 0 ? group : cols; }
+  int64_t row_bytes() const { return cols / segment() * format_row_bytes(format, segment()); }
 };
 
 // What was encoded of a tensor that is finished, by its canonical name: its rows in the order of TensorJob, or nothing
@@ -48,7 +52,7 @@ class Rounder {
   // prepare(). What they become is the same.
   virtual bool again(int layer) const { return static_cast<void>(layer), false; }
 
-  // Encodes job.values into `out`, job.rows rows of format_row_bytes each. Any thread, several at once; the bytes
+  // Encodes job.values into `out`, job.rows rows of job.row_bytes() each. Any thread, several at once; the bytes
   // depend on the job alone.
   virtual void round(const TensorJob& job, std::span<std::byte> out) const = 0;
 };

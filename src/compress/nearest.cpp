@@ -7,11 +7,16 @@ namespace {
 class Nearest : public Rounder {
  public:
   void round(const TensorJob& job, std::span<std::byte> out) const override {
-    const int64_t row_bytes = format_row_bytes(job.format, job.cols);
-    CHECK(static_cast<int64_t>(out.size()) == job.rows * row_bytes, "{} bytes for {} rows of {}", out.size(), job.rows,
-          row_bytes);
-    for (int64_t r = 0; r < job.rows; ++r)
-      format_encode(job.format, job.values.data() + r * job.cols, out.data() + r * row_bytes, job.cols, job.importance);
+    CHECK(static_cast<int64_t>(out.size()) == job.rows * job.row_bytes(), "{} bytes for {} rows of {}", out.size(),
+          job.rows, job.row_bytes());
+    const int64_t segment = job.segment(), bytes = format_row_bytes(job.format, segment);
+    for (int64_t r = 0; r < job.rows; ++r) {
+      for (int64_t k = 0; k < job.cols; k += segment) {
+        const float* importance = job.importance != nullptr ? job.importance + k : nullptr;
+        format_encode(job.format, job.values.data() + r * job.cols + k,
+                      out.data() + r * job.row_bytes() + k / segment * bytes, segment, importance);
+      }
+    }
   }
 };
 

@@ -172,19 +172,20 @@ bool run_work(const std::vector<WorkTensor>& tensors, PartFiles& files, Rounder&
   ThreadPool pool(options.threads, Pinning::kOff);
   // Layers in order, what lies in none last.
   std::map<std::pair<bool, int>, std::vector<size_t>> layers;
+  const auto values_of = [&](size_t i) { return tensors[i].source->rows() * tensors[i].source->cols(); };
   int64_t skipped = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int layer = tensors[i].source->layer;
-    std::vector<size_t>& items = layers[{layer < 0, layer}];
-    if (files.finished(i)) {
-      skipped += tensors[i].source->rows() * tensors[i].source->cols();
-    } else {
-      items.push_back(i);
-    }
+    layers[{layer < 0, layer}].push_back(i);
+    if (files.finished(i)) skipped += values_of(i);
   }
   std::atomic<int64_t> done{skipped};
   const EncodedLookup lookup = lookup_of(tensors, files);
-  for (const auto& [key, items] : layers) {
+  for (auto& [key, items] : layers) {
+    const bool again = rounder.again(key.second);
+    for (const size_t i : items)
+      if (again && files.finished(i)) done -= values_of(i);
+    if (!again) std::erase_if(items, [&](size_t i) { return files.finished(i); });
     rounder.prepare(key.second);
     Layer layer(tensors, items, files, rounder, options);
     if (!layer.run(pool, done, skipped)) return false;

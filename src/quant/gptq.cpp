@@ -213,12 +213,12 @@ Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& op
 }
 
 void gptq_round(const Feedback& feedback, Format format, std::span<const float> values, int64_t rows, int64_t cols,
-                std::span<std::byte> encoded) {
-  const int64_t row_bytes = format_row_bytes(format, cols);
+                std::span<std::byte> encoded, int64_t segment) {
+  const int64_t part = segment > 0 ? segment : cols, row_bytes = cols / part * format_row_bytes(format, part);
   CHECK(cols == feedback.cols && static_cast<int64_t>(values.size()) == rows * cols &&
             static_cast<int64_t>(encoded.size()) == rows * row_bytes,
         "{} rows of {}, {} values, {} bytes", rows, cols, values.size(), encoded.size());
-  std::vector<RowGrid> grids(kRows, RowGrid(format, cols));
+  std::vector<RowGrid> grids(kRows, RowGrid(format, cols, part));
   Rounded r(cols);
   for (int64_t first = 0; first < rows; first += kRows) {
     const int64_t count = std::min(kRows, rows - first);

@@ -39,8 +39,8 @@ struct Feedback {
 Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& options, ThreadPool& pool);
 
 // Rounds `rows` rows of values onto the grids of `encoded`, in which each row's scales are found and its codes put.
-// Pure: several threads may round different rows. REQUIRES: cols is the feedback's.
+// `segment`: as RowGrid takes it. Pure: several threads may round different rows. REQUIRES: cols is the feedback's.
 void gptq_round(const Feedback& feedback, Format format, std::span<const float> values, int64_t rows, int64_t cols,
-                std::span<std::byte> encoded);
+                std::span<std::byte> encoded, int64_t segment = 0);
 
 }  // namespace ingot

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "base/error.h"
@@ -171,6 +172,28 @@ TEST(Gptq, IsPlainRoundingWhereInputsHaveNothingInCommon) {
   const std::vector<std::byte> plain = encoded;
   gptq_round(feedback, Format::kINT4, w, 5, kCols, encoded);
   EXPECT_EQ(encoded, plain);
+}
+
+// Groups of 64 that are rows of their own to the format: as good as the format's own, which are larger.
+TEST(Gptq, RoundsGroupsThatAreRowsOfTheirOwn) {
+  constexpr int64_t kCols = 192, kRows = 9;
+  const std::vector<float> x = correlated(400, kCols, 15), w = normal(kRows * kCols, 16);
+  const Feedback feedback = feedback_of(x, kCols, {});
+  for (const Format format : {Format::kINT4, Format::kINT4_ASYM}) {
+    std::vector<std::byte> parts = encode_rows(format, w, kRows * kCols / 64, 64);
+    const auto error = [&] {
+      std::vector<float> decoded(w.size());
+      const int64_t bytes = format_row_bytes(format, 64);
+      for (int64_t p = 0; p < kRows * kCols / 64; ++p)
+        format_decode(format, parts.data() + p * bytes, decoded.data() + 64 * p, 64);
+      std::vector<std::byte> plain(w.size() * 4);
+      std::memcpy(plain.data(), decoded.data(), plain.size());
+      return output_error(Format::kF32, w, plain, kRows, kCols, x);
+    };
+    const double before = error();
+    gptq_round(feedback, format, w, kRows, kCols, parts, 64);
+    EXPECT_LT(error(), 0.5 * before) << format_name(format);
+  }
 }
 
 TEST(Gptq, GivesTheSameBitsForAnyNumberOfThreads) {

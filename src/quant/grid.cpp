@@ -8,10 +8,12 @@
 
 namespace ingot {
 
-RowGrid::RowGrid(Format format, int64_t cols) : format_(format), cols_(cols) {
+RowGrid::RowGrid(Format format, int64_t cols, int64_t segment)
+    : format_(format), cols_(cols), segment_(segment > 0 ? segment : cols) {
   visit_format(format, [this]<class F>(F) {
     using Grid = GridOf<F>;
-    CHECK(cols_ % F::kBlock == 0, "{} columns in format {}", cols_, F::kName);
+    CHECK(segment_ % F::kBlock == 0 && cols_ % segment_ == 0, "{} columns, {} together, in format {}", cols_, segment_,
+          F::kName);
     sub_ = Grid::kSub;
     if constexpr (Grid::kSub == 0) {
       code_bytes_ = F::kBytes;
@@ -38,7 +40,9 @@ void RowGrid::read(const std::byte* row) {
     if constexpr (Grid::kSub == 0) {
       static_cast<void>(in);
     } else if constexpr (requires { F::kWholeRows; }) {
-      Grid::row_scales(in, cols_, scale_.data(), base_.data());
+      static_assert(F::kBlock == Grid::kSub);  // a segment's scales lie behind those of the one before
+      for (int64_t k = 0; k < cols_; k += segment_, in += F::row_bytes(segment_))
+        Grid::row_scales(in, segment_, scale_.data() + k / Grid::kSub, base_.data() + k / Grid::kSub);
     } else {
       constexpr int64_t kSubs = F::kBlock / Grid::kSub;
       for (int64_t b = 0; b < cols_ / F::kBlock; ++b)
@@ -63,7 +67,8 @@ void RowGrid::write(std::byte* row) const {
     if constexpr (Grid::kSub == 0) {
       std::memcpy(out, code_.data(), code_.size());
     } else if constexpr (requires { F::kWholeRows; }) {
-      Grid::set_row_codes(code_.data(), cols_, out);
+      for (int64_t k = 0; k < cols_; k += segment_, out += F::row_bytes(segment_))
+        Grid::set_row_codes(code_.data() + k, segment_, out);
     } else {
       for (int64_t b = 0; b < cols_ / F::kBlock; ++b)
         Grid::set_codes(code_.data() + b * F::kBlock, out + b * F::kBytes);

@@ -15,8 +15,9 @@ namespace ingot {
 // Keeps its memory from row to row. Not for several threads at once.
 class RowGrid {
  public:
-  // Rows of `cols` values. REQUIRES: cols is a multiple of the format's block.
-  RowGrid(Format format, int64_t cols);
+  // Rows of `cols` values, of which each `segment` are encoded as a row of their own (0: all are one). REQUIRES: a
+  // segment is a multiple of the format's block, and cols of a segment.
+  explicit RowGrid(Format format, int64_t cols, int64_t segment = 0);
 
   // Reads the scales of a row that is encoded.
   void read(const std::byte* row);
@@ -47,7 +48,7 @@ class RowGrid {
   float choose_plain(size_t column, float x);
 
   const Format format_;
-  const int64_t cols_;
+  const int64_t cols_, segment_;
   int64_t sub_ = 0;  // values that share a scale; 0: a format of single values
   float lo_ = 0, hi_ = 0;
   const Codebook* book_ = nullptr;

@@ -78,7 +78,6 @@ CommandBody setup(CLI::App& app) {
 
 }  // namespace
 
-extern const Command kCalibrateCommand;
 const Command kCalibrateCommand = {"calibrate", "Gather what a model's matrices read, for compression",
                                    "ingot calibrate model.gguf --text wiki.train.raw --out stats.gguf", setup};
 

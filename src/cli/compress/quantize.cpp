@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
+#include "cli/compress/method_options.h"
 #include "cli/hub/progress.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
@@ -21,6 +22,7 @@ namespace {
 
 struct Options {
   QuantizeOptions quantize;
+  MethodOptions method;
   std::vector<std::string> tensors;
   int threads = 0;
   bool dry_run = false;
@@ -111,7 +113,8 @@ int run(Options options) {
   quantized.threads = options.threads > 0 ? options.threads : available_cores();
   // A limit on the size of files is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  const std::unique_ptr<Rounder> rounder = nearest_rounder();
+  const Method method = open_method(options.method, quantized, options.dry_run);
+  const std::unique_ptr<Rounder>& rounder = method.rounder;
   QuantizeSummary summary;
   if (options.dry_run) {
     summary = plan_quantize(quantized, *rounder);
@@ -141,8 +144,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("OUT", quantized.out, "A .gguf file, or a directory of safetensors")->required();
   app.add_option("--format", quantized.format, "q4_k_m, q8_0, iq4_xs, f16 … for .gguf; int4, int8, fp8, bf16 … else")
       ->required();
-  app.add_option("--method", quantized.method, "How values are rounded: rtn")
-      ->check(CLI::IsMember(std::vector<std::string>{"rtn"}));
+  add_method_options(app, options->method, quantized);
   app.add_option("--tensor", options->tensors, "PATTERN=FORMAT for the tensors whose name fits ('*': anything)")
       ->type_name("PATTERN=FORMAT")
       ->allow_extra_args(false);

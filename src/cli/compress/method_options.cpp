@@ -1,0 +1,84 @@
+#include "cli/compress/method_options.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "compress/plan.h"
+#include "models/model.h"
+#include "weights/config.h"
+#include "weights/model_files.h"
+
+namespace ingot {
+namespace {
+
+CalibrationText text_of(const MethodOptions& options, const QuantizeOptions& quantized) {
+  return calibration_text(
+      {.model = quantized.model, .text = options.text, .tokens = options.tokens, .threads = quantized.threads});
+}
+
+// What the recipe says of a text: which it was, and how much of it.
+std::string text_facts(const CalibrationText& text) {
+  return fmt::format("{} tokens of sha256 {}", text.tokens.size(),
+                     text.hash.empty() ? "the model's samples" : text.hash);
+}
+
+std::string beside(const std::string& out, const char* suffix) {
+  std::string path = out;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path + suffix;
+}
+
+}  // namespace
+
+void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& quantized) {
+  app.add_option("--method", quantized.method,
+                 "How values are rounded: rtn, imatrix (by the inputs' squares) or gptq (by XᵀX, with feedback)")
+      ->check(CLI::IsMember(std::vector<std::string>{"rtn", "imatrix", "gptq"}));
+  app.add_option("--text", options.text,
+                 "What imatrix and gptq run the model over: a text, or .jsonl of chats; none: the model's own samples");
+  app.add_option("--stats", options.statistics, "Statistics of ingot calibrate or llama-imatrix, for imatrix");
+  app.add_option("--tokens", options.tokens, "At most so many tokens of the text (0: all)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_option("--damping", options.gptq.damping, "Of gptq: a share of each column's square on XᵀX's diagonal")
+      ->check(CLI::Range(0.0, 10.0));
+}
+
+Method open_method(const MethodOptions& options, QuantizeOptions& quantized, bool dry) {
+  const bool calibrates = quantized.method != "rtn";
+  if (!calibrates && (!options.text.empty() || !options.statistics.empty()))
+    throw Error("[quantize] --text and --stats are for --method imatrix and gptq");
+  if (quantized.method == "gptq" && !options.statistics.empty())
+    throw Error("[quantize] gptq needs a text, not statistics: they hold no XᵀX");
+  if (!calibrates || dry) return {.rounder = nearest_rounder(), .stats = nullptr};
+  // Told before the model runs, not after.
+  if (std::filesystem::exists(quantized.out))
+    throw Error("[quantize] '{}' exists; it is not overwritten", quantized.out);
+  if (quantized.method == "gptq") {
+    GptqSetup setup{
+        .model = quantized.model, .text = text_of(options, quantized), .state = beside(quantized.out, ".gptq")};
+    quantized.statistics = fmt::format("{}, damping {}", text_facts(setup.text), options.gptq.damping);
+    setup.recipe = recipe_text(quantized);
+    setup.gguf_order = quantized.out.ends_with(".gguf");
+    setup.threads = quantized.threads;
+    setup.options = options.gptq;
+    return {.rounder = gptq_rounder(std::move(setup)), .stats = nullptr};
+  }
+  const ModelFiles files = ModelFiles::open(quantized.model);
+  const Architecture& arch = find_architecture(Config(files));
+  auto stats = std::make_shared<Stats>();
+  if (!options.statistics.empty()) {
+    *stats = Stats::read(options.statistics);
+    stats->check_model(files, arch);
+    quantized.statistics = "sha256 " + sha256_file(options.statistics);
+  } else {
+    const CalibrationText text = text_of(options, quantized);
+    *stats = calibrate(
+        {.model = quantized.model, .scratch = beside(quantized.out, ".hidden"), .threads = quantized.threads}, text);
+    quantized.statistics = text_facts(text);
+  }
+  quantized.importances = stats->importances(arch);
+  return {.rounder = nearest_rounder(), .stats = stats};
+}
+
+}  // namespace ingot
