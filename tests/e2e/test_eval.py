@@ -114,6 +114,18 @@ class CompareTest(support.TestCase):
         alone = support.run("eval", "ppl", other, "--text", self.text, "--chunks", "3", "--chunk-tokens", "64", "--json")
         self.assertAlmostEqual(json.loads(alone.stdout)["perplexity"] / away["perplexity"], 1, places=5)
 
+    def test_report_of_quantize(self):
+        out, page = self.directory / "small.gguf", self.directory / "report.html"
+        self.text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
+        args = ("quantize", self.teacher, out, "--format", "q4_0", "--json")
+        result = support.run(*args, "--report", page, "--report-text", self.text)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(result.stdout)["report"]
+        self.assertGreater(report["models"][0]["kld"], 0)
+        self.assertLess(report["models"][0]["bytes"], report["teacher"]["bytes"])
+        self.assertEqual(json.loads(page.read_text().split('id="data">')[1].split("</script>")[0]), report)
+        self.assert_fails(support.run(*args, "--report", page), 2, "--report-text")
+
     def other(self, directory):
         """The teacher with every weight of its file a little off: bf16 rounded to 4 bits of mantissa."""
         path = models.make_tiny(directory)

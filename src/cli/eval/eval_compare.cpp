@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/engine_options.h"
 #include "cli/eval/compare_page.h"
+#include "cli/eval/compare_run.h"
 #include "cli/eval/eval.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
@@ -20,18 +21,6 @@
 
 namespace ingot {
 namespace {
-
-struct Options {
-  std::string teacher;
-  std::vector<std::string> models;
-  std::string text;
-  std::string html;
-  int chunks = 0;
-  int chunk_tokens = 512;
-  bool speed = true;
-  OpenOptions open = {.kv = "f32"};
-  CommonOptions common;
-};
 
 // One of the models, and what is known of it before it runs.
 struct Subject {
@@ -61,7 +50,7 @@ Subject open_subject(const std::string& path, const OpenOptions& options) {
 }
 
 // The teacher first. All are opened before anything runs: what cannot be compared is known at once.
-std::vector<Subject> open_all(const Options& options, const Tokenizer& tokenizer, const std::string& teacher) {
+std::vector<Subject> open_all(const CompareOptions& options, const Tokenizer& tokenizer, const std::string& teacher) {
   OpenOptions setup = options.open;
   setup.model.context = options.chunk_tokens;
   std::vector<std::string> paths;
@@ -97,7 +86,7 @@ JsonObject subject_json(const Subject& s, bool speed, double perplexity) {
   return json;
 }
 
-JsonObject report_json(const Options& options, const std::vector<Subject>& subjects, const Compared& compared,
+JsonObject report_json(const CompareOptions& options, const std::vector<Subject>& subjects, const Compared& compared,
                        const ScoredText& text, double seconds) {
   JsonArray models;
   for (size_t m = 0; m < compared.models.size(); ++m) {
@@ -158,7 +147,9 @@ void print_table(const std::vector<Subject>& subjects, const Compared& compared,
   }
 }
 
-int run(const Options& options) {
+}  // namespace
+
+JsonObject run_compare(const CompareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::string teacher = resolve_model(options.teacher);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(teacher);
@@ -171,7 +162,7 @@ int run(const Options& options) {
   const InterruptGuard guard;
   const Compared compared = compare(*subjects[0].open.engine, engines, text, [&](size_t done) {
     if (interrupted()) throw Interrupted();
-    if (options.common.verbose) fmt::print(stderr, "chunk {} of {}\n", done, text.chunks.size());
+    if (options.verbose) fmt::print(stderr, "chunk {} of {}\n", done, text.chunks.size());
   });
   if (options.speed) measure_speeds(subjects, text.chunks[0]);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -180,12 +171,25 @@ int run(const Options& options) {
     page->write(compare_page(report));
     page->commit();
   }
-  if (options.common.json) {
-    fmt::print("{}\n", to_json(report));
-  } else {
+  if (options.table) {
     print_table(subjects, compared, options.speed);
     fmt::print("{} tokens of {} chunks, {:.1f} s\n", text.scored(), text.chunks.size(), seconds);
   }
+  return report;
+}
+
+namespace {
+
+struct Options {
+  CompareOptions compare;
+  CommonOptions common;
+};
+
+int run(Options& options) {
+  options.compare.table = !options.common.json;
+  options.compare.verbose = options.common.verbose;
+  const JsonObject report = run_compare(options.compare);
+  if (options.common.json) fmt::print("{}\n", to_json(report));
   return 0;
 }
 
@@ -193,16 +197,17 @@ int run(const Options& options) {
 
 CommandBody setup_eval_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("TEACHER", options->teacher, "The model that the others were made of")->required();
-  app.add_option("MODEL", options->models, "Models of the same vocabulary")->required();
-  app.add_option("--text", options->text, "A text file, other than what the models were calibrated with")->required();
-  app.add_option("--chunks", options->chunks, "At most this many chunks (0: all)")->check(CLI::Range(0, 1 << 30));
-  app.add_option("--chunk-tokens", options->chunk_tokens, "Tokens of a chunk")->check(CLI::Range(4, 1 << 20));
-  app.add_option("--html", options->html, "Also write a page with a chart")->type_name("FILE");
-  app.add_flag("!--no-speed", options->speed, "Without prefill and decode");
-  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
+  CompareOptions& compared = options->compare;
+  app.add_option("TEACHER", compared.teacher, "The model that the others were made of")->required();
+  app.add_option("MODEL", compared.models, "Models of the same vocabulary")->required();
+  app.add_option("--text", compared.text, "A text file, other than what the models were calibrated with")->required();
+  app.add_option("--chunks", compared.chunks, "At most this many chunks (0: all)")->check(CLI::Range(0, 1 << 30));
+  app.add_option("--chunk-tokens", compared.chunk_tokens, "Tokens of a chunk")->check(CLI::Range(4, 1 << 20));
+  app.add_option("--html", compared.html, "Also write a page with a chart")->type_name("FILE");
+  app.add_flag("!--no-speed", compared.speed, "Without prefill and decode");
+  add_engine_option(app, "--kv", compared.open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
       ->type_name("TEXT");
-  add_engine_options(app, OptionsOf::kEngine, options->open);
+  add_engine_options(app, OptionsOf::kEngine, compared.open);
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);
   return [options] { return run(*options); };
