@@ -20,12 +20,27 @@ using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
 
 struct PanelKernels;
 
+// dots() for many rows of x, the same bits, over rows and weights that were transposed once (outer_dots.h).
+struct OuterDots {
+  int64_t rows, cols;           // of a tile of x, outputs of a panel
+  int64_t (*tile)(int64_t k);   // floats of a tile
+  int64_t (*panel)(int64_t k);  //   and of a panel
+  // Up to `rows` rows of x as a tile.
+  void (*pack_x)(const float* const* x, int64_t n, int64_t k, float* tile);
+  // Up to four weight rows into places [first, first + n) of the panels. REQUIRES: first is a multiple of 4.
+  void (*pack)(const float* const* w, int64_t first, int64_t n, int64_t k, float* panels);
+  // As dots(), x being tiles one behind the other. Writes whole panels: out_stride is at least nw up to the next
+  // multiple of `cols`.
+  void (*dots)(const float* x, int64_t nx, const float* panels, int64_t nw, int64_t k, float* out, int64_t out_stride);
+};
+
 struct Kernels {
   const char* name;  // of the set
 
   // out[i * out_stride + j] = x[i] · w[j] over k values, for nx × nw pairs.
   void (*dots)(const float* const* x, int64_t nx, const float* const* w, int64_t nw, int64_t k, float* out,
                int64_t out_stride);
+  OuterDots outer;
 
   // out[i] = f(gate[i]) · up[i]; out may be gate.
   void (*glu)(ActivationKind f, const float* gate, const float* up, float* out, int64_t n);

@@ -8,6 +8,7 @@
 #include "cpu/isa_source.h"
 #include "cpu/simd.h"
 #include "matmul/cpu/kernels.h"
+#include "matmul/cpu/outer_dots.h"
 #include "quant/format_list.inc"
 
 // The formats compiled once more, for this set: in ingot_avx2, say, where they lie in ingot else, since the linker
@@ -237,6 +238,7 @@ constexpr DecodeFn kDecoders[] = {
 constexpr Kernels kKernelTable = {
     .name = INGOT_ISA_NAME,
     .dots = dots,
+    .outer = kOuterDots,
     .glu = glu,
     .read_ahead = read<true>,
     .read_plain = read<false>,

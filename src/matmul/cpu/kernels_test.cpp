@@ -37,6 +37,40 @@ TEST(Kernels, DecodersAreTheFormats) {
   }
 }
 
+// Transposed weights give every sum's own bits, whatever K and the numbers of rows, signs of zeros too.
+TEST(Kernels, OuterDotsAreDots) {
+  Random random(17);
+  for (const int64_t k : {1, 15, 16, 33, 100, 768, 784, 1601}) {
+    const int64_t nx = 15, nw = 37;
+    std::vector<float> x(static_cast<size_t>(nx * k)), w(static_cast<size_t>(nw * k));
+    for (float& v : x) v = random.normal() * (random.below(9) == 0 ? 1e-30f : 1.0f);
+    for (float& v : w) v = random.below(5) == 0 ? -0.0f : random.normal() * (random.below(9) == 0 ? 1e-30f : 1.0f);
+    std::vector<const float*> xs, ws;
+    for (int64_t i = 0; i < nx; ++i) xs.push_back(x.data() + i * k);
+    for (int64_t i = 0; i < nw; ++i) ws.push_back(w.data() + i * k);
+    test::for_each_kernels([&] {
+      const cpu::OuterDots& outer = cpu::kernels().outer;
+      const int64_t stride = (nw + outer.cols - 1) / outer.cols * outer.cols;
+      std::vector<float> panels(static_cast<size_t>(stride / outer.cols * outer.panel(k)));
+      std::vector<float> tiles;
+      for (int64_t i = 0; i < nx; i += outer.rows) {
+        tiles.resize(tiles.size() + static_cast<size_t>(outer.tile(k)));
+        outer.pack_x(xs.data() + i, std::min(outer.rows, nx - i), k, tiles.data() + tiles.size() - outer.tile(k));
+      }
+      for (int64_t i = 0; i < nw; i += 4) outer.pack(ws.data() + i, i, std::min<int64_t>(4, nw - i), k, panels.data());
+      std::vector<float> want(static_cast<size_t>(nx * stride)), got(static_cast<size_t>(nx * stride));
+      cpu::kernels().dots(xs.data(), nx, ws.data(), nw, k, want.data(), stride);
+      outer.dots(tiles.data(), nx, panels.data(), nw, k, got.data(), stride);
+      for (int64_t i = 0; i < nx; ++i) {
+        const auto row = [&](const std::vector<float>& all) {
+          return std::vector<float>(all.begin() + i * stride, all.begin() + i * stride + nw);
+        };
+        test::expect_same_bits(row(got), row(want), "sums");
+      }
+    });
+  }
+}
+
 // The gate of a product is silu_f32() for every float, of whichever size its neighbours are.
 TEST(Kernels, GluIsSilu) {
   std::vector<float> gate, up;

@@ -26,7 +26,7 @@ bool is_packed(const Product& product, size_t part) {
 
 TaskCut cut_of(const Product& product, size_t part, int64_t rows, int threads) {
   return is_packed(product, part) ? panels_cut(product, product.parts[part], rows, threads)
-                                  : rows_cut(product, threads);
+                                  : rows_cut(product, rows, threads);
 }
 
 }  // namespace
@@ -35,6 +35,7 @@ XKinds kinds_of(const Product& product) {
   const PanelKernels& k = *kernels().panels;
   XKinds kinds;
   for (size_t p = 0; p < static_cast<size_t>(product.n_parts); ++p) {
+    kinds.outer = kinds.outer || product.parts[p].packed == nullptr;
     if (product.parts[p].packed == nullptr) continue;
     const PanelKind kind = product.parts[p].packed->kind;
     kinds.bf16 = kinds.bf16 || kind == PanelKind::kBF16;

@@ -43,6 +43,8 @@ struct XRow {
   const uint16_t* bf16;  // [K] only where the set wants it, see bf16_pairs
   const uint16_t* f16;   // [K] the same, to be multiplied with f16_scale
   const float* values;   // [K]
+  // The tile of OuterDots that begins with this row; only for weights without panels, and many rows.
+  const float* outer = nullptr;
   XCoarse coarse = {};
   // The tile of packed rows that this one is in, see pack_tile; only where the set wants it.
   const std::byte* tile = nullptr;

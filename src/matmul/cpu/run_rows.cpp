@@ -1,5 +1,6 @@
 // Weights without panels: a block's are decoded to f32 in this thread's scratch, or read in place when they are f32,
-// and stay in its L2 cache while the rows of x pass in groups that fit beside them.
+// and stay in its L2 cache while the rows of x pass in groups that fit beside them. For many rows they are
+// transposed there.
 #include <algorithm>
 
 #include "matmul/cpu/kernels.h"
@@ -48,9 +49,51 @@ void open_rows(const Weight& w, int64_t first, int64_t n, float* panel, int64_t 
   }
 }
 
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// Outputs of a task's panels: of gate, then of up.
+int64_t outer_outputs(const Product& product, int64_t n) {
+  return round_up(n, kernels().outer.cols) * (product.is_glu() ? 2 : 1);
+}
+
+TaskCut outer_cut(const Product& product, TaskCut cut) {
+  const OuterDots& outer = kernels().outer;
+  cut.block = round_up(cut.block, outer.cols);
+  const int64_t n = outer_outputs(product, cut.block);
+  cut.scratch = (n / outer.cols * outer.panel(product.cols()) + 4 * stride_of(product) + n * cut.pass) *
+                static_cast<int64_t>(sizeof(float));
+  return cut;
+}
+
+// The rows of a block as panels, from place `at` on.
+void pack_rows(const Weight& w, const TaskBlock& block, int64_t at, float* panels, float* four, int64_t stride) {
+  const float* rows[4];
+  for (int64_t i = 0; i < block.n; i += 4) {
+    const int64_t n = std::min<int64_t>(4, block.n - i);
+    open_rows(w, block.first + i, n, four, stride, rows);
+    kernels().outer.pack(rows, at + i, n, w.cols, panels);
+  }
+}
+
+void run_outer(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
+               std::byte* scratch) {
+  const OuterDots& outer = kernels().outer;
+  const int64_t n = outer_outputs(product, block.n), up = n / 2, stride = stride_of(product);
+  float* panels = reinterpret_cast<float*>(scratch);
+  float* four = panels + n / outer.cols * outer.panel(product.cols());
+  float* sums = four + 4 * stride;
+  pack_rows(*product.parts[block.part].weight, block, 0, panels, four, stride);
+  if (product.is_glu()) pack_rows(*product.parts[1].weight, block, up, panels, four, stride);
+  for (int64_t t = 0; t < rows; t += cut.pass) {
+    const int64_t pass = std::min(cut.pass, rows - t);
+    outer.dots(x[t].outer, pass, panels, n, product.cols(), sums, n);
+    for (int64_t i = 0; i < pass; ++i) finish_row(product, block, t + i, sums + i * n, sums + i * n + up);
+  }
+}
+
 }  // namespace
 
-TaskCut rows_cut(const Product& product, int threads) {
+TaskCut rows_cut(const Product& product, int64_t rows, int threads) {
   const int64_t cols = product.cols(), stride = stride_of(product);
   const int64_t parts = product.is_glu() ? 2 : 1;
   TaskCut cut{};
@@ -63,11 +106,12 @@ TaskCut rows_cut(const Product& product, int threads) {
   cut.block = cut.block / 8 * 8;
   cut.pass = std::clamp(kPassBytes / (cols * 4) / kRowStep * kRowStep, kRowStep, kMaxPass);
   cut.scratch = parts * cut.block * (stride + cut.pass) * static_cast<int64_t>(sizeof(float));
-  return cut;
+  return rows >= kOuterFrom ? outer_cut(product, cut) : cut;
 }
 
 void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
               std::byte* scratch) {
+  if (rows >= kOuterFrom) return run_outer(product, block, cut, x, rows, scratch);
   const Kernels& k = kernels();
   const int64_t stride = stride_of(product);
   const int64_t panel_rows = product.is_glu() ? 2 * cut.block : cut.block;

@@ -34,7 +34,7 @@ struct ProductTasks {
 void finish_row(const Product& product, const TaskBlock& block, int64_t t, float* sums, float* up);
 
 // Weights as they are published, decoded to f32 row by row (run_rows.cpp).
-TaskCut rows_cut(const Product& product, int threads);
+TaskCut rows_cut(const Product& product, int64_t rows, int threads);
 void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
               std::byte* scratch);
 
@@ -48,8 +48,12 @@ void run_panels(const Product& product, const TaskBlock& block, const TaskCut& c
 // Asks for the first lines of what a task will read.
 void fetch_panels(const Product& product, const TaskBlock& block);
 
+// Rows of x from which on weights without panels are transposed, at 0.5 ns a value: at 32 it is worth it.
+constexpr int64_t kOuterFrom = 32;
+
 // Which of a row's encodings some part reads.
 struct XKinds {
+  bool outer = false;      // tiles of OuterDots
   bool quantized = false;  // int8 with a scale for each 32 values
   bool coarse = false;     //   for each 128
   bool bf16 = false, f16 = false;
@@ -88,13 +92,14 @@ class XRows {
     struct Tiles {
       int64_t n = 0, step = 0, gap = 0, bytes = 0;
     };
-    Tiles fine_tiles, coarse_tiles;
+    Tiles fine_tiles, coarse_tiles, outer_tiles;
     int fields = 0;                         // of XBlock
     int64_t first_row = 0, first_tile = 0;  // behind the XRows
 
     Tiles tiles_of(int64_t cols, bool coarse_x) const;
   };
   void make_row(int64_t t) const;
+  void pack_outer(int64_t t, int64_t n) const;
   // The row as floats: in place, or normed into `room`.
   const float* open(int64_t t, float* room) const;
 

@@ -1,4 +1,7 @@
 // Rows of x on their way into a product: gathered, normed, then int8, bf16 or f16 where the weights' panels read that.
+#include <algorithm>
+#include <numeric>
+
 #include "cpu/rms_norm_row.h"
 #include "matmul/cpu/kernels.h"
 #include "matmul/cpu/tasks.h"
@@ -38,6 +41,12 @@ XRows::Layout::Layout(const Product& product, XKinds kinds, int64_t n) : rows(n)
     if (kinds.quantized) fine_tiles = tiles_of(cols, false);
     if (kinds.coarse) coarse_tiles = tiles_of(cols, true);
   }
+  if (kinds.outer && rows >= kOuterFrom) {
+    const OuterDots& outer = kernels().outer;
+    outer_tiles.n = (rows + outer.rows - 1) / outer.rows;
+    outer_tiles.step = outer.tile(cols) * static_cast<int64_t>(sizeof(float));
+    outer_tiles.bytes = round_up(outer_tiles.n * outer_tiles.step);
+  }
   first_row = round_up(rows * static_cast<int64_t>(sizeof(XRow)));
   first_pair = first_row + rows * row;
   first_tile = first_pair + (rows + 1) / 2 * pair;
@@ -59,7 +68,7 @@ XRows::Layout::Tiles XRows::Layout::tiles_of(int64_t cols, bool coarse_x) const 
 
 int64_t XRows::bytes(const Product& product, XKinds kinds, int64_t rows) {
   const Layout layout(product, kinds, rows);
-  return layout.first_tile + layout.fine_tiles.bytes + layout.coarse_tiles.bytes;
+  return layout.first_tile + layout.fine_tiles.bytes + layout.coarse_tiles.bytes + layout.outer_tiles.bytes;
 }
 
 XRows::XRows(const Product& product, XKinds kinds, int64_t rows, std::byte* memory)
@@ -133,7 +142,23 @@ void XRows::make_row(int64_t t) const {
 
 // One thread norms and quantizes a row of 4096 in about 2 us, as long as it takes to hand it to another.
 int64_t XRows::at_once() const {
-  return layout_.fine_tiles.n + layout_.coarse_tiles.n > 0 ? kernels().panels->tile_rows : 4;
+  const int64_t tile = layout_.fine_tiles.n + layout_.coarse_tiles.n > 0 ? kernels().panels->tile_rows : 4;
+  return layout_.outer_tiles.n > 0 ? std::lcm(tile, kernels().outer.rows) : tile;
+}
+
+// The tiles of rows [t, t + n), behind those of the encodings.
+void XRows::pack_outer(int64_t t, int64_t n) const {
+  const OuterDots& outer = kernels().outer;
+  std::byte* first = memory_ + layout_.first_tile + layout_.fine_tiles.bytes + layout_.coarse_tiles.bytes;
+  XRow* rows = reinterpret_cast<XRow*>(memory_) + t;
+  const float* values[16];
+  for (int64_t i = 0; i < n; i += outer.rows) {
+    const int64_t some = std::min(outer.rows, n - i);
+    for (int64_t r = 0; r < some; ++r) values[r] = rows[i + r].values;
+    auto* tile = reinterpret_cast<float*>(first + (t + i) / outer.rows * layout_.outer_tiles.step);
+    outer.pack_x(values, some, product_.cols(), tile);
+    rows[i].outer = tile;
+  }
 }
 
 void XRows::make(int64_t t, int64_t n) const {
@@ -150,6 +175,7 @@ void XRows::make(int64_t t, int64_t n) const {
     }
     k.pack_tile(rows, n, product_.cols(), coarse, tile);
   };
+  if (layout_.outer_tiles.n > 0) pack_outer(t, n);
   std::byte* first = memory_ + layout_.first_tile;
   pack(layout_.fine_tiles, false, first);
   pack(layout_.coarse_tiles, true, first + layout_.fine_tiles.bytes);
