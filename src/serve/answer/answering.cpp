@@ -191,7 +191,7 @@ void handle_responses(ServeContext& context, HttpRequest request, std::shared_pt
       context, request, responder, kResponseFields,
       [&](const JsonObject& body, TokenWork* work) { return read_response(body, context.model, kept, work); });
   KeepResponse keep;
-  const std::shared_ptr<void> room = asked.frame.store ? store.hold(asked.frame.input.size()) : nullptr;
+  const std::shared_ptr<void> room = asked.frame.store ? store.hold(tenant, asked.frame.input.size()) : nullptr;
   asked.frame.store = room != nullptr;
   if (asked.frame.store) {
     keep = [&store, room, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](
