@@ -200,7 +200,7 @@ void handle_responses(ServeContext& context, HttpRequest request, std::shared_pt
         return read_response(body, context.model, positions, kept, work);
       });
   KeepResponse keep;
-  const std::shared_ptr<void> room = asked.frame.store ? store.hold(asked.frame.input.size()) : nullptr;
+  const std::shared_ptr<void> room = asked.frame.store ? store.hold(tenant, asked.frame.input.size()) : nullptr;
   asked.frame.store = room != nullptr;
   if (asked.frame.store) {
     keep = [&store, room, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](

@@ -119,8 +119,7 @@ void ResponseInput::say(const std::string& role, std::string text) {
   // Few templates have a place for more than one message of the system.
   const bool more = role == "system" && messages_.size() == 1 && messages_[0].get_object().at("role") == "system";
   if (more) {
-    Json& before = messages_[0].get_object().at("content");
-    before = fmt::format("{}\n\n{}", std::string_view(before.get_string()), text);
+    messages_[0].get_object().at("content").get_string().append("\n\n").append(text);
     return;
   }
   if (role == "user" && (messages_.empty() || !is_user(messages_[messages_.size() - 1]))) {

@@ -31,6 +31,7 @@ class ResponseInput {
   // The messages without the first `turns` turns of the user, the system's kept. REQUIRES: turns < n_turns().
   JsonArray without_turns(size_t turns) const;
   size_t n_turns() const { return turns_.size(); }
+  size_t n_items() const { return items_.size(); }
 
  private:
   void add_item(const Fields& item);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "files/json.h"
 #include "serve/responses/response_tools.h"
 
@@ -51,6 +53,20 @@ TEST(ResponseInput, ATurnOfTheAssistantIsOneMessage) {
   again.add_kept(input.take_items());
   again.finish();
   EXPECT_EQ(again.messages(), input.messages());
+}
+
+// Each is added to what is there: 4,096 of a body's 4 MiB are copied once, not two thousand times.
+TEST(ResponseInput, ManyMessagesOfTheSystemAreAppended) {
+  ResponseInput input(kModel);
+  const std::string text(1000, 'x');
+  JsonArray items;
+  for (int i = 0; i < 4096; ++i) items.push_back(JsonObject{{"role", "system"}, {"content", text}});
+  const std::clock_t before = std::clock();
+  input.add(items, "input");
+  input.finish();
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.5);  // 2 s and more when each was copied
+  ASSERT_EQ(input.messages().size(), 1u);
+  EXPECT_EQ(input.messages()[0].get_object().at("content").get_string().size(), 4096u * 1002 - 2);
 }
 
 TEST(ResponseInput, WhatIsMissingIsNamed) {

@@ -1,7 +1,6 @@
 // Answers of /v1/responses that are kept for a while, in memory, each for the tenant that asked.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -35,8 +34,8 @@ class ResponseStore {
   size_t most() const { return most_; }
 
   // Room for what an answer that is being made will keep, until the value goes; none where all such would take more
-  // than the bytes: it is not kept.
-  std::shared_ptr<void> hold(size_t bytes);
+  // than the bytes, or the tenant holds more already than would be left for others: it is not kept.
+  std::shared_ptr<void> hold(const std::string& tenant, size_t bytes);
 
   // False: it is more than the tenant's share.
   bool put(const std::string& tenant, const std::string& id, KeptResponse response);
@@ -61,14 +60,16 @@ class ResponseStore {
   };
   using Shelves = std::map<std::string, Shelf>;
 
+  void release(const std::string& tenant, size_t bytes);
   void drop_old();
   void drop(Shelves::iterator shelf, std::list<Entry>::iterator entry);
   void drop_oldest_of_largest();
 
   const size_t most_;
   const std::function<double()> now_;
-  std::atomic<size_t> held_{0};
   mutable std::mutex mutex_;  // guards all below
+  std::map<std::string, size_t> held_by_;
+  size_t held_ = 0;
   Shelves shelves_;
   size_t bytes_ = 0, count_ = 0;
 };

@@ -57,12 +57,24 @@ TEST_F(ResponseStoreTest, TheOldestOfTheLargestGivesWay) {
 }
 
 TEST_F(ResponseStoreTest, WhatIsBeingMadeHoldsNoMoreThanTheBytes) {
-  std::shared_ptr<void> first = store_.hold(60000);
+  std::shared_ptr<void> first = store_.hold("a", 60000);
   EXPECT_TRUE(first);
-  EXPECT_FALSE(store_.hold(50000));
-  EXPECT_TRUE(store_.hold(40000));
+  EXPECT_FALSE(store_.hold("b", 50000));
+  EXPECT_TRUE(store_.hold("b", 40000));
   first.reset();
-  EXPECT_TRUE(store_.hold(90000));
+  EXPECT_TRUE(store_.hold("a", 90000));
+}
+
+// However many answers a tenant has under way, another finds room.
+TEST_F(ResponseStoreTest, OneTenantHoldsNoMoreThanItLeaves) {
+  std::vector<std::shared_ptr<void>> held;
+  for (int i = 0; i < 100; ++i) {
+    if (auto room = store_.hold("greedy", 4000)) held.push_back(std::move(room));
+  }
+  EXPECT_EQ(held.size(), 13u);
+  EXPECT_TRUE(store_.hold("modest", 40000));
+  held.clear();
+  EXPECT_TRUE(store_.hold("greedy", 100000));
 }
 
 TEST_F(ResponseStoreTest, NothingIsKeptWithoutBytes) {
