@@ -23,20 +23,30 @@ PACKAGES = (
     "schemathesis==4.32.5",
     "selenium==4.51.0",
 )
+# Clients that ask for older versions of the above: each in an environment of its own, FOLDER-NAME.
+APART = {"instructor": ("instructor==1.17.0",)}
 WAITS = (0, 5, 20)  # seconds before each try
 
 
 def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/venv"
+    status = ensure(folder, PACKAGES)
+    for name, packages in APART.items():
+        status = ensure(folder.with_name(f"{folder.name}-{name}"), packages) or status
+    return status
+
+
+def ensure(folder, packages):
+    """Makes the environment unless it is there; the exit status."""
     stamp = folder / "installed.txt"
-    wanted = "\n".join(PACKAGES) + "\n"
+    wanted = "\n".join(packages) + "\n"
     if stamp.exists() and stamp.read_text() == wanted:
         return 0
-    print(f"ingot: installing the tests' packages with pip in {folder}: {' '.join(PACKAGES)}", file=sys.stderr)
+    print(f"ingot: installing the tests' packages with pip in {folder}: {' '.join(packages)}", file=sys.stderr)
     why = ""
     for seconds in WAITS:
         time.sleep(seconds)
-        why = install(folder)
+        why = install(folder, packages)
         if not why:
             stamp.write_text(wanted)
             return 0
@@ -44,7 +54,7 @@ def main():
     return 1
 
 
-def install(folder):
+def install(folder, packages):
     """Makes the environment anew; returns why that failed, or nothing."""
     # Without a pip of its own: Debian's Python has none to give, but the system's pip can install into it.
     try:
@@ -53,7 +63,7 @@ def install(folder):
         return str(error)
     pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install"]
     options = ["-q", "--disable-pip-version-check", "--no-input", "--retries", "5", "--timeout", "30"]
-    done = subprocess.run([*map(str, pip), *options, *PACKAGES], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run([*map(str, pip), *options, *packages], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode == 0:
         return ""
     return (done.stderr.strip() or done.stdout.strip() or "pip failed").splitlines()[-1]

@@ -11,9 +11,14 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
-def need(name):
-    """The module. Skips the test, or the class where setUpClass asks, when it cannot be imported."""
+def need(name, apart=None):
+    """The module. Skips the test, or the class where setUpClass asks, when it cannot be imported.
+
+    `apart`: of the environment of this name, which has versions of its own; whoever needs it needs nothing else.
+    """
     folder = pathlib.Path(os.environ.get("INGOT_TEST_VENV", ROOT / "build/venv"))
+    if apart:
+        folder = folder.with_name(f"{folder.name}-{apart}")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     path = str(folder / "lib" / version / "site-packages")
     if path not in sys.path and pathlib.Path(path).is_dir():
