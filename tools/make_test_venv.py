@@ -24,7 +24,7 @@ PACKAGES = (
     "selenium==4.51.0",
 )
 # Clients that ask for older versions of the above: each in an environment of its own, FOLDER-NAME.
-APART = {"litellm": ("litellm[mcp]==1.106.2",)}
+APART = {"instructor": ("instructor==1.17.0",), "litellm": ("litellm[mcp]==1.106.2",)}
 WAITS = (0, 5, 20)  # seconds before each try
 
 

@@ -133,6 +133,8 @@ class Messages(client_case.ScriptedCase):
                      {"messages": [{"role": "user", "content": "think"}]}, {"max_tokens": 4},
                      {"tools": TOOLS, "max_tokens": 12}, {"stop_sequences": ["side"]},
                      {"output_config": {"format": {"type": "json_schema", "schema": UNIT}}},
+                     {"messages": [{"role": "user", "content": "two"}], "tools": TOOLS,
+                      "output_config": {"format": {"type": "json_schema", "schema": UNIT}}},
                      {"tools": [tool], "tool_choice": {"type": "any"}}):
             with self.subTest(more):
                 body = {"messages": HELLO, "max_tokens": 200, "temperature": 0, **more}
@@ -178,6 +180,19 @@ class Messages(client_case.ScriptedCase):
 
         answer = self.client.messages.parse(model=self.name, max_tokens=200, messages=HELLO, output_format=Weather)
         self.assertIsInstance(answer.parsed_output, Weather)
+
+    def test_tools_beside_a_format(self):
+        held = {"tools": TOOLS, "output_config": {"format": {"type": "json_schema", "schema": UNIT}},
+                "max_tokens": 3000, "extra_body": {"temperature": 0}}
+        asked = [{"role": "user", "content": "two"}]
+        first = self.ask(asked, **held)
+        self.assertEqual([block.name for block in first.content], ["get_weather", "get_time"])
+        results = [{"type": "tool_result", "tool_use_id": block.id, "content": "18"} for block in first.content]
+        history = [*asked, {"role": "assistant", "content": [block.model_dump() for block in first.content]},
+                   {"role": "user", "content": results}]
+        last = self.ask(history, **held)
+        self.assertIn(json.loads(last.content[0].text), ({"unit": "C"}, {"unit": "F"}))
+        self.assertEqual(last.stop_reason, "end_turn")
 
     def test_results_of_every_shape(self):
         use = {"type": "tool_use", "id": "1", "name": "get_weather", "input": {"city": "Rome"}}

@@ -232,6 +232,24 @@ class Tools(OpenAiCase):
         call, = self.chat_with(tools=[tool], parallel_tool_calls=False).choices[0].message.tool_calls
         self.assertIn(json.loads(call.function.arguments), ({"city": "Rome"}, {"city": "Oslo"}))
 
+    def test_tools_beside_a_schema(self):
+        """An agent with an output type: a call, and behind its result JSON of the schema."""
+        schema = {"type": "object", "properties": {"degrees": {"enum": [17, 18]}}, "required": ["degrees"],
+                  "additionalProperties": False}
+        held = {"tools": TOOLS, "temperature": 0, "response_format": {
+            "type": "json_schema", "json_schema": {"name": "weather", "strict": True, "schema": schema}}}
+        asked = [{"role": "user", "content": "two"}]
+        first = self.chat_with(asked, **held).choices[0]
+        self.assertEqual(first.finish_reason, "tool_calls")
+        self.assertEqual([c.function.name for c in first.message.tool_calls], ["get_weather", "get_time"])
+        history = asked + [first.message.model_dump(exclude_none=True)]
+        history += [{"role": "tool", "tool_call_id": c.id, "content": "18"} for c in first.message.tool_calls]
+        last = self.chat_with(history, **held).choices[0]
+        self.assertIn(json.loads(last.message.content), ({"degrees": 17}, {"degrees": 18}))
+        self.assertEqual((last.finish_reason, last.message.tool_calls), ("stop", None))
+        text = "".join(c.choices[0].delta.content or "" for c in self.stream_of(messages=history, **held) if c.choices)
+        self.assertEqual(text, last.message.content)
+
     def test_a_schema_that_cannot_be_held_is_told(self):
         tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
             "type": "object", "properties": {"city": {"type": "string", "pattern": "(?=x)"}}}}}

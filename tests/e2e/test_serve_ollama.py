@@ -155,6 +155,15 @@ class Tools(OllamaCase):
         answer = self.client.chat(self.name, [*HELLO, said, result], tools=TOOLS)
         self.assertEqual(answer.message.content, scripted.AFTER)
 
+    def test_tools_beside_a_format(self):
+        asked = [{"role": "user", "content": "two"}]
+        first = self.client.chat(self.name, asked, tools=TOOLS, format=UNIT, options={"temperature": 0}).message
+        self.assertEqual([call.function.name for call in first.tool_calls], ["get_weather", "get_time"])
+        history = [*asked, first] + [{"role": "tool", "tool_name": call.function.name, "content": "18"}
+                                     for call in first.tool_calls]
+        last = self.client.chat(self.name, history, tools=TOOLS, format=UNIT, options={"temperature": 0}).message
+        self.assertIn(json.loads(last.content), ({"unit": "C"}, {"unit": "F"}))
+
     def test_functions_as_tools(self):
         def get_weather(city: str, days: list[int]) -> str:
             """The weather of a place.

@@ -230,6 +230,17 @@ class Tools(ResponsesCase):
             self.respond(tools=TOOLS, tool_choice={"type": "function", "name": "none_such"})
         self.assertEqual(caught.exception.param, "tool_choice.name")
 
+    def test_tools_beside_a_format(self):
+        schema = {"type": "object", "properties": {"unit": {"enum": ["C", "F"]}}, "required": ["unit"],
+                  "additionalProperties": False}
+        held = {"tools": TOOLS, "temperature": 0,
+                "text": {"format": {"type": "json_schema", "name": "unit", "schema": schema, "strict": True}}}
+        calls = self.both({"input": "two at once", **held})["output"]
+        self.assertEqual([c["name"] for c in calls], ["get_weather", "get_time"])
+        results = [{"type": "function_call_output", "call_id": c["call_id"], "output": "18"} for c in calls]
+        said, = self.both({"input": [{"role": "user", "content": "two"}, *calls, *results], **held})["output"]
+        self.assertIn(json.loads(said["content"][0]["text"]), ({"unit": "C"}, {"unit": "F"}))
+
     def test_custom_tools(self):
         tool = {**SHELL, "format": {"type": "grammar", "syntax": "regex", "definition": "(ls|pwd) -[a-z]"}}
         body = {"input": "hello", "tools": [tool], "tool_choice": {"type": "custom", "name": "shell"}, "temperature": 0}
