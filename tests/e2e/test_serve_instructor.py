@@ -41,9 +41,11 @@ class Instructor(client_case.ScriptedCase):
 
     def test_a_streamed_object(self):
         """Pieces come as they are written, and the last is whole."""
-        last = list(self.ask(self.instructor.Mode.JSON_SCHEMA, "create_partial"))[-1]
-        self.assertIn(last.unit, ("C", "F"))
-        self.assertIn(last.wind, (3, 4))
+        for mode in (self.instructor.Mode.TOOLS, self.instructor.Mode.JSON_SCHEMA):
+            with self.subTest(mode):
+                last = list(self.ask(mode, "create_partial"))[-1]
+                self.assertIn(last.unit, ("C", "F"))
+                self.assertIn(last.wind, (3, 4))
 
 
 if __name__ == "__main__":

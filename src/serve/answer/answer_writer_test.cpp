@@ -77,6 +77,7 @@ TEST(ChatWriter, CallsAndReasoningAsDeltas) {
     if (delta.contains("reasoning_content")) reasoning += delta.at("reasoning_content").as_string().c_str();
     if (choice.at("finish_reason").is_string()) reason = choice.at("finish_reason").as_string().c_str();
     if (!delta.contains("tool_calls")) continue;
+    EXPECT_EQ(delta.at("tool_calls").as_array().size(), 1u);
     for (const Json& call : delta.at("tool_calls").as_array()) {
       const auto index = static_cast<size_t>(call.at("index").as_int64());
       calls.at(index) += call.at("function").at("arguments").as_string().c_str();

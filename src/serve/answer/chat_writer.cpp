@@ -22,7 +22,7 @@ class ChatWriter : public AnswerWriter {
     std::string bytes = begin_choice(choice);
     JsonObject delta;
     std::string text, reasoning;
-    JsonArray calls;
+    std::vector<CallDelta> calls;
     for (const AnswerPart& part : piece.parts) {
       if (part.kind == Kind::kText) text += part.text;
       if (part.kind == Kind::kReasoning) reasoning += part.text;
@@ -30,9 +30,15 @@ class ChatWriter : public AnswerWriter {
     }
     if (!reasoning.empty()) delta["reasoning_content"] = reasoning;
     if (!text.empty()) delta["content"] = text;
-    if (!calls.empty()) delta["tool_calls"] = std::move(calls);
-    if (delta.empty() && piece.scores.empty()) return bytes;
-    return bytes + chunk(choice, std::move(delta), piece.scores, nullptr);
+    if (calls.empty() && delta.empty() && piece.scores.empty()) return bytes;
+    if (calls.empty()) return bytes + chunk(choice, delta, piece.scores, nullptr);
+    // One call in each: there are clients that read the first of a list alone.
+    for (size_t i = 0; i < calls.size(); ++i) {
+      delta["tool_calls"] = JsonArray{delta_json(calls[i])};
+      bytes += chunk(choice, delta, i == 0 ? piece.scores : std::vector<ScoredToken>{}, nullptr);
+      delta.clear();
+    }
+    return bytes;
   }
 
   std::string end_choice(int choice, ChoiceEnd end, const std::string&) override {
@@ -96,16 +102,27 @@ class ChatWriter : public AnswerWriter {
     return {{"id", id}, {"type", kind}, {kind, JsonObject{{"name", name}, {custom ? "input" : "arguments", text}}}};
   }
 
-  static void add_call(const AnswerPart& part, JsonArray& calls) {
-    if (part.kind == Kind::kCallBegin) {
-      JsonObject call = call_json(part.id, part.text, "", part.custom);
-      call["index"] = part.index;
-      calls.push_back(std::move(call));
-    } else if (part.kind == Kind::kCallArguments) {
-      const char* kind = part.custom ? "custom" : "function";
-      calls.push_back(
-          JsonObject{{"index", part.index}, {kind, JsonObject{{part.custom ? "input" : "arguments", part.text}}}});
-    }
+  // What a piece has of one call.
+  struct CallDelta {
+    const AnswerPart* begin;  // null: it has begun before
+    int index;
+    bool custom;
+    std::string text;
+  };
+
+  static void add_call(const AnswerPart& part, std::vector<CallDelta>& calls) {
+    if (part.kind == Kind::kCallBegin) calls.push_back({&part, part.index, part.custom, ""});
+    if (part.kind != Kind::kCallArguments) return;
+    if (calls.empty() || calls.back().index != part.index) calls.push_back({nullptr, part.index, part.custom, ""});
+    calls.back().text += part.text;
+  }
+
+  static JsonObject delta_json(const CallDelta& call) {
+    const char* kind = call.custom ? "custom" : "function";
+    JsonObject json = call.begin ? call_json(call.begin->id, call.begin->text, call.text, call.custom)
+                                 : JsonObject{{kind, JsonObject{{call.custom ? "input" : "arguments", call.text}}}};
+    json["index"] = call.index;
+    return json;
   }
 
   static JsonObject message(const ChoiceAnswer& answer) {
