@@ -29,7 +29,11 @@ struct Group {
 
   Group(std::span<const float> values, const float* importance) : x(values) {
     CHECK(x.size() % kLanes == 0 && x.size() <= kLargestGroup, "group of {}", x.size());
-    fit_weights(x.data(), importance, x.size(), weight.data());
+    if (importance) {
+      fit_weights(x.data(), importance, x.size(), weight.data());
+    } else {
+      weight.fill(1.0f);
+    }
   }
 };
 

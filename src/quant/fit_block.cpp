@@ -181,7 +181,7 @@ Vec stored_scales(const Lanes& lanes, float d, Vec wanted, const IntGrid& scales
 
 template <class Search>
 ScaledBlock fit_scaled_block_with(const Groups& groups, const Search& search, const IntGrid& scales) {
-  Vec wanted[2], cost[2];
+  Vec wanted[2] = {}, cost[2] = {};
   for (size_t g = 0; g < groups.count; ++g) {
     const Scales fitted = fit_scales(groups.lanes[g], search);
     wanted[g] = fitted.scale;
@@ -345,7 +345,7 @@ AffineBlock fit_affine_block(std::span<const float> x, const float* importance, 
   const Groups groups(x, importance, sub_size);
   const float top = static_cast<float>(q_max), scale_top = static_cast<float>(scale_max);
   Lines wanted[2];
-  Vec scale[2], scale_cost[2], min[2], min_cost[2];
+  Vec scale[2] = {}, scale_cost[2] = {}, min[2] = {}, min_cost[2] = {};
   for (size_t g = 0; g < groups.count; ++g) {
     wanted[g] = LineSearch(groups.lanes[g], top).find();
     scale[g] = wanted[g].scale;

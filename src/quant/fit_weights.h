@@ -6,24 +6,23 @@
 
 namespace ingot {
 
-// Writes n weights: ones without importances. With them a large value counts somewhat more than a small one of equal
-// importance: its column's mean square is that of a sample, and large weights stand where a model is sensitive. A
-// column that was never used keeps a hundred-thousandth of the mean, so that its values are fitted, too.
+// Writes n weights: the importance (null: 1) times √(2·mean x² + x²). A large value so counts somewhat more than a
+// small one of equal importance. The best of four rules tried with one model of 15M (2,921 tokens of its own text,
+// without importances, so the gains below are a little flattered): KLD against plain squares 0.94, 0.95, 1.05 and 0.95
+// with Q2_K, Q3_K, Q4_K and IQ4_XS, ± 0.03. A column that was never used keeps a hundred-thousandth of the mean, so
+// that its values are fitted, too.
 inline void fit_weights(const float* x, const float* importance, size_t n, float* weights) {
   float squares = 0, mean = 0;
-  if (importance) {
-    for (size_t i = 0; i < n; ++i) {
-      squares += x[i] * x[i];
-      mean += importance[i];
-    }
-    squares *= 2.0f / static_cast<float>(n);
-    mean *= 1e-5f / static_cast<float>(n);
+  for (size_t i = 0; i < n; ++i) {
+    squares += x[i] * x[i];
+    mean += importance ? importance[i] : 0.0f;
   }
-  if (!(mean > 0)) {
-    for (size_t i = 0; i < n; ++i) weights[i] = 1.0f;
-    return;
+  squares *= 2.0f / static_cast<float>(n);
+  mean *= 1e-5f / static_cast<float>(n);
+  const bool known = mean > 0;
+  for (size_t i = 0; i < n; ++i) {
+    weights[i] = (known ? importance[i] + mean : 1.0f) * std::sqrt(squares + x[i] * x[i]);
   }
-  for (size_t i = 0; i < n; ++i) weights[i] = (importance[i] + mean) * std::sqrt(squares + x[i] * x[i]);
 }
 
 }  // namespace ingot

@@ -1,6 +1,7 @@
 """`ingot eval`, `bench` and `inspect`: the JSON documents of the contract, on tiny checkpoints."""
 import json
 import math
+import shutil
 
 import models
 import support
@@ -71,6 +72,81 @@ class TextTest(support.TestCase):
         data.write_text('{"query": "x", "choices": ["a"], "gold": 4}\n')
         self.assert_fails(support.run("eval", "task", self.model, "--task", "piqa", "--data", data), 1, "gold")
         self.assert_fails(support.run("eval", "task", self.model, "--task", "nonsense", "--data", data), 1, "nonsense")
+
+
+class CompareTest(support.TestCase):
+    """`eval compare`: models of random weights, of which one is the teacher's own."""
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.temp_dir()
+        self.teacher = models.make_tiny(self.directory / "teacher")
+        self.text = self.directory / "text"
+        self.text.write_text("The quick brown fox jumps over the lazy dog. " * 20)
+
+    def compare(self, *args):
+        return support.run("eval", "compare", *args, "--text", self.text, "--chunks", "3", "--chunk-tokens", "64")
+
+    def test_report(self):
+        same = models.make_tiny(self.directory / "same")
+        shutil.copy(self.teacher / "model.safetensors", same / "model.safetensors")
+        other = self.other(self.directory / "other")
+        page = self.directory / "report.html"
+        result = self.compare(self.teacher, same, other, "--html", page, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual(json.loads(page.read_text().split('id="data">')[1].split("</script>")[0]), got)
+        self.assertEqual(got["tokens"], 3 * 31)
+        teacher, (equal, away) = got["teacher"], got["models"]
+        self.assertEqual((equal["kld"], equal["kld_max"], equal["top1"]), (0, 0, 1))
+        self.assertEqual(equal["perplexity"], teacher["perplexity"])
+        self.assertGreater(away["kld"], 0)
+        self.assertLess(away["top1"], 1)
+        self.assertTrue(equal["on_front"] and not away["on_front"])
+        for row in (teacher, equal, away):
+            for key in ("bytes", "bits", "perplexity", "prefill_tps", "decode_tps"):
+                self.assertGreater(row[key], 0, key)
+        for row in (equal, away):
+            self.assertAlmostEqual(row["kld"], sum(row["chunk_kld"]) / 3, places=9)
+            self.assertLessEqual(row["kld_median"], row["kld_p99"])
+            self.assertLessEqual(row["kld_p99"], row["kld_max"])
+        # The same perplexity as `eval ppl` tells.
+        alone = support.run("eval", "ppl", other, "--text", self.text, "--chunks", "3", "--chunk-tokens", "64", "--json")
+        self.assertAlmostEqual(json.loads(alone.stdout)["perplexity"] / away["perplexity"], 1, places=5)
+
+    def test_report_of_quantize(self):
+        out, page = self.directory / "small.gguf", self.directory / "report.html"
+        self.text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
+        args = ("quantize", self.teacher, out, "--format", "q4_0", "--json")
+        result = support.run(*args, "--report", page, "--report-text", self.text)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(result.stdout)["report"]
+        self.assertGreater(report["models"][0]["kld"], 0)
+        self.assertLess(report["models"][0]["bytes"], report["teacher"]["bytes"])
+        self.assertEqual(json.loads(page.read_text().split('id="data">')[1].split("</script>")[0]), report)
+        self.assert_fails(support.run(*args, "--report", page), 2, "--report-text")
+
+    def other(self, directory):
+        """The teacher with every weight of its file a little off: bf16 rounded to 4 bits of mantissa."""
+        path = models.make_tiny(directory)
+        data = bytearray((self.teacher / "model.safetensors").read_bytes())
+        begin = 8 + int.from_bytes(data[:8], "little")
+        width = 4 if b'"F32"' in data[:begin] else 2
+        for at in range(begin + width - 2, len(data), width):
+            data[at] &= 0xF8
+        (path / "model.safetensors").write_bytes(data)
+        return path
+
+    def test_what_cannot_be_compared(self):
+        tokenizer = json.loads((self.teacher / "tokenizer.json").read_text())
+        names = {i: name for name, i in tokenizer["model"]["vocab"].items()}
+        names[40], names[41] = names[41], names[40]
+        tokenizer["model"]["vocab"] = {name: i for i, name in names.items()}
+        other = models.make_tiny(self.directory / "other")
+        (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+        self.assert_fails(self.compare(self.teacher, other), 1, "another vocabulary", "token 40")
+        self.assert_fails(self.compare(self.teacher), 2, "MODEL")
+        self.assert_fails(self.compare(self.teacher, self.teacher, "--html", "/nowhere/page.html"), 1, "/nowhere")
 
 
 class BenchTest(support.TestCase):

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "cli/bench/shapes.h"
-#include "cli/eval/scoring.h"
+#include "compress/scoring.h"
 #include "engine/engine.h"
 
 namespace ingot {

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/compress/method_options.h"
+#include "cli/eval/compare_run.h"
 #include "cli/hub/progress.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
@@ -26,6 +27,7 @@ struct Options {
   std::vector<std::string> tensors;
   int threads = 0;
   bool dry_run = false;
+  CompareOptions compare;  // of the report
   CommonOptions common;
 };
 
@@ -111,6 +113,9 @@ int run(Options options) {
   for (const std::string& text : options.tensors) quantized.tensors.push_back(tensor_option(text));
   quantized.model = resolve_model(quantized.model);
   quantized.threads = options.threads > 0 ? options.threads : available_cores();
+  CompareOptions& compare = options.compare;
+  if (compare.html.empty() != compare.text.empty())
+    throw CLI::ValidationError("--report and --report-text go together");
   // A limit on the size of files is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   const Method method = open_method(options.method, quantized, options.dry_run);
@@ -129,11 +134,18 @@ int run(Options options) {
   }
   if (summary.stopped) throw Interrupted{};
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
-  if (options.common.json) {
-    fmt::print("{}\n", to_json(summary_json(summary, options)));
-  } else {
-    print_text(summary, options);
+  JsonObject json = summary_json(summary, options);
+  if (!options.common.json) print_text(summary, options);
+  if (!compare.html.empty() && !options.dry_run) {
+    compare.teacher = quantized.model;
+    compare.chunks = 40;
+    compare.models = {quantized.out};
+    compare.open.engine.threads = quantized.threads;
+    compare.table = !options.common.json;
+    compare.verbose = options.common.verbose;
+    json["report"] = run_compare(compare);
   }
+  if (options.common.json) fmt::print("{}\n", to_json(json));
   return 0;
 }
 
@@ -151,6 +163,9 @@ CommandBody setup(CLI::App& app) {
   app.add_flag("--pure", quantized.pure, "Every matrix in the format itself, without the mix's exceptions");
   app.add_flag("--requantize", quantized.requantize, "Round matrices of less than 8 bits again");
   app.add_flag("--dry-run", options->dry_run, "Say sizes and time, write nothing");
+  app.add_option("--report", options->compare.html, "At the end, a page of what it cost: see `eval compare`")
+      ->type_name("FILE");
+  app.add_option("--report-text", options->compare.text, "The text for the report")->type_name("FILE");
   app.add_option("--threads", options->threads, "Threads (default: the cores it may use)")->check(CLI::Range(1, 1024));
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);

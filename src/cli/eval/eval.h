@@ -12,6 +12,7 @@ namespace ingot {
 CommandBody setup_eval_logits(CLI::App& app);
 CommandBody setup_eval_ppl(CLI::App& app);
 CommandBody setup_eval_task(CLI::App& app);
+CommandBody setup_eval_compare(CLI::App& app);
 
 // One question with its possible answers.
 struct TaskItem {

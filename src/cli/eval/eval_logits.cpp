@@ -4,8 +4,8 @@
 
 #include "cli/engine_options.h"
 #include "cli/eval/eval.h"
-#include "cli/eval/scoring.h"
 #include "cli/session.h"
+#include "compress/scoring.h"
 #include "files/json.h"
 
 namespace ingot {

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "cli/engine_options.h"
 #include "cli/eval/eval.h"
-#include "cli/eval/scoring.h"
 #include "cli/session.h"
+#include "compress/scoring.h"
 #include "files/json.h"
 #include "text/tokenizer.h"
 

@@ -1,4 +1,4 @@
-#include "cli/eval/scoring.h"
+#include "compress/scoring.h"
 
 #include <algorithm>
 #include <cmath>

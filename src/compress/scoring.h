@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/engine.h"
+#include "app/open_engine.h"
 
 namespace ingot {
 

@@ -1,0 +1,13 @@
+// The page of `ingot eval compare`.
+#pragma once
+
+#include <string>
+
+#include "files/json.h"
+
+namespace ingot {
+
+// `report` is what --json prints: {teacher, models, text, chunks, chunk_tokens, tokens, seconds}.
+std::string compare_page(const JsonObject& report);
+
+}  // namespace ingot
