@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/data_test_support.h"
-#include "cli/eval/scoring.h"
+#include "compress/scoring.h"
 #include "engine/local_engine.h"
 #include "files/json.h"
 #include "models/model.h"
