@@ -383,6 +383,22 @@ class Stored(ResponsesCase):
                 self.assertIn(known, str(caught.exception))
 
 
+class LongConversations(serving.ToyCase):
+    ARGS = ("--store-responses", "8M")
+
+    def test_one_that_no_body_could_bring_is_not_kept(self):
+        """What goes on from an answer reads its whole conversation: each may be as long as a body's, and no longer."""
+        turns = [{"role": role, "content": "a"} for _ in range(1500) for role in ("user", "assistant")]
+        body = {"input": [*turns, {"role": "user", "content": "b"}], "truncation": "auto", "max_output_tokens": 2}
+        first = self.post(PATH, body)
+        self.assertTrue(first["store"])
+        longer = self.post(PATH, {**body, "previous_response_id": first["id"]})
+        self.assertFalse(longer["store"])
+        self.assertEqual(self.server.get(f"{PATH}/{longer['id']}").status, 404)
+        self.assertTrue(self.post(PATH, {"input": "c", "truncation": "auto", "max_output_tokens": 2,
+                                         "previous_response_id": first["id"]})["store"])
+
+
 class Failure(serving.ToyCase):
     """A model whose logits are not numbers after one token."""
 

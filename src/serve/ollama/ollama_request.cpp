@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "serve/ollama/ollama.h"
@@ -101,23 +103,38 @@ JsonObject read_think(const Fields& fields, const ServedModel& model) {
 // and digits are what the strictest template takes.
 class CallIds {
  public:
-  std::string begin(std::string name, const std::optional<std::string>& given) {
-    open_.push_back({std::move(name), given ? *given : fmt::format("call{:05}", count_++)});
-    return open_.back().second;
+  std::string begin(const std::string& name, const std::optional<std::string>& given) {
+    std::string id = given ? *given : next_id();
+    const size_t at = begun_++;
+    open_[at] = {name, id};
+    by_name_.insert({name, at});
+    by_id_.insert({id, at});
+    return id;
   }
   // The call that a tool's answer is to: by its id, by the tool's name, or the first that has none yet.
   std::string answer(const std::optional<std::string>& given, const std::optional<std::string>& name) {
-    auto call = std::ranges::find_if(
-        open_, [&](const auto& one) { return given ? one.second == *given : !name || one.first == *name; });
-    if (call == open_.end() && !given) call = open_.begin();
-    if (call == open_.end()) return given ? *given : fmt::format("call{:05}", count_++);
-    std::string id = call->second;
+    const std::optional<size_t> named = given ? first(by_id_, *given) : name ? first(by_name_, *name) : std::nullopt;
+    const auto call = named ? open_.find(*named) : given ? open_.end() : open_.begin();
+    if (call == open_.end()) return given ? *given : next_id();
+    std::string id = call->second.second;
+    by_name_.erase({call->second.first, call->first});
+    by_id_.erase({id, call->first});
     open_.erase(call);
     return id;
   }
 
  private:
-  std::vector<std::pair<std::string, std::string>> open_;  // name, id
+  // Of calls that were not answered yet, by what they are found with: bodies may have tens of thousands.
+  using Index = std::set<std::pair<std::string, size_t>>;
+  static std::optional<size_t> first(const Index& index, const std::string& key) {
+    const auto found = index.lower_bound({key, 0});
+    return found != index.end() && found->first == key ? std::optional(found->second) : std::nullopt;
+  }
+  std::string next_id() { return fmt::format("call{:05}", count_++); }
+
+  std::map<size_t, std::pair<std::string, std::string>> open_;  // name and id, in their order
+  Index by_name_, by_id_;
+  size_t begun_ = 0;
   int count_ = 0;
 };
 

@@ -221,8 +221,12 @@ ResponseRequest read_response(const JsonObject& body, const ServedModel& model, 
   render(fields, model, context, input, conversation, generation, work);
   bound_answer(generation, model);
   request.frame.id = unguessable_id("resp_");
-  request.frame.store = kept.on && fields.boolean("store").value_or(true);
+  request.frame.store = kept.on && fields.boolean("store").value_or(true) && input.n_items() <= kMaxResponseItems;
   if (request.frame.store) request.frame.input = to_json(input.take_items());
+  if (request.frame.input.size() > kMaxKeptBytes) {
+    request.frame.store = false;
+    request.frame.input = {};
+  }
   request.frame.repeated = repeated(fields, generation, tools);
   return request;
 }

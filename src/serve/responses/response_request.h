@@ -13,6 +13,8 @@ namespace ingot {
 inline constexpr size_t kMaxResponseItems = 4096;               // of `input`
 inline constexpr size_t kMaxRepeatedBytes = size_t{256} << 10;  // of ResponseFrame::repeated: held until the end
 inline constexpr size_t kMaxMetadataLength = 512;               // characters of a value
+// Of a conversation that is kept: what goes on from it reads it all, as if it had come as a body.
+inline constexpr size_t kMaxKeptBytes = size_t{4} << 20;
 
 extern const FieldTable kFunctionTool, kCustomTool;  // a tool of that type
 
