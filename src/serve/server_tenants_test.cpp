@@ -91,8 +91,15 @@ class ServerTenants : public testing::Test {
 
   // The engine makes no step until the gate is opened: what comes meanwhile waits for sure.
   std::thread stand_still(std::promise<void>& gate) {
-    return std::thread(
-        [this, open = gate.get_future().share()] { toy.model.engine->call([&](LocalEngine&) { open.wait(); }); });
+    const auto standing = std::make_shared<std::promise<void>>();
+    std::thread stop([this, standing, open = gate.get_future().share()] {
+      toy.model.engine->call([&](LocalEngine&) {
+        standing->set_value();
+        open.wait();
+      });
+    });
+    standing->get_future().wait();
+    return stop;
   }
 
   ToyServer toy;

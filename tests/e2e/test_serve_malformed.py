@@ -45,7 +45,7 @@ class Malformed(client_case.ScriptedCase):
         tables = find_tables(self.server.get("/v1/limits").json())
         described = self.server.get("/openapi.json").json()["paths"]
         self.assertEqual(set(tables), {path for path, methods in described.items() if "requestBody" in methods.get("post", {})})
-        connection = self.server.connect()
+        connection, seen = self.server.connect(), set()
         for path, table in sorted(tables.items()):
             rng, statuses = random.Random(path), {}
             for _ in range(EACH):
@@ -64,10 +64,14 @@ class Malformed(client_case.ScriptedCase):
                 statuses[response.status] = statuses.get(response.status, 0) + 1
                 late = (504,) if "timeout" in body else ()  # on a busy machine, where a second was asked for
                 self.assertIn(response.status, (200, 400, 404, *late), f"{path} {data[:2000]} -> {answer[:500]}")
-            self.assertLessEqual({200, 400}, set(statuses), path)
+            self.assertIn(400, statuses, path)
+            # Few bodies of a long table are right in every field: of 150 there may be none.
+            self.assertTrue(200 in statuses or not LONG, path)
+            seen.update(statuses)
             if LONG:
                 print(path, statuses, flush=True)
         connection.close()
+        self.assertIn(200, seen)
         self.assert_alive()
 
 

@@ -24,12 +24,13 @@ TEST_P(Written, AnswersAsTheCheckpoint) {
     summary = quantize(options, *nearest_rounder());
   } catch (const Error& error) {
     EXPECT_TRUE(std::string(error.what()).starts_with("[quantize]")) << error.what();
-    GTEST_SKIP() << error.what();
+    EXPECT_FALSE(std::filesystem::exists(path));
+    return;  // refused by name; WrittenOf has those that are not
   }
   // What the file cannot say was told, and the answers differ.
   if (!summary.notes.empty()) {
     std::filesystem::remove(path);
-    GTEST_SKIP() << summary.notes[0];
+    return;
   }
   const Json json = read_json_file(folder + "/expected.json");
   const JsonObject& expected = as_object(json, "expected");

@@ -65,7 +65,7 @@ CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("MODEL", options->model, "A GGUF file, a Hugging Face directory or a cached name")->required();
   app.add_option("--text", options->text,
-                 "A text, or .jsonl with the messages of a chat in each line; without it the model's own samples");
+                 "A text, or .jsonl with a chat in each line; without it the model's own samples");
   app.add_option("--out", options->out, "The statistics: an importance matrix in GGUF")->required();
   app.add_option("--tokens", options->tokens, "At most so many tokens of the text (0: all)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));

@@ -33,10 +33,10 @@ std::string beside(const std::string& out, const char* suffix) {
 
 void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& quantized) {
   app.add_option("--method", quantized.method,
-                 "How values are rounded: rtn, imatrix (by the inputs' squares) or gptq (by XᵀX, with feedback)")
+                 "How values are rounded: rtn, imatrix (by squares of the inputs) or gptq (by XᵀX)")
       ->check(CLI::IsMember(std::vector<std::string>{"rtn", "imatrix", "gptq"}));
   app.add_option("--text", options.text,
-                 "What imatrix and gptq run the model over: a text, or .jsonl of chats; none: the model's own samples");
+                 "What imatrix and gptq run: a text, or .jsonl of chats; none: the model's own samples");
   app.add_option("--stats", options.statistics, "Statistics of ingot calibrate or llama-imatrix, for imatrix");
   app.add_option("--tokens", options.tokens, "At most so many tokens of the text (0: all)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
