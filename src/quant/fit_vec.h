@@ -72,9 +72,10 @@ INGOT_INLINE Mask operator==(Vec a, Vec b) { INGOT_LANES(Mask, a.part[p] == b.pa
 INGOT_INLINE Mask operator|(Mask a, Mask b) { INGOT_LANES(Mask, a.part[p] | b.part[p]); }
 INGOT_INLINE Vec select(Mask m, Vec a, Vec b) { INGOT_LANES(Vec, m.part[p] ? a.part[p] : b.part[p]); }
 
+// `b` where `a` is no number.
 #if defined(__ARM_NEON)
-INGOT_INLINE Vec least(Vec a, Vec b) { INGOT_LANES(Vec, (FloatRegister)vminq_f32(a.part[p], b.part[p])); }
-INGOT_INLINE Vec most(Vec a, Vec b) { INGOT_LANES(Vec, (FloatRegister)vmaxq_f32(a.part[p], b.part[p])); }
+INGOT_INLINE Vec least(Vec a, Vec b) { INGOT_LANES(Vec, (FloatRegister)vminnmq_f32(a.part[p], b.part[p])); }
+INGOT_INLINE Vec most(Vec a, Vec b) { INGOT_LANES(Vec, (FloatRegister)vmaxnmq_f32(a.part[p], b.part[p])); }
 INGOT_INLINE Vec nearest_integer(Vec a) { INGOT_LANES(Vec, (FloatRegister)vrndnq_f32(a.part[p])); }
 #else
 INGOT_INLINE Vec least(Vec a, Vec b) { INGOT_LANES(Vec, a.part[p] < b.part[p] ? a.part[p] : b.part[p]); }
