@@ -17,6 +17,7 @@
 #include "base/random_test_support.h"
 #include "base/thread_pool.h"
 #include "matmul/cpu/kernels.h"
+#include "quant/format_test_support.h"
 #include "quant/weight.h"
 #include "tensor/tensor.h"
 
@@ -203,13 +204,5 @@ class TestWeight {
   std::vector<std::byte> bytes_;
   std::vector<float> scales_;
 };
-
-inline std::vector<Format> all_formats() {
-  return {
-#define X(NAME) Format::k##NAME,
-      INGOT_FORMATS(X)
-#undef X
-  };
-}
 
 }  // namespace ingot::test

@@ -9,15 +9,10 @@
 
 #include "quant/fit.h"
 #include "quant/format.h"
+#include "quant/format_test_support.h"
 
 namespace ingot {
 namespace {
-
-const std::vector<Format> kAll = {
-#define X(NAME) Format::k##NAME,
-    INGOT_FORMATS(X)
-#undef X
-};
 
 std::vector<float> gaussian(size_t n, unsigned seed, float sigma = 1.0f) {
   std::mt19937 random(seed);
@@ -52,7 +47,7 @@ class Encode : public testing::TestWithParam<Format> {
   const Format format_ = GetParam();
   const int64_t block_ = format_block(format_);
 };
-INSTANTIATE_TEST_SUITE_P(All, Encode, testing::ValuesIn(kAll),
+INSTANTIATE_TEST_SUITE_P(All, Encode, testing::ValuesIn(test::all_formats()),
                          [](const auto& test) { return std::string(format_name(test.param)); });
 
 // No code of R bits for each value can lose less than 2^-R of a Gaussian's sigma; a block format here

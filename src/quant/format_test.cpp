@@ -11,14 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "quant/format_test_support.h"
+
 namespace ingot {
 namespace {
-
-const std::vector<Format> kAll = {
-#define X(NAME) Format::k##NAME,
-    INGOT_FORMATS(X)
-#undef X
-};
 
 std::string test_name(const testing::TestParamInfo<Format>& info) { return std::string(format_name(info.param)); }
 
@@ -35,7 +31,7 @@ class EveryFormat : public testing::TestWithParam<Format> {
   const int64_t bytes_ = format_block_bytes(format_);
   const int64_t row_bytes_ = format_row_bytes(format_, block_);  // of one block
 };
-INSTANTIATE_TEST_SUITE_P(All, EveryFormat, testing::ValuesIn(kAll), test_name);
+INSTANTIATE_TEST_SUITE_P(All, EveryFormat, testing::ValuesIn(test::all_formats()), test_name);
 
 TEST_P(EveryFormat, IsFoundByItsNameInAnyCase) {
   std::string name(format_name(format_));
@@ -127,7 +123,7 @@ TEST_P(EveryFormat, AnyValuesEncode) {
 TEST(Format, WholeRows) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  for (const Format format : kAll) {
+  for (const Format format : test::all_formats()) {
     if (!format_whole_rows(format)) continue;
     SCOPED_TRACE(format_name(format));
     for (const int64_t n : {32, 96, 128, 160, 352}) {
@@ -164,7 +160,7 @@ TEST(Format, GroupsOfInt4AreIndependent) {
 TEST(Format, NamesAndTypesAreUnique) {
   std::set<std::string_view> names;
   std::set<uint32_t> types;
-  for (const Format format : kAll) {
+  for (const Format format : test::all_formats()) {
     EXPECT_TRUE(names.insert(format_name(format)).second) << format_name(format);
     if (const auto type = gguf_type(format)) {
       EXPECT_TRUE(types.insert(*type).second) << *type;

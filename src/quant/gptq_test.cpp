@@ -9,17 +9,12 @@
 
 #include "base/error.h"
 #include "base/random_test_support.h"
+#include "quant/format_test_support.h"
 #include "quant/gram.h"
 #include "quant/grid.h"
 
 namespace ingot {
 namespace {
-
-const std::vector<Format> kAll = {
-#define X(NAME) Format::k##NAME,
-    INGOT_FORMATS(X)
-#undef X
-};
 
 std::vector<float> normal(size_t n, uint64_t seed) {
   test::Random random(seed);
@@ -77,7 +72,7 @@ double output_error(Format format, const std::vector<float>& w, const std::vecto
 }
 
 class Grids : public testing::TestWithParam<Format> {};
-INSTANTIATE_TEST_SUITE_P(All, Grids, testing::ValuesIn(kAll),
+INSTANTIATE_TEST_SUITE_P(All, Grids, testing::ValuesIn(test::all_formats()),
                          [](const auto& test) { return std::string(format_name(test.param)); });
 
 // What a row holds lies on its grid, and is found and written again as it was.

@@ -227,43 +227,29 @@ struct GridOf<IQ4_XS> : IQ4_XS {
   }
 };
 
-template <>
-struct GridOf<INT4> : INT4 {
+// Groups with a head before their blocks: a scale, and with kZero the zero point behind it.
+template <class F, bool kZero>
+struct GroupGrid : F {
   static constexpr int64_t kSub = 32;
-  static constexpr IntGrid kLevels{-8, 7};
+  static constexpr IntGrid kLevels = kZero ? IntGrid{0, 15} : IntGrid{-8, 7};
   static void row_scales(const uint8_t* in, int64_t n, float* scale, float* base) {
-    for (int64_t k = 0; k < n; k += kBlock) {
-      const uint8_t* head = in + k / kGroup * (kHead + kGroup / kBlock * kBytes);
+    for (int64_t k = 0; k < n; k += F::kBlock) {
+      const uint8_t* head = in + k / F::kGroup * (F::kHead + F::kGroup / F::kBlock * F::kBytes);
       *scale++ = load_f16(head);
-      *base++ = 0;
+      *base++ = kZero ? -(load_f16(head) * static_cast<float>(head[2])) : 0.0f;
     }
   }
   static void set_row_codes(const uint8_t* code, int64_t n, uint8_t* out) {
-    for (int64_t k = 0; k < n; k += kBlock, out += kBytes, code += kBlock) {
-      if (k % kGroup == 0) out += kHead;
+    for (int64_t k = 0; k < n; k += F::kBlock, out += F::kBytes, code += F::kBlock) {
+      if (k % F::kGroup == 0) out += F::kHead;
       for (int i = 0; i < 16; ++i) out[i] = static_cast<uint8_t>(code[i] | (code[i + 16] << 4));
     }
   }
 };
-
 template <>
-struct GridOf<INT4_ASYM> : INT4_ASYM {
-  static constexpr int64_t kSub = 32;
-  static constexpr IntGrid kLevels{0, 15};
-  static void row_scales(const uint8_t* in, int64_t n, float* scale, float* base) {
-    for (int64_t k = 0; k < n; k += kBlock) {
-      const uint8_t* head = in + k / kGroup * (kHead + kGroup / kBlock * kBytes);
-      *scale++ = load_f16(head);
-      *base++ = -(load_f16(head) * static_cast<float>(head[2]));
-    }
-  }
-  static void set_row_codes(const uint8_t* code, int64_t n, uint8_t* out) {
-    for (int64_t k = 0; k < n; k += kBlock, out += kBytes, code += kBlock) {
-      if (k % kGroup == 0) out += kHead;
-      for (int i = 0; i < 16; ++i) out[i] = static_cast<uint8_t>(code[i] | (code[i + 16] << 4));
-    }
-  }
-};
+struct GridOf<INT4> : GroupGrid<INT4, false> {};
+template <>
+struct GridOf<INT4_ASYM> : GroupGrid<INT4_ASYM, true> {};
 
 template <>
 struct GridOf<INT8> : INT8 {

@@ -10,8 +10,6 @@
 namespace ingot::cpu {
 namespace {
 
-int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
-
 // A group while it runs.
 struct Running {
   Running(const ProductGroup& g, XKinds kinds, int threads, std::byte* memory)
@@ -38,7 +36,7 @@ struct RowBytes {
 
 RowBytes row_bytes(const Product& product) {
   const XKinds kinds = kinds_of(product);
-  const auto bytes = [&](int64_t n) { return round_up(XRows::bytes(product, kinds, n)); };
+  const auto bytes = [&](int64_t n) { return whole_lines(XRows::bytes(product, kinds, n)); };
   // Beyond a tile they grow evenly, but for few rows and many apart; kFewRows is a multiple of no tile.
   constexpr int64_t kStep = 48;
   RowBytes most;
@@ -69,14 +67,14 @@ ProductNeeds group_needs(std::span<const Product> products, int64_t most_groups,
     most.once = std::max(most.once, own.once);
   }
   const int64_t groups = std::min(most_groups, rows);
-  needs.shared = round_up(groups * static_cast<int64_t>(sizeof(Running))) + rows * most.row + groups * most.once;
+  needs.shared = whole_lines(groups * static_cast<int64_t>(sizeof(Running))) + rows * most.row + groups * most.once;
   return needs;
 }
 
 void multiply(std::span<const ProductGroup> groups, ThreadPool& pool, const ProductMemory& memory, const Loop* then) {
   if (groups.empty()) return;
   auto* first = reinterpret_cast<Running*>(memory.shared);
-  std::byte* rows_at = memory.shared + round_up(static_cast<int64_t>(groups.size() * sizeof(Running)));
+  std::byte* rows_at = memory.shared + whole_lines(static_cast<int64_t>(groups.size() * sizeof(Running)));
   int64_t pieces = 0, tasks = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     const XKinds kinds = kinds_of(groups[i].product);
@@ -85,7 +83,7 @@ void multiply(std::span<const ProductGroup> groups, ThreadPool& pool, const Prod
     running->first_task = tasks;
     pieces += running->pieces();
     tasks += running->tasks.total;
-    rows_at += round_up(XRows::bytes(groups[i].product, kinds, groups[i].rows));
+    rows_at += whole_lines(XRows::bytes(groups[i].product, kinds, groups[i].rows));
   }
   const std::span<const Running> all(first, groups.size());
   const auto make_rows = [&](int64_t i, int) {

@@ -26,8 +26,6 @@ constexpr int64_t kDirectPass = 12, kDirectMost = kDirectPass + 2;
 constexpr int64_t kPieceSumBytes = 256 << 10;
 constexpr int64_t kPiecePanels = 4;
 
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
 // Panels of all parts that tasks are made of.
 int64_t all_panels(const Product& product, const ProductPart& part) {
   if (product.is_glu()) return part.packed->panels();

@@ -49,8 +49,6 @@ void open_rows(const Weight& w, int64_t first, int64_t n, float* panel, int64_t 
   }
 }
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 // Outputs of a task's panels: of gate, then of up.
 int64_t outer_outputs(const Product& product, int64_t n) {
   return round_up(n, kernels().outer.cols) * (product.is_glu() ? 2 : 1);

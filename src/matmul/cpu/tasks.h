@@ -6,6 +6,9 @@
 
 namespace ingot::cpu {
 
+inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+inline int64_t whole_lines(int64_t bytes) { return round_up(bytes, 64); }
+
 // Output rows [first, first + n) of one part; for glu, of gate and up.
 struct TaskBlock {
   size_t part;

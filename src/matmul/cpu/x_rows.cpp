@@ -7,25 +7,19 @@
 #include "matmul/cpu/tasks.h"
 
 namespace ingot::cpu {
-namespace {
-
-int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
-
-}  // namespace
-
 XRows::Layout::Layout(const Product& product, XKinds kinds, int64_t n) : rows(n) {
   const PanelKernels& k = *kernels().panels;
   const int64_t cols = product.cols();
   const bool bytes = kinds.quantized || kinds.coarse;
   if (bytes) {
-    blocks = round_up(cols / kPanelBlock * static_cast<int64_t>(sizeof(XBlock)));
-    q = round_up(cols);
+    blocks = whole_lines(cols / kPanelBlock * static_cast<int64_t>(sizeof(XBlock)));
+    q = whole_lines(cols);
     // Sets with runs of 8 want it for a row alone.
-    if (k.wide && (kRun == 4 || rows == 1)) wide = round_up(2 * cols);
+    if (k.wide && (kRun == 4 || rows == 1)) wide = whole_lines(2 * cols);
   }
-  if (kinds.bf16 && k.to_bf16 != nullptr) (k.bf16_pairs ? pair : bf16) = round_up((k.bf16_pairs ? 4 : 2) * cols);
-  if (kinds.f16 && k.to_f16 != nullptr) f16 = round_up(2 * cols);
-  if (product.input.norm != nullptr || product.input.scale != nullptr) values = round_up(4 * cols);
+  if (kinds.bf16 && k.to_bf16 != nullptr) (k.bf16_pairs ? pair : bf16) = whole_lines((k.bf16_pairs ? 4 : 2) * cols);
+  if (kinds.f16 && k.to_f16 != nullptr) f16 = whole_lines(2 * cols);
+  if (product.input.norm != nullptr || product.input.scale != nullptr) values = whole_lines(4 * cols);
   coarse = kinds.quantized ? blocks + q + wide : 0;
   quarters_at = coarse + blocks + q + wide;
   bf16_at = blocks + q + wide + (kinds.coarse ? coarse : 0);
@@ -45,9 +39,9 @@ XRows::Layout::Layout(const Product& product, XKinds kinds, int64_t n) : rows(n)
     const OuterDots& outer = kernels().outer;
     outer_tiles.n = (rows + outer.rows - 1) / outer.rows;
     outer_tiles.step = outer.tile(cols) * static_cast<int64_t>(sizeof(float));
-    outer_tiles.bytes = round_up(outer_tiles.n * outer_tiles.step);
+    outer_tiles.bytes = whole_lines(outer_tiles.n * outer_tiles.step);
   }
-  first_row = round_up(rows * static_cast<int64_t>(sizeof(XRow)));
+  first_row = whole_lines(rows * static_cast<int64_t>(sizeof(XRow)));
   first_pair = first_row + rows * row;
   first_tile = first_pair + (rows + 1) / 2 * pair;
 }
@@ -55,12 +49,12 @@ XRows::Layout::Layout(const Product& product, XKinds kinds, int64_t n) : rows(n)
 XRows::Layout::Tiles XRows::Layout::tiles_of(int64_t cols, bool coarse_x) const {
   const PanelKernels& k = *kernels().panels;
   Tiles t{.n = (rows + k.tile_rows - 1) / k.tile_rows};
-  t.step = round_up(k.tile_bytes(cols));
+  t.step = whole_lines(k.tile_bytes(cols));
   t.bytes = t.n * t.step;
   // More rows than that read expanded panels only.
   if (k.piece_blocks == nullptr || rows <= kFewRows) return t;
   const int64_t piece = k.piece_blocks(cols, coarse_x);
-  t.step = round_up(k.tile_piece_bytes(cols, fields, coarse_x));
+  t.step = whole_lines(k.tile_piece_bytes(cols, fields, coarse_x));
   t.gap = t.n * t.step;
   t.bytes = (cols / kPanelBlock + piece - 1) / piece * t.gap;
   return t;
