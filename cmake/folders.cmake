@@ -87,6 +87,7 @@ endfunction()
 
 ingot_folder(base)
 ingot_folder(tensor ingot_base)
+ingot_folder(comm ingot_base)
 ingot_folder(quant ingot_tensor)
 ingot_folder(cpu ingot_tensor)
 ingot_folder(matmul ingot_cpu ingot_quant)

@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "grammar": ("text", "files"),
     "quant": (),
     "emulator": (),
+    "comm": (),
     "cpu": (),
     "cuda": ("emulator", "quant"),
     "matmul": ("cpu", "cuda", "quant"),
