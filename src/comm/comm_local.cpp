@@ -21,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 // two steps what the engine does: 0.1 ms. After that an idle rank costs nothing.
 constexpr auto kSpin = std::chrono::microseconds(200);
 
+// A wait is counted in pieces of this, each at most as long as it is: a process that was stopped goes on.
+constexpr auto kPiece = std::chrono::nanoseconds(std::chrono::seconds(1));
+
 // What is no larger is copied before the others come, who then need not be waited for a second time. 64 KiB are 16 rows
 // of a model of width 1024 and fit any L1 or L2 cache.
 constexpr int64_t kStaged = 64 << 10;
@@ -91,7 +94,7 @@ void pause_cpu() {
 // Until the event word is no longer `seen`, or for `left`.
 void sleep_on(RankState& state, uint32_t seen, std::chrono::nanoseconds left) {
   const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
-  syscall(SYS_futex, &state.event, FUTEX_WAIT_PRIVATE, seen, left.count() < 0 ? nullptr : &time, nullptr, 0);
+  syscall(SYS_futex, &state.event, FUTEX_WAIT_PRIVATE, seen, &time, nullptr, 0);
 }
 
 void copy_rows(const CommBlock& from, const CommBlock& to) {
@@ -133,17 +136,17 @@ class LocalComm final : public Comm {
   template <class Done>
   void await(const char* call, int other, std::chrono::milliseconds time, const Done& done) {
     if (group_->spins && spin(done)) return check_aborted(call, other);
-    const Clock::time_point end = Clock::now() + time;
+    std::chrono::nanoseconds left = time;
     for (;;) {
       own_.sleeping.store(1);
       const uint32_t seen = own_.event.load();
       // In this order: what a rank did before it went counts.
       const bool aborted = group_->aborted.load() != 0, gone = group_->of(other).gone.load() != 0, ready = done();
-      const auto left = time < std::chrono::milliseconds(0)
-                            ? std::chrono::nanoseconds(-1)
-                            : std::max(std::chrono::nanoseconds(end - Clock::now()), std::chrono::nanoseconds(0));
       if (!ready && !aborted && !gone && left.count() != 0) {
-        sleep_on(own_, seen, left);
+        const auto piece = time == kForever ? kPiece : std::min(left, kPiece);
+        const Clock::time_point began = Clock::now();
+        sleep_on(own_, seen, piece);
+        if (time != kForever) left -= std::min(piece, std::chrono::nanoseconds(Clock::now() - began));
         continue;
       }
       own_.sleeping.store(0, std::memory_order_relaxed);
