@@ -82,8 +82,10 @@ Request make_request(const Session& session, const Question& question) {
   return request;
 }
 
-AnswerEnd end_of(FinishReason finish, const Session& session, const Answer& answer) {
+AnswerEnd end_of(FinishReason finish, Session& session, const Answer& answer) {
   if (finish == FinishReason::kDamaged) throw Error("[model] a file of the model was cut short while it was in use");
+  const std::string lost = session.engine().lost();
+  if (finish == FinishReason::kError && !lost.empty()) throw Error("{}", lost);
   if (finish == FinishReason::kError) throw Error("[engine] the model's logits are not numbers");
   if (finish == FinishReason::kStop) return AnswerEnd::kStop;
   const size_t used = static_cast<size_t>(answer.prompt_tokens) + answer.tokens.size();

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -85,7 +86,15 @@ int run(Options options) {
   return_large_blocks();
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
-  open.on_step = [&server](const StepFacts& step) { server.on_step(step); };
+  std::atomic<const Engine*> engine{nullptr};
+  open.on_step = [&](const StepFacts& step) {
+    server.on_step(step);
+    // Who is in flight is told, step by step, and then nobody can be answered any more.
+    if (engine.load() != nullptr && !engine.load()->lost().empty()) {
+      engine = nullptr;
+      signals.drain();
+    }
+  };
   // Before the first byte of the model is read, which may be anybody's.
   const SandboxOptions sandbox = sandbox_options(options, choose_device(open.device, open.ref) >= 0);
   if (!options.no_sandbox)
@@ -99,6 +108,7 @@ int run(Options options) {
   }
   if (!options.no_sandbox) tell(server, options, "no sandbox", enter_sandbox(sandbox));
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
+  engine = &session.engine();
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
   const DeviceUse device = session.engine().device();
@@ -114,6 +124,7 @@ int run(Options options) {
   server.run();
   signals.end();
   server.log().info("stopped");
+  if (const std::string lost = session.engine().lost(); !lost.empty()) throw Error("{}", lost);
   return 0;
 }
 

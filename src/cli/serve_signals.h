@@ -24,6 +24,8 @@ class ServeSignals {
 
   // From here on they drain and stop `server`, which must outlive end(), and SIGHUP has its keys read.
   void begin(Server& server);
+  // As SIGTERM does. Any thread may call it, before end().
+  void drain() { pthread_kill(thread_.native_handle(), SIGTERM); }
   // The server's run() has returned.
   void end();
 

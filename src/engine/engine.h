@@ -75,6 +75,8 @@ class Engine {
   // From now on every submission is told that the engine is busy. Returns whether all requests had ended in time.
   bool drain(std::chrono::milliseconds time);
   EngineStats stats() const;
+  // Why no request is answered any more: as DeviceModel::lost().
+  std::string lost() const { return local_.device().lost(); }
   // How long there have been requests without a step: 0 where there are none. A watchdog's question.
   double stalled_seconds() const;
 

@@ -67,6 +67,7 @@ std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig
                                                  .kv = config.kv},
                                       std::vector<int>(model.graph.kv_groups.size(), pages));
   }
+  if (!model.ranks.empty()) throw Error("[tp] several ranks are the CPU's: --device cpu");
   if (config.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
   return make_cuda_model(model, {.device = config.device,
                                  .limits = limits,

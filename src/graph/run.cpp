@@ -29,6 +29,8 @@ size_t want_weights(const std::vector<Node>& nodes, size_t n, const PackedStore&
 Runner::Runner(const Graph& graph, const RunOptions& options) : options_(options), pool_(options.threads) {
   if (options_.own_thread) pool_.pin_caller();
   program_ = compile(graph, {.limits = options_.limits, .kv = options_.kv});
+  for (Node& node : program_.nodes)
+    if (AllGather* gather = match<AllGather>(node)) gather->comm = options_.comm;
   arena_ = Memory(program_.arena_bytes);
   bind_arena(program_, arena_.data());
   Prepare prepare{.limits = options_.limits, .threads = options_.threads, .pool = &pool_};

@@ -14,6 +14,8 @@
 
 namespace ingot {
 
+class Comm;
+
 // Which versions of the ops run.
 enum class Kernels : uint8_t {
   kFast,  // the CPU versions
@@ -26,6 +28,7 @@ struct RunOptions {
   Kernels kernels = Kernels::kFast;
   int64_t short_cols = kShortCols;  // as PackedStore's
   std::optional<DType> kv = {};     // as Target's
+  Comm* comm = nullptr;             // of this rank, where the graph is one of several (shard.h)
   // The thread that makes the runner runs all its steps and starts no others: it is pinned where the pool is.
   bool own_thread = false;
 };

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "graph/shard.h"
 #include "models/model_list.inc"
 #include "weights/config.h"
 #include "weights/model_files.h"
@@ -37,6 +38,10 @@ Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> 
       {.context = model.context, .keep_hidden = options.keep_hidden, .keep_last = options.keep_last, .kv = options.kv});
   arch.build(b, model.hp);
   model.weights->finish();
+  for (int r = 0; r < options.tp && options.tp > 1; ++r) {
+    model.ranks.push_back(shard(model.graph, *model.weights, r, options.tp));
+    fuse(model.ranks.back(), options.fuse_off);
+  }
   model.fused = fuse(model.graph, options.fuse_off);
   return model;
 }

@@ -40,6 +40,7 @@ struct ModelOptions {
   bool keep_last = false;    // of the last one alone, which is what embeddings are made of
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};  // rules that stay off; "all"
+  int tp = 1;                           // ranks that share each layer (Model::ranks)
   bool random_on_device = false;        // random weights are left to the device that computes with them
 };
 
@@ -50,6 +51,7 @@ struct Model {
   std::shared_ptr<ModelFiles> files;  // null for random weights
   std::unique_ptr<Weights> weights;
   Graph graph;
+  std::vector<Graph> ranks;               // each rank's part of it, where there are several (graph/shard.h)
   std::map<std::string_view, int> fused;  // how often each rule fired
 
   // The numbers alone; reads no weight.

@@ -228,6 +228,37 @@ void Weights::cut_scales(Weight& weight, int64_t at) {
   weight.scale_rows = unit;
 }
 
+Weight Weights::rows_of(const Weight& matrix, int64_t first, int64_t count) {
+  CHECK(first >= 0 && count > 0 && first + count <= matrix.rows, "rows {} + {} of {}", first, count, matrix.rows);
+  CHECK(matrix.head_rows == 0 || (first % matrix.head_rows == 0 && count % matrix.head_rows == 0),
+        "rows {} + {} of heads of {}", first, count, matrix.head_rows);
+  Weight part = matrix;
+  part.rows = count;
+  part.data += first * matrix.row_bytes;
+  if (matrix.scale == nullptr || matrix.scale_rows >= matrix.rows) return part;
+  part.rows = matrix.rows;
+  cut_scales(part, first);
+  part.rows = count;
+  part.scale += first / part.scale_rows * part.scale_stride;
+  return part;
+}
+
+Weight Weights::values_of(const Weight& vector, int64_t first, int64_t count, int64_t blocks) {
+  const int64_t width = vector.cols / blocks, size = static_cast<int64_t>(sizeof(float));
+  CHECK(vector.format == Format::kF32 && vector.rows == 1 && first + count <= width, "values {} + {} of {}", first,
+        count, width);
+  Weight part = vector;
+  part.cols = count * blocks;
+  part.row_bytes = part.cols * size;
+  part.data += first * size;
+  if (blocks == 1) return part;
+  std::byte* values = allocate(part.row_bytes);
+  for (int64_t b = 0; b < blocks; ++b)
+    std::copy_n(vector.data + (b * width + first) * size, count * size, values + b * count * size);
+  part.data = values;
+  return part;
+}
+
 void Weights::transpose(Weight& weight, const StoredWeight& stored) {
   if (!plain(stored.format)) {
     throw Error("[weights] '{}' is stored transposed in {}: not supported", weight.name, format_name(stored.format));

@@ -58,6 +58,11 @@ class Weights {
   // `n` times 1, for norms that have no weights of their own. `name` is for dumps.
   Weight ones(const std::string& name, int64_t n);
 
+  // Some rows of a matrix that was taken, where they lie. REQUIRES: whole heads, where its rows are.
+  Weight rows_of(const Weight& matrix, int64_t first, int64_t count);
+  // Some values of a vector, and for each of `blocks` equal blocks of it some of its own.
+  Weight values_of(const Weight& vector, int64_t first, int64_t count, int64_t blocks = 1);
+
   // A layer's experts below `path`, `count` matrices of `rows` × `cols`. Stored as a tensor for each, as one tensor,
   // gate and up in one, each of them with scales beside it, or blocks of MXFP4 with their scales beside them.
   std::vector<Weight> experts(const std::string& path, ExpertPart part, int64_t count, int64_t rows, int64_t cols,

@@ -37,9 +37,14 @@ CpuModel::CpuModel(const Model& model, const RunOptions& options, const std::vec
 void CpuModel::start(const Model& model) {
   RunOptions options = options_;
   options.own_thread = true;
-  runner_ = std::make_unique<Runner>(model.graph, options);
+  if (!model.ranks.empty()) {
+    ranks_ = std::make_unique<Ranks>(model, options_, pages_);
+    options = ranks_->first_options();
+  }
+  runner_ = std::make_unique<Runner>(ranks_ ? model.ranks[0] : model.graph, options);
   kv_ = std::make_unique<KvStore>(runner_->program(), pages_, options_.limits.page_rows);
   runner_->bind(*kv_);
+  if (ranks_) ranks_->await_ready();
 }
 
 CpuModel::~CpuModel() {
@@ -102,9 +107,13 @@ void CpuModel::loop() {
     std::string failed;
     try {
       run(*work_);
+    } catch (const CommError& error) {
+      failed = error.what();
     } catch (...) {
       failed = "the step threw";  // short enough to need no memory
     }
+    // The others are somewhere in the step, and what they have written is not known.
+    if (ranks_ && !failed.empty()) ranks_->abort(failed);
     lock.lock();
     failed_ = std::move(failed);
     work_ = nullptr;
@@ -114,11 +123,12 @@ void CpuModel::loop() {
 
 void CpuModel::run(StepWork& work) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
+  const auto most = static_cast<size_t>(options_.limits.logits);
+  if (ranks_) ranks_->begin(work, std::min(most, work.logits.size()));
   for (const PageCopy& copy : work.copies) kv_->copy_page(copy.group, copy.from, copy.to);
   runner_->run_body(work.batch);
   if (on_body) on_body(work.batch, *runner_);
   report_hidden(work);
-  const auto most = static_cast<size_t>(options_.limits.logits);
   for (size_t i = 0; i < work.logits.size(); i += most) run_head(work, i, std::min(most, work.logits.size() - i));
 }
 
@@ -135,6 +145,7 @@ void CpuModel::report_hidden(StepWork& work) {
 }
 
 void CpuModel::run_head(StepWork& work, size_t first, size_t count) {
+  if (ranks_ && first > 0) ranks_->run_head(work, first, count);
   work.batch.n_logits = static_cast<int>(count);
   for (size_t i = 0; i < count; ++i) work.batch.logit_row[i] = work.logits[first + i].row;
   runner_->run_head(work.batch);

@@ -1,5 +1,6 @@
 // A model's graph on the CPU: a thread of its own packs the weights and runs the steps (and is the first of the worker
-// pool), so that the engine can prepare the next one meanwhile, and pages lie with the threads that read them.
+// pool), so that the engine can prepare the next one meanwhile, and pages lie with the threads that read them. Where
+// ranks share the model it is rank 0, which samples and reports.
 #pragma once
 
 #include <condition_variable>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "engine/model/device_model.h"
+#include "engine/model/ranks.h"
 #include "graph/kv_store.h"
 #include "graph/run.h"
 #include "models/model.h"
@@ -26,12 +28,14 @@ class CpuModel final : public DeviceModel {
   std::string wait() override;
 
   const std::vector<int>& pages() const override { return pages_; }
-  int64_t kv_bytes() const override { return kv_->bytes(); }
+  int64_t kv_bytes() const override { return kv_->bytes() + (ranks_ ? ranks_->kv_bytes() : 0); }
   const Program& program() const override { return runner_->program(); }
   void profile(bool on) override { runner_->profile(on); }
   const std::vector<double>& node_seconds() const override { return runner_->node_seconds(); }
   ExpertUse expert_use() const override { return runner_->expert_use(); }
   Runner* runner() override { return runner_.get(); }
+  std::string lost() const override { return ranks_ ? ranks_->lost() : ""; }
+  Ranks* ranks() { return ranks_.get(); }  // the others; null where there are none
 
  private:
   void start(const Model& model);
@@ -44,6 +48,7 @@ class CpuModel final : public DeviceModel {
 
   const RunOptions options_;
   const std::vector<int> pages_;
+  std::unique_ptr<Ranks> ranks_;  // null where the model is not shared
   // Both made by thread_, before the constructor returns.
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<KvStore> kv_;

@@ -44,6 +44,8 @@ class DeviceModel : public StepModel {
   virtual int64_t free_bytes() const { return 0; }
   // How experts were used; all zero where nobody counts. At any time, by any thread.
   virtual ExpertUse expert_use() const { return {}; }
+  // Why no further step can run: a rank was lost. Empty while all is well. At any time, by any thread.
+  virtual std::string lost() const { return {}; }
   // Of the CPU; null elsewhere.
   virtual Runner* runner() { return nullptr; }
 };

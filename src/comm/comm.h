@@ -1,0 +1,72 @@
+// How the ranks of one model speak: collectives, which all ranks call in the same order with the same sizes, and
+// messages between two of them. Sums are made in the order of ranks, so all have the same bits.
+//
+// No wait is without an end: a rank that does not come in time, that has gone, or that called abort() ends the wait of
+// every other with a CommError, and from then on every call throws it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+namespace ingot {
+
+// Names the rank that waited, its step, what it waited for, and why that did not come.
+class CommError : public Error {
+ public:
+  using Error::Error;
+};
+
+// `rows` pieces of `bytes` each, `pitch` bytes from one to the next: some columns of a matrix.
+struct CommBlock {
+  std::byte* data = nullptr;  // null: this rank does not want it
+  int64_t rows = 1;
+  int64_t bytes = 0;
+  int64_t pitch = 0;
+};
+
+// One rank's end. One thread at a time calls it, but for abort().
+class Comm {
+ public:
+  static constexpr std::chrono::milliseconds kForever{-1};
+
+  virtual ~Comm() = default;
+  Comm() = default;
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  // parts[rank()] is given to all, and parts[r] filled with what rank r gives. All ranks know all sizes.
+  virtual void all_gather(std::span<const CommBlock> parts) = 0;
+  // x becomes the sum over all ranks.
+  virtual void all_reduce(std::span<float> x) = 0;
+  // Rank r gets the sum of [begins[r], begins[r + 1]) of all ranks' x. `out` may be that part of its own x.
+  virtual void reduce_scatter(std::span<const float> x, std::span<const int64_t> begins, float* out) = 0;
+  // give[r] goes to rank r, where it is got[rank()].
+  virtual void all_to_all(std::span<const std::span<const std::byte>> give,
+                          std::span<const std::span<std::byte>> got) = 0;
+  // Everyone gets what `root` has.
+  virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+
+  // Returns once the message can be received, not when it was.
+  virtual void send(std::span<const std::byte> message, int to) = 0;
+  // The next message of rank `from`, at most as long as `into`; returns its length. Sleeps until it comes, for at most
+  // `time`.
+  virtual int64_t recv(std::span<std::byte> into, int from, std::chrono::milliseconds time) = 0;
+
+  // Ends every wait of every rank, and all calls from now on. The first reason is kept. Any thread may call it.
+  virtual void abort(const std::string& reason) = 0;
+
+  // How long any other wait may last.
+  std::chrono::milliseconds deadline{30'000};
+  // Named in errors.
+  int64_t step = 0;
+};
+
+}  // namespace ingot

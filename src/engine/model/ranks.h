@@ -1,0 +1,70 @@
+// The ranks of a model on the CPU beside rank 0: each a thread with worker threads, a program and a KV cache of its
+// own, that runs the steps which rank 0 sends. Rank 0's thread runs its own part and calls what is below.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/comm.h"
+#include "engine/model/step_message.h"
+#include "engine/model/step_model.h"
+#include "graph/kv_store.h"
+#include "graph/run.h"
+#include "models/model.h"
+
+namespace ingot {
+
+class Ranks {
+ public:
+  // Starts the threads; options.threads are all ranks' together. REQUIRES: model.ranks has several.
+  Ranks(const Model& model, const RunOptions& options, const std::vector<int>& pages);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  // Rank 0's own, for its runner.
+  RunOptions first_options() const { return options_of(0); }
+  // Until all others are ready. Throws what one of them threw.
+  void await_ready();
+
+  // The others begin the step, and its head with the first `logits` rows. Throws CommError once a rank was lost.
+  void begin(const StepWork& work, size_t logits);
+  // The others run the head again for `count` rows from `first` on.
+  void run_head(const StepWork& work, size_t first, size_t count);
+  // Rank 0 has failed in a step: all ranks stop, and no step runs any more.
+  void abort(const std::string& reason);
+
+  // Why no step runs any more; empty while all is well. Any thread may ask.
+  std::string lost() const;
+  int64_t kv_bytes() const { return kv_bytes_; }  // of the others
+
+  // Called by each rank's thread before a step. For tests.
+  std::function<void(int rank)> on_step;
+
+ private:
+  void join();
+  RunOptions options_of(int rank) const;
+  void run_rank(const Model& model, size_t rank);
+  void run_steps(Runner& runner, KvStore& kv, Comm& comm);
+  void send(size_t logits, size_t first, const StepWork& work);
+
+  const RunOptions options_;
+  const std::vector<int> pages_;
+  std::vector<std::unique_ptr<Comm>> comms_;  // [ranks]
+  StepMessage message_;
+  std::vector<int32_t> logit_rows_;
+  int64_t step_ = 0;
+  int64_t kv_bytes_ = 0;  // written before all are ready
+
+  mutable std::mutex mutex_;
+  std::string lost_;  // guarded by mutex_, with what is below
+  std::vector<std::exception_ptr> threw_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace ingot

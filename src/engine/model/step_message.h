@@ -1,0 +1,45 @@
+// What rank 0 tells the others of a step: one flat message of fixed layout, in 32-bit words, without pointers. A step
+// is its rows, page tables as far as its seqs reach, copies of pages and the logit rows of the first run of the head;
+// further runs are messages of their own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/model/step_model.h"
+#include "ops/batch.h"
+
+namespace ingot {
+
+class StepMessage {
+ public:
+  // The longest message of such steps, in bytes.
+  static int64_t most_bytes(const StepLimits& limits, int groups);
+
+  // Writes the step number `step`, with the logit rows of its first run of the head.
+  void write_step(const StepWork& work, const StepLimits& limits, int64_t step, std::span<const int32_t> logit_rows);
+  // Writes another run of the head of the step that was written last.
+  void write_head(int64_t step, std::span<const int32_t> logit_rows);
+  std::span<const std::byte> bytes() const { return std::as_bytes(std::span(words_)); }
+
+ private:
+  void put(std::span<const int32_t> words) { words_.insert(words_.end(), words.begin(), words.end()); }
+  void begin(int32_t kind, int64_t step);
+
+  std::vector<int32_t> words_;
+};
+
+// What a message says: `batch` is of these limits and groups.
+struct ReadStep {
+  int64_t step = 0;
+  bool body = false;  // a step; else another run of the head
+  std::vector<PageCopy> copies;
+};
+
+// Fills `batch` and returns the rest. Throws Error where the message is not one that write_step() or write_head() makes
+// for these limits.
+ReadStep read_step_message(std::span<const std::byte> bytes, const StepLimits& limits, const std::vector<int>& pages,
+                           Batch& batch);
+
+}  // namespace ingot

@@ -1,0 +1,433 @@
+#include "graph/shard.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace ingot {
+namespace {
+
+// Rows of a panel, and a cache line of floats: shares of products are multiples where there are enough.
+constexpr int64_t kUnit = 16;
+
+// How the columns of a value are shared: each rank's units, and the columns of one.
+struct Cut {
+  std::vector<ShardRange> units;
+  int64_t unit = 1;
+
+  bool operator==(const Cut&) const = default;
+  ShardRange columns(int rank) const {
+    const ShardRange& own = units[static_cast<size_t>(rank)];
+    return {own.begin * unit, own.end * unit};
+  }
+  Cut of(int64_t other_unit) const { return {units, other_unit}; }
+};
+
+// A value of the whole graph on this rank: its own columns, all of them, or both.
+struct State {
+  std::optional<Cut> want;  // what the heads that read it are cut by
+  std::optional<Cut> cut;   // of `local`
+  Tensor local;             // this rank's columns as they are now
+  bool full = false;        // all columns are there as they are now
+};
+
+class Sharder {
+ public:
+  Sharder(const Graph& graph, Weights& weights, int rank, int ranks)
+      : whole_(graph), weights_(weights), rank_(rank), ranks_(ranks), states_(graph.values.size()) {}
+
+  Graph run();
+
+ private:
+  void foresee_heads();
+  void foresee_before_heads();
+  Cut kv_cut(const KvLayer& kv, int64_t unit) const;
+  void want(const Tensor& t, const Cut& cut);
+
+  bool is_whole(const Tensor& t) const { return t.offset == 0 && t.cols == value_of(t).cols; }
+  const Value& value_of(const Tensor& t) const { return out_.values[static_cast<size_t>(t.value)]; }
+  State& state_of(const Tensor& t) { return states_[static_cast<size_t>(t.value)]; }
+  std::optional<Cut> wanted(const Tensor& t) { return is_whole(t) ? state_of(t).want : std::nullopt; }
+  // The cut of a whole value that is not there as a whole.
+  std::optional<Cut> parted(const Tensor& t) {
+    return is_whole(t) && !state_of(t).full ? state_of(t).cut : std::nullopt;
+  }
+
+  void gather(int32_t value, int64_t blocks = 1);
+  void need_full(const Tensor& t);
+  Tensor local_of(const Tensor& t, const Cut& cut);
+  Tensor new_local(const Tensor& t, const Cut& cut);
+  void wrote_full(const Tensor& t);
+  void wrote_local(const Tensor& t, const Cut& cut, const Tensor& local);
+  template <class T>
+  void emit(T op) {
+    out_.nodes.push_back({.op = std::move(op), .label = label_, .made_by = {}});
+  }
+
+  // One for each op that is cut; any other runs on every rank.
+  template <class T>
+  void add(T op) {
+    add_whole(std::move(op));
+  }
+  template <class T>
+  void add_whole(T op);
+  template <class T>
+  void add_each_column(T op);
+  void add(Activation op) { add_each_column(std::move(op)); }
+  void add(Scale op) { add_each_column(std::move(op)); }
+  void add(Softcap op) { add_each_column(std::move(op)); }
+  void add(Glu op);
+  void add(Add op);
+  void add(RmsNorm op);
+  void add(Rope op);
+  void add(PositionScale op);
+  void add(KvWrite op);
+  void add(Attention op);
+  void add(HeadLinear op);
+  void add(Linear op);
+  void add(ExpertLinear op);
+  void add_node(const Node& node);
+  std::optional<Cut> even_cut(const Weight& weight) const;
+
+  const Graph& whole_;
+  Weights& weights_;
+  const int rank_, ranks_;
+  std::vector<State> states_;
+  std::vector<char> routed_;  // values that a router reads: each rank makes them whole
+  Graph out_;
+  std::string label_;
+};
+
+void Sharder::want(const Tensor& t, const Cut& cut) {
+  if (is_whole(t) && !state_of(t).want) state_of(t).want = cut;
+}
+
+Cut Sharder::kv_cut(const KvLayer& kv, int64_t unit) const {
+  // The shares of KV heads are the same for every number of heads.
+  return {share_heads(kv.kv_heads * ranks_, kv.kv_heads, ranks_).kv_heads, unit};
+}
+
+// Attention decides how q, k, v, what it gives, and what that is gated by are cut.
+void Sharder::foresee_heads() {
+  std::vector<std::optional<Cut>> made(whole_.values.size());
+  const auto made_of = [&](const Tensor& t) -> std::optional<Cut>& { return made[static_cast<size_t>(t.value)]; };
+  for (const Node& node : whole_.nodes) {
+    if (const auto* write = std::get_if<KvWrite>(&node.op)) {
+      want(write->k, kv_cut(write->kv, write->kv.k_dim));
+      want(write->v, kv_cut(write->kv, write->kv.v_dim));
+    } else if (const auto* attention = std::get_if<Attention>(&node.op)) {
+      const Cut heads{share_heads(attention->heads, attention->kv.kv_heads, ranks_).heads, attention->kv.q_dim()};
+      want(attention->q, heads);
+      made_of(attention->out) = heads.of(attention->kv.v_dim);
+    } else if (const auto* linear = std::get_if<HeadLinear>(&node.op)) {
+      if (made_of(linear->x)) made_of(linear->out) = made_of(linear->x)->of(linear->outputs() + linear->tail);
+    } else if (const auto* glu = std::get_if<Glu>(&node.op)) {
+      if (made_of(glu->up) && glu->gate.cols == glu->up.cols) want(glu->gate, *made_of(glu->up));
+    } else if (const auto* router = std::get_if<RouterTopk>(&node.op)) {
+      routed_[static_cast<size_t>(router->logits.value)] = 1;
+    }
+  }
+}
+
+// What heads are made of is cut as they are.
+void Sharder::foresee_before_heads() {
+  for (size_t n = whole_.nodes.size(); n-- > 0;) {
+    const Op& op = whole_.nodes[n].op;
+    if (const auto* linear = std::get_if<HeadLinear>(&op)) {
+      if (const auto cut = wanted(linear->out)) want(linear->x, cut->of(linear->weight.cols + linear->tail));
+    } else if (const auto* norm = std::get_if<RmsNorm>(&op)) {
+      const auto cut = wanted(norm->out);
+      if (cut && cut->unit % norm->width == 0 && norm->width < norm->x.cols) want(norm->x, *cut);
+    } else if (const auto* scale = std::get_if<Scale>(&op)) {
+      if (const auto cut = wanted(scale->out)) want(scale->x, *cut);
+    }
+  }
+}
+
+// Makes a value whole of what the ranks have of it.
+void Sharder::gather(int32_t value, int64_t blocks) {
+  State& state = states_[static_cast<size_t>(value)];
+  CHECK(state.cut.has_value(), "value {} is nowhere", value);
+  AllGather op;
+  op.x = state.local;
+  op.out = state.local;
+  op.out.value = value;
+  op.out.offset = 0;
+  op.out.cols = op.out.stride = out_.values[static_cast<size_t>(value)].cols;
+  op.blocks = blocks;
+  for (int r = 0; r < ranks_; ++r) {
+    const ShardRange own = state.cut->columns(r);
+    op.begins.push_back(own.begin);
+    op.counts.push_back(own.count());
+  }
+  const auto logits = whole_.outputs.find("logits");
+  op.first_only = logits != whole_.outputs.end() && logits->second.value == value;
+  emit(std::move(op));
+  state.full = true;
+}
+
+void Sharder::need_full(const Tensor& t) {
+  if (!state_of(t).full) gather(t.value);
+}
+
+// This rank's columns of a tensor.
+Tensor Sharder::local_of(const Tensor& t, const Cut& cut) {
+  const State& state = state_of(t);
+  if (is_whole(t) && state.cut == cut) return state.local;
+  need_full(t);
+  const ShardRange own = cut.columns(rank_);
+  return columns(t, own.begin, own.count());
+}
+
+// Memory for this rank's columns of a value that is about to be written.
+Tensor Sharder::new_local(const Tensor& t, const Cut& cut) {
+  const Tensor local = out_.add_value(t.rows, cut.columns(rank_).count(), t.dtype);
+  wrote_local(t, cut, local);
+  return local;
+}
+
+void Sharder::wrote_full(const Tensor& t) {
+  state_of(t).full = true;
+  state_of(t).cut.reset();
+}
+
+void Sharder::wrote_local(const Tensor& t, const Cut& cut, const Tensor& local) {
+  State& state = state_of(t);
+  CHECK(is_whole(t), "a part of value {}", t.value);
+  state.cut = cut;
+  state.local = local;
+  state.full = false;
+}
+
+// As it is, on every rank.
+template <class T>
+void Sharder::add_whole(T op) {
+  struct Reads : TensorVisitor {
+    Sharder& sharder;
+    explicit Reads(Sharder& s) : sharder(s) {}
+    void in(Tensor& t) { sharder.need_full(t); }
+    void inout(Tensor& t) { sharder.need_full(t); }
+  };
+  struct Writes : TensorVisitor {
+    Sharder& sharder;
+    explicit Writes(Sharder& s) : sharder(s) {}
+    void out(Tensor& t) { sharder.wrote_full(t); }
+    void inout(Tensor& t) { out(t); }
+  };
+  op.each(Reads(*this));
+  op.each(Writes(*this));
+  emit(std::move(op));
+}
+
+// An op of x and out that knows no columns.
+template <class T>
+void Sharder::add_each_column(T op) {
+  const std::optional<Cut> cut = parted(op.x);
+  if (!cut) return add_whole(std::move(op));
+  op.x = local_of(op.x, *cut);
+  op.out = new_local(op.out, *cut);
+  emit(std::move(op));
+}
+
+void Sharder::add(Glu op) {
+  std::optional<Cut> cut = parted(op.up);
+  if (!cut) return add_whole(std::move(op));
+  if (op.gate.cols == op.up.cols) {
+    op.gate = local_of(op.gate, *cut);
+  } else {
+    need_full(op.gate);
+  }
+  op.up = local_of(op.up, *cut);
+  op.out = new_local(op.out, *cut);
+  emit(std::move(op));
+}
+
+void Sharder::add(Add op) {
+  const std::optional<Cut> cut = parted(op.b) ? parted(op.b) : parted(op.a);
+  if (!cut) return add_whole(std::move(op));
+  op.a = local_of(op.a, *cut);
+  op.b = local_of(op.b, *cut);
+  op.out = new_local(op.out, *cut);
+  emit(std::move(op));
+}
+
+void Sharder::add(RmsNorm op) {
+  const std::optional<Cut> cut = parted(op.x);
+  if (!cut || cut->unit % op.width != 0 || op.width == op.x.cols) return add_whole(std::move(op));
+  add_each_column(std::move(op));
+}
+
+void Sharder::add(Rope op) {
+  for (Tensor* t : {&op.q, &op.k}) {
+    if (const std::optional<Cut> cut = wanted(*t)) {
+      const Tensor whole = *t;
+      *t = local_of(whole, *cut);
+      wrote_local(whole, *cut, *t);
+    } else {
+      need_full(*t);
+      wrote_full(*t);
+    }
+  }
+  need_full(op.table);
+  emit(std::move(op));
+}
+
+void Sharder::add(PositionScale op) {
+  const std::optional<Cut> cut = wanted(op.x);
+  if (!cut) return add_whole(std::move(op));
+  const Tensor whole = op.x;
+  op.x = local_of(whole, *cut);
+  wrote_local(whole, *cut, op.x);
+  emit(std::move(op));
+}
+
+void Sharder::add(KvWrite op) {
+  const Cut heads = kv_cut(op.kv, 1);
+  op.k = local_of(op.k, heads.of(op.kv.k_dim));
+  op.v = local_of(op.v, heads.of(op.kv.v_dim));
+  op.kv.kv_heads = static_cast<int>(heads.columns(rank_).count());
+  emit(std::move(op));
+}
+
+void Sharder::add(Attention op) {
+  const HeadShares shares = share_heads(op.heads, op.kv.kv_heads, ranks_);
+  const Cut heads{shares.heads, 1};
+  const ShardRange own = heads.columns(rank_);
+  op.q = local_of(op.q, heads.of(op.kv.q_dim()));
+  op.out = new_local(op.out, heads.of(op.kv.v_dim));
+  op.heads = static_cast<int>(own.count());
+  op.kv.kv_heads = static_cast<int>(shares.kv_heads[static_cast<size_t>(rank_)].count());
+  if (op.sinks) op.sinks = weights_.values_of(op.sinks, own.begin, own.count());
+  emit(std::move(op));
+}
+
+void Sharder::add(HeadLinear op) {
+  const std::optional<Cut> cut = wanted(op.x) ? wanted(op.x) : parted(op.x);
+  const int64_t width = op.weight.cols + op.tail, n = op.outputs();
+  if (!cut || cut->unit != width) return add_whole(std::move(op));
+  const ShardRange own = cut->of(1).columns(rank_);
+  op.x = local_of(op.x, *cut);
+  op.out = new_local(op.out, cut->of(n + op.tail));
+  op.weight = weights_.rows_of(op.weight, own.begin * n, own.count() * n);
+  op.heads = static_cast<int>(own.count());
+  emit(std::move(op));
+}
+
+std::optional<Cut> Sharder::even_cut(const Weight& weight) const {
+  for (const int64_t unit : {kUnit, int64_t{1}}) {
+    std::vector<ShardRange> ranges = share_evenly(weight.rows, weight.head_rows > 0 ? weight.head_rows : unit, ranks_);
+    if (!ranges.empty()) return Cut{std::move(ranges), 1};
+  }
+  return {};
+}
+
+void Sharder::add(Linear op) {
+  Linear::Part& part = op.parts[0];
+  CHECK(op.n_parts == 1 && !op.is_glu() && !op.residual && !op.input && !op.heads, "'{}' is fused", label_);
+  std::optional<Cut> cut = wanted(part.out);
+  if (!cut && !routed_[static_cast<size_t>(part.out.value)]) cut = even_cut(part.weight);
+  if (!cut) return add_whole(std::move(op));
+  need_full(op.x);
+  const ShardRange own = cut->columns(rank_);
+  part.weight = weights_.rows_of(part.weight, own.begin, own.count());
+  if (part.bias) part.bias = weights_.values_of(part.bias, own.begin, own.count());
+  part.out = new_local(part.out, *cut);
+  emit(std::move(op));
+}
+
+// Each expert is cut by its outputs, so a row's places are blocks of which each rank has some columns.
+void Sharder::add(ExpertLinear op) {
+  const std::optional<Cut> cut = even_cut(op.parts[0].weights[0]);
+  if (!cut) return add_whole(std::move(op));
+  need_full(op.x);
+  need_full(op.experts);
+  if (op.weights) need_full(op.weights);
+  const ShardRange own = cut->columns(rank_);
+  const int64_t count = op.count(), used = op.used();
+  for (size_t i = 0; i < static_cast<size_t>(op.n_parts); ++i) {
+    for (Weight& weight : op.parts[i].weights) weight = weights_.rows_of(weight, own.begin, own.count());
+    if (op.parts[i].bias) op.parts[i].bias = weights_.values_of(op.parts[i].bias, own.begin, own.count(), count);
+  }
+  const Tensor places = op.places;
+  op.places = out_.add_value(places.rows, used * own.count(), places.dtype);
+  const Tensor local = op.places;
+  const bool sums = static_cast<bool>(op.out);
+  if (sums) op.out = new_local(op.out, *cut);
+  emit(std::move(op));
+  if (sums) return;
+  wrote_local(places, *cut, local);
+  gather(places.value, used);
+  state_of(places).cut.reset();
+}
+
+void Sharder::add_node(const Node& node) {
+  label_ = node.label;
+  std::visit([&](const auto& op) { add(op); }, node.op);
+}
+
+Graph Sharder::run() {
+  out_.values = whole_.values;
+  out_.outputs = whole_.outputs;
+  out_.kv_groups = whole_.kv_groups;
+  routed_.assign(whole_.values.size(), 0);
+  foresee_heads();
+  foresee_before_heads();
+  const auto gather_outputs = [&] {
+    for (const auto& [name, t] : whole_.outputs)
+      if (state_of(t).cut) need_full(t);
+  };
+  for (size_t n = 0; n < whole_.nodes.size(); ++n) {
+    if (n == whole_.head_begin) {
+      // What the head reads of the body is there when the body has run.
+      gather_outputs();
+      if (const auto* rows = std::get_if<GatherRows>(&whole_.nodes[n].op)) need_full(rows->x);
+      out_.head_begin = out_.nodes.size();
+    }
+    add_node(whole_.nodes[n]);
+  }
+  gather_outputs();
+  for (KvGroupSpec& group : out_.kv_groups)
+    group.kv_heads = static_cast<int>(
+        share_heads(group.kv_heads * ranks_, group.kv_heads, ranks_).kv_heads[static_cast<size_t>(rank_)].count());
+  return std::move(out_);
+}
+
+}  // namespace
+
+HeadShares share_heads(int heads, int kv_heads, int ranks) {
+  if (ranks > heads) throw Error("[tp] {} ranks for {} heads of attention: each needs one", ranks, heads);
+  const int64_t group = heads / kv_heads;
+  HeadShares shares;
+  for (int64_t r = 0; r < ranks; ++r) {
+    if (ranks <= kv_heads) {
+      const ShardRange own{kv_heads * r / ranks, kv_heads * (r + 1) / ranks};
+      shares.kv_heads.push_back(own);
+      shares.heads.push_back({own.begin * group, own.end * group});
+      continue;
+    }
+    const int64_t kv = r * kv_heads / ranks;
+    // The ranks of this KV head.
+    const int64_t first = (kv * ranks + kv_heads - 1) / kv_heads, last = ((kv + 1) * ranks + kv_heads - 1) / kv_heads;
+    const int64_t mine = r - first, all = last - first;
+    shares.kv_heads.push_back({kv, kv + 1});
+    shares.heads.push_back({kv * group + group * mine / all, kv * group + group * (mine + 1) / all});
+  }
+  return shares;
+}
+
+std::vector<ShardRange> share_evenly(int64_t n, int64_t unit, int ranks) {
+  if (n % unit != 0 || n / unit < ranks) return {};
+  std::vector<ShardRange> ranges;
+  for (int64_t r = 0; r < ranks; ++r)
+    ranges.push_back({n / unit * r / ranks * unit, n / unit * (r + 1) / ranks * unit});
+  return ranges;
+}
+
+Graph shard(const Graph& graph, Weights& weights, int rank, int ranks) {
+  CHECK(rank >= 0 && rank < ranks, "rank {} of {}", rank, ranks);
+  return Sharder(graph, weights, rank, ranks).run();
+}
+
+}  // namespace ingot

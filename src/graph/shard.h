@@ -1,0 +1,38 @@
+// Tensor parallel, gather form: one rank's part of a graph. Every product is cut by its outputs, so each value is the
+// same sum in the same order as without ranks and no block of a weight's format is cut; attention is cut by heads, and
+// `all_gather` stands where an op reads columns that other ranks have made. The logits are bit for bit those of one
+// rank.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "weights/weights.h"
+
+namespace ingot {
+
+// A half-open range of columns, rows of a weight, or heads.
+struct ShardRange {
+  int64_t begin = 0, end = 0;
+
+  int64_t count() const { return end - begin; }
+  bool operator==(const ShardRange&) const = default;
+};
+
+// The heads of each rank. Several KV heads: a rank has whole groups, uneven where they do not divide. More ranks than
+// KV heads: each KV head is repeated on some ranks, which share its group.
+struct HeadShares {
+  std::vector<ShardRange> heads, kv_heads;  // [ranks]
+};
+// Throws Error where there are more ranks than heads.
+HeadShares share_heads(int heads, int kv_heads, int ranks);
+
+// `n` columns or rows as evenly as multiples of `unit` allow. Empty where some rank would have none.
+std::vector<ShardRange> share_evenly(int64_t n, int64_t unit, int ranks);
+
+// The part of rank `rank` of a graph as a model wrote it, before fuse(). Weights of the part lie in those of `graph`.
+// Throws Error where the graph cannot be cut for so many.
+Graph shard(const Graph& graph, Weights& weights, int rank, int ranks);
+
+}  // namespace ingot
