@@ -64,7 +64,7 @@ Stats calibrate(const CalibrateOptions& options, const CalibrationText& text) {
   std::vector<float> hidden(static_cast<size_t>(text.chunk_rows * runner.width()));
   for (int64_t c = 0; c < text.chunks(); ++c) {
     runner.embed(text.chunk(c), hidden.data());
-    states.advance(hidden.data());
+    states.advance(hidden.data(), pool);
   }
   Stats stats;
   for (int layer = 0; layer < runner.layers(); ++layer) {
@@ -74,9 +74,9 @@ Stats calibrate(const CalibrateOptions& options, const CalibrationText& text) {
       sums[input].add(x, rows, stride, runner.inputs()[input].cols, pool);
     };
     for (int64_t c = 0; c < text.chunks(); ++c) {
-      states.load(c, hidden.data());
+      states.load(c, hidden.data(), pool);
       runner.run(text.chunk_rows, hidden.data(), tap);
-      states.advance(hidden.data());
+      states.advance(hidden.data(), pool);
       if (options.progress)
         options.progress(static_cast<double>(layer * text.chunks() + c + 1) /
                          static_cast<double>(runner.layers() * text.chunks()));

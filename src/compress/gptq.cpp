@@ -1,5 +1,6 @@
 #include "compress/gptq.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -34,7 +35,7 @@ class Gptq : public Rounder {
         hidden_(static_cast<size_t>(setup_.text.chunk_rows * runner_.width())) {
     for (int64_t c = states_.next_chunk(); states_.layer() < 0; ++c) {
       runner_.embed(setup_.text.chunk(c), hidden_.data());
-      states_.advance(hidden_.data());
+      states_.advance(hidden_.data(), pool_);
     }
   }
 
@@ -42,9 +43,12 @@ class Gptq : public Rounder {
   bool again(int layer) const override { return layer >= 0 && states_.layer() == layer && states_.next_chunk() == 0; }
 
   void prepare(int layer) override {
-    known_.clear();
-    inputs_.clear();
+    forget();
     encoded_.clear();
+    part_of_.clear();
+    matrix_part_.clear();
+    part_ = 0;
+    parts_ = 1;
     // What went on to the next layer, or is going, was rounded by an earlier run.
     if (layer < 0 || states_.layer() != layer) return;
     if (states_.next_chunk() > 0) {
@@ -52,32 +56,36 @@ class Gptq : public Rounder {
       return;
     }
     runner_.open(layer);
-    std::vector<std::unique_ptr<Gram>> grams(runner_.inputs().size());
-    const InputTap tap = [&](size_t input, const float* x, int64_t rows, int64_t stride) {
-      if (grams[input] == nullptr) grams[input] = std::make_unique<Gram>(runner_.inputs()[input].cols);
-      grams[input]->add(x, rows, stride, pool_);
-    };
-    for (int64_t c = 0; c < states_.chunks(); ++c) {
-      states_.load(c, hidden_.data());
-      runner_.run(setup_.text.chunk_rows, hidden_.data(), tap);
-      report(layer, c, 0);
-    }
-    for (size_t i = 0; i < grams.size(); ++i) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
+    cut_into_parts();
+    prepare_part(layer);
+  }
+
+  bool prepare_next(int layer) override {
+    if (part_ + 1 >= parts_) return false;
+    ++part_;
+    forget();
+    runner_.open(layer);
+    prepare_part(layer);
+    return true;
+  }
+
+  bool due(std::string_view tensor, int expert) const override {
+    const auto known = matrix_part_.find(std::pair(std::string(tensor), expert));
+    return known == matrix_part_.end() || known->second <= part_;
   }
 
   void finish(int layer, const EncodedLookup&) override {
-    known_.clear();
-    inputs_.clear();
+    forget();
     if (layer < 0) states_.remove();
     // Nobody asks what the last layer gives.
     if (layer < 0 || states_.layer() != layer || layer + 1 == runner_.layers()) return;
     if (states_.next_chunk() == 0) encoded_.save(kept_layer());
     runner_.open(layer, [this](const std::string& tensor, int expert) { return encoded(tensor, expert); });
     for (int64_t c = states_.next_chunk(); states_.layer() == layer; ++c) {
-      states_.load(c, hidden_.data());
+      states_.load(c, hidden_.data(), pool_);
       runner_.run(setup_.text.chunk_rows, hidden_.data());
-      states_.advance(hidden_.data());
-      report(layer, c, 1);
+      states_.advance(hidden_.data(), pool_);
+      report(layer, 1 + static_cast<double>(c + 1) / static_cast<double>(states_.chunks()));
     }
     std::filesystem::remove(kept_layer());
   }
@@ -115,6 +123,41 @@ class Gptq : public Rounder {
     return result;
   }
 
+  void forget() {
+    known_.clear();
+    inputs_.clear();
+  }
+
+  // Which inputs are met in one pass over the text: as many as the memory is for.
+  void cut_into_parts() {
+    int64_t widest = 0, bytes = 0;
+    for (const LayerInput& input : runner_.inputs()) widest = std::max(widest, input.cols);
+    const int64_t most = std::max(setup_.pass_bytes, 12 * widest * widest);
+    for (const LayerInput& input : runner_.inputs()) {
+      const int64_t own = 4 * input.cols * input.cols;
+      if (bytes > 0 && bytes + own > most) ++parts_, bytes = 0;
+      bytes += own;
+      part_of_.push_back(parts_ - 1);
+      for (const MatrixName& matrix : input.matrices) matrix_part_[{matrix.tensor, matrix.expert}] = parts_ - 1;
+    }
+  }
+
+  void prepare_part(int layer) {
+    std::vector<std::unique_ptr<Gram>> grams(runner_.inputs().size());
+    const InputTap tap = [&](size_t input, const float* x, int64_t rows, int64_t stride) {
+      if (part_of_[input] != part_) return;
+      if (grams[input] == nullptr) grams[input] = std::make_unique<Gram>(runner_.inputs()[input].cols);
+      grams[input]->add(x, rows, stride, pool_);
+    };
+    for (int64_t c = 0; c < states_.chunks(); ++c) {
+      states_.load(c, hidden_.data(), pool_);
+      runner_.read_inputs(setup_.text.chunk_rows, hidden_.data(), tap);
+      report(layer, (part_ + static_cast<double>(c + 1) / static_cast<double>(states_.chunks())) / parts_);
+    }
+    runner_.close();
+    for (size_t i = 0; i < grams.size(); ++i) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
+  }
+
   // Factors what is known of an input, and gives back the memory of the sums.
   void keep(const LayerInput& input, std::unique_ptr<Gram> gram) {
     if (gram == nullptr) return;  // an expert that no row met: plain rounding
@@ -130,11 +173,9 @@ class Gptq : public Rounder {
     inputs_.push_back(std::move(kept));
   }
 
-  void report(int layer, int64_t chunk, int pass) const {
-    if (!setup_.progress) return;
-    const auto chunks = static_cast<double>(states_.chunks());
-    const double passes = 2.0 * layer + pass + static_cast<double>(chunk + 1) / chunks;
-    setup_.progress(passes / (2.0 * runner_.layers()));
+  // `passes` of the layer's two are done.
+  void report(int layer, double passes) const {
+    if (setup_.progress) setup_.progress((2.0 * layer + passes) / (2.0 * runner_.layers()));
   }
 
   const GptqSetup setup_;
@@ -144,7 +185,10 @@ class Gptq : public Rounder {
   HiddenFile states_;
   std::vector<float> hidden_;
   const std::unique_ptr<Rounder> nearest_ = nearest_rounder();
-  std::map<std::pair<std::string, int>, size_t> known_;  // into inputs_
+  std::vector<int> part_of_;                                // of each input of the layer
+  std::map<std::pair<std::string, int>, int> matrix_part_;  // the same by the matrices that read it
+  int part_ = 0, parts_ = 1;
+  std::map<std::pair<std::string, int>, size_t> known_;  // into inputs_, of this part
   std::vector<Input> inputs_;
   mutable EncodedLayer encoded_;  // of this layer, so far
 };

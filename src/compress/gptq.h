@@ -2,9 +2,10 @@
 // are compressed. Scales are fitted first, by the squares of the inputs; then codes are chosen with feedback
 // (quant/gptq.h).
 //
-// Memory: one layer's packed weights and its codes, 4 bytes for each entry of XᵀX of the layer's inputs and 8 for the
-// largest of them while it is factored, and a private file of 2 bytes for each value of the hidden states, which is
-// also the point from which the same command goes on after it was killed.
+// Memory: one layer's packed weights and its codes, 12 bytes for each entry of XᵀX of its widest input, and a private
+// file of 2 bytes for each value of the hidden states, which is also the point from which the same command goes on
+// after it was killed. The sums of all inputs that fit those bytes are made in one pass over the text; a layer of many
+// experts takes several. Packed weights are given back before the sums are factored, which takes 8 bytes an entry more.
 #pragma once
 
 #include <memory>
@@ -25,6 +26,8 @@ struct GptqSetup {
   bool gguf_order = false;
   int threads = 1;
   GptqOptions options = {};
+  // At least so many bytes of sums are made in a pass.
+  int64_t pass_bytes = int64_t{256} << 20;
   WorkProgress progress = {};  // of a layer's two passes
 };
 

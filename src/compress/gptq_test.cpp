@@ -11,7 +11,9 @@
 
 #include "base/data_test_support.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "compress/layer_runner.h"
+#include "compress/quantize.h"
 #include "graph/run.h"
 #include "weights/model_files.h"
 
@@ -218,6 +220,33 @@ TEST(Gptq, GoesOnWhereItWasKilledAndLosesLessThanRounding) {
   const std::unique_ptr<Rounder> nearest = nearest_rounder();
   for (int layer = 0; layer < model.hp.layers; ++layer) compress_layer(*nearest, model, layer, Format::kQ4_0, plain);
   EXPECT_LT(difference(model, whole), 0.8 * difference(model, plain));
+}
+
+// Experts whose XᵀX would take too much memory together are compressed in several passes: to the same bytes.
+TEST(Gptq, ExpertsInSeveralPassesAreTheSame) {
+  const Scratch scratch;
+  const std::string model = test_data("arch/qwen3-moe");
+  const auto method_of = [&](int64_t bytes) {
+    return gptq_rounder(
+        {.model = model, .text = some_text(4, 6), .state = scratch / "state", .threads = 2, .pass_bytes = bytes});
+  };
+  const auto make = [&](const std::string& out, int64_t bytes) {
+    QuantizeOptions options{.model = model, .out = scratch / out, .format = "int4_g32", .method = "gptq"};
+    options.threads = 2;
+    quantize(options, *method_of(bytes));
+    return sha256_file(options.out + "/model.safetensors");
+  };
+  EXPECT_EQ(make("one", int64_t{1} << 30), make("many", 0));
+
+  const std::unique_ptr<Rounder> method = method_of(0);
+  method->prepare(0);
+  const char* last = "model.layers.0.mlp.experts.7.down_proj.weight";
+  EXPECT_TRUE(method->due("model.layers.0.self_attn.q_proj.weight", -1));
+  EXPECT_FALSE(method->due(last, -1));
+  int parts = 1;
+  while (method->prepare_next(0)) ++parts;
+  EXPECT_TRUE(method->due(last, -1));
+  EXPECT_EQ(parts, 6);  // eleven inputs of 64 columns and eight of 48: three of 64 in each, or five of 48
 }
 
 TEST(Gptq, RefusesTooLittleText) {

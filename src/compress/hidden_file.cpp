@@ -77,9 +77,10 @@ std::byte* HiddenFile::slot(int64_t layer, int64_t chunk) const {
   return data_ + kHeaderBytes + place * rows_ * row_bytes();
 }
 
-void HiddenFile::load(int64_t chunk, float* hidden) const {
-  const std::byte* from = slot(chunk < next_chunk() ? layer() : layer() - 1, chunk);
-  for (int64_t r = 0; r < rows_; ++r, from += row_bytes()) {
+void HiddenFile::load(int64_t chunk, float* hidden, ThreadPool& pool) const {
+  const std::byte* first = slot(chunk < next_chunk() ? layer() : layer() - 1, chunk);
+  pool.run(rows_, [&](int64_t r, int) {
+    const std::byte* from = first + r * row_bytes();
     float factor = 0;
     std::memcpy(&factor, from, sizeof(factor));
     for (int64_t k = 0; k < width_; ++k) {
@@ -87,30 +88,36 @@ void HiddenFile::load(int64_t chunk, float* hidden) const {
       std::memcpy(&half, from + sizeof(factor) + 2 * k, sizeof(half));
       hidden[r * width_ + k] = f16_to_f32(half) * factor;
     }
-  }
+  });
 }
 
-void HiddenFile::advance(const float* hidden) {
-  const int64_t chunk = next_chunk();
-  std::byte* to = slot(layer(), chunk);
-  for (int64_t r = 0; r < rows_; ++r, to += row_bytes(), hidden += width_) {
+void HiddenFile::advance(const float* hidden, ThreadPool& pool) {
+  std::byte* first = slot(layer(), next_chunk());
+  std::atomic<bool> all_finite{true};
+  pool.run(rows_, [&](int64_t r, int) {
+    const float* row = hidden + r * width_;
+    std::byte* to = first + r * row_bytes();
     float largest = 0;
     bool finite = true;
     for (int64_t k = 0; k < width_; ++k) {
-      finite = finite && std::isfinite(hidden[k]);
-      largest = std::max(largest, std::abs(hidden[k]));
+      finite = finite && std::isfinite(row[k]);
+      largest = std::max(largest, std::abs(row[k]));
     }
-    if (!finite) throw Error("[compress] the model gives values that are no numbers behind layer {}", layer());
+    if (!finite) {
+      all_finite = false;
+      return;
+    }
     int exponent = 0;
     std::frexp(largest, &exponent);
     // A power of two: no value changes but by the rounding to 11 bits.
     const float factor = std::ldexp(1.0f, std::clamp(exponent - 15, -100, 100)), inverse = 1.0f / factor;
     std::memcpy(to, &factor, sizeof(factor));
     for (int64_t k = 0; k < width_; ++k) {
-      const uint16_t half = f32_to_f16(hidden[k] * inverse);
+      const uint16_t half = f32_to_f16(row[k] * inverse);
       std::memcpy(to + sizeof(factor) + 2 * k, &half, sizeof(half));
     }
-  }
+  });
+  if (!all_finite) throw Error("[compress] the model gives values that are no numbers behind layer {}", layer());
   reinterpret_cast<Header*>(data_)->progress.fetch_add(1);
 }
 

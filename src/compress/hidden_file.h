@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/thread_pool.h"
+
 namespace ingot {
 
 class HiddenFile {
@@ -25,9 +27,9 @@ class HiddenFile {
   int64_t next_chunk() const;
 
   // The states of a chunk as it stands.
-  void load(int64_t chunk, float* hidden) const;
+  void load(int64_t chunk, float* hidden, ThreadPool& pool) const;
   // next_chunk() has passed layer(). Throws Error where a value is not finite.
-  void advance(const float* hidden);
+  void advance(const float* hidden, ThreadPool& pool);
 
   // Takes the file away, at the end of all work.
   void remove();

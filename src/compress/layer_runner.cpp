@@ -170,7 +170,7 @@ void LayerRunner::embed(std::span<const int32_t> tokens, float* hidden) {
   }
   const auto rows = static_cast<int64_t>(tokens.size());
   std::ranges::copy(tokens, batch_.token.begin());
-  run_nodes(0, rows, {});
+  run_nodes(0, program_.nodes.size(), rows, {});
   const Tensor& out = program_.outputs.at("out");
   for (int64_t r = 0; r < rows; ++r) std::copy_n(out.f32(r), width_, hidden + r * width_);
 }
@@ -278,14 +278,34 @@ void LayerRunner::fill_batch(int64_t rows) {
     for (int p = 0; p < batch_.pages_per_seq; ++p) group.page_table[static_cast<size_t>(p)] = p;
 }
 
-void LayerRunner::run(int64_t rows, float* hidden, const InputTap& tap) {
-  const Tensor &in = program_.outputs.at("in"), &out = program_.outputs.at("out");
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(hidden + r * width_, width_, in.f32(r));
-  run_nodes(1, rows, tap);
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(out.f32(r), width_, hidden + r * width_);
+void LayerRunner::enter(int64_t rows, const float* hidden) {
+  const Tensor& in = program_.outputs.at("in");
+  pool_.run(rows, [&](int64_t r, int) { std::copy_n(hidden + r * width_, width_, in.f32(r)); });
 }
 
-void LayerRunner::run_nodes(size_t begin, int64_t rows, const InputTap& tap) {
+void LayerRunner::run(int64_t rows, float* hidden, const InputTap& tap) {
+  enter(rows, hidden);
+  run_nodes(1, program_.nodes.size(), rows, tap);
+  const Tensor& out = program_.outputs.at("out");
+  pool_.run(rows, [&](int64_t r, int) { std::copy_n(out.f32(r), width_, hidden + r * width_); });
+}
+
+void LayerRunner::read_inputs(int64_t rows, const float* hidden, const InputTap& tap) {
+  enter(rows, hidden);
+  // Of a Llama's layer this leaves out `down`, a quarter of its products.
+  run_nodes(1, taps_.back().node, rows, tap);
+}
+
+void LayerRunner::close() {
+  program_ = Program();
+  arena_ = Memory();
+  scratch_ = Memory();
+  shared_ = Memory();
+  kv_.reset();
+  taps_.clear();
+}
+
+void LayerRunner::run_nodes(size_t begin, size_t end, int64_t rows, const InputTap& tap) {
   fill_batch(rows);
   Ctx ctx{.batch = batch_,
           .pool = pool_,
@@ -294,10 +314,11 @@ void LayerRunner::run_nodes(size_t begin, int64_t rows, const InputTap& tap) {
           .scratch_bytes = scratch_bytes_,
           .shared = shared_.data()};
   auto next = taps_.begin();
-  for (size_t n = begin; n < program_.nodes.size(); ++n) {
+  for (size_t n = begin; n < end; ++n) {
     if (tap && next != taps_.end() && next->node == n) show(*next++, ctx, tap);
     std::visit([&](auto& op) { cpu::run(op, ctx); }, program_.nodes[n].op);
   }
+  if (tap && next != taps_.end()) show(*next, ctx, tap);
 }
 
 void LayerRunner::show(const Tapped& tapped, Ctx& ctx, const InputTap& tap) {

@@ -68,6 +68,10 @@ class LayerRunner {
   const std::vector<LayerInput>& inputs() const { return inputs_; }
   // Takes a chunk through the open layer, in place: hidden is [rows, width].
   void run(int64_t rows, float* hidden, const InputTap& tap = {});
+  // Shows a chunk's inputs alone: what the layer makes of the last of them is not computed.
+  void read_inputs(int64_t rows, const float* hidden, const InputTap& tap);
+  // Gives back the memory of the open layer. inputs() stay.
+  void close();
 
  private:
   struct Border {
@@ -85,7 +89,8 @@ class LayerRunner {
   void add_inputs(int layer, size_t first);
   void replace(Weight& weight, const MatrixLookup& encoded);
   void fill_batch(int64_t rows);
-  void run_nodes(size_t begin, int64_t rows, const InputTap& tap);
+  void enter(int64_t rows, const float* hidden);
+  void run_nodes(size_t begin, size_t end, int64_t rows, const InputTap& tap);
   void show(const Tapped& tapped, Ctx& ctx, const InputTap& tap);
   void show_experts(const ExpertLinear& op, size_t first, Ctx& ctx, const InputTap& tap);
 

@@ -48,6 +48,14 @@ class Rounder {
   virtual void prepare(int layer) { static_cast<void>(layer); }
   virtual void finish(int layer, const EncodedLookup& encoded) { static_cast<void>(layer), static_cast<void>(encoded); }
 
+  // A layer whose inputs would take too much memory together is prepared in parts: prepare() begins with the first, and
+  // after round() of all that was due this prepares the next one, or says that there is none. One thread.
+  virtual bool prepare_next(int layer) { return static_cast<void>(layer), false; }
+  // Whether a matrix may come to round() in the part that was prepared last.
+  virtual bool due(std::string_view tensor, int expert) const {
+    return static_cast<void>(tensor), static_cast<void>(expert), true;
+  }
+
   // Whether all tensors of a layer must come to round() though an earlier run finished some of them: asked before
   // prepare(). What they become is the same.
   virtual bool again(int layer) const { return static_cast<void>(layer), false; }

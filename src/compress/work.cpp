@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -42,10 +43,13 @@ class Layer {
     }
   }
 
-  // Throws what a thread threw. False: stopped.
+  // Makes what is due and was not made yet. Throws what a thread threw. False: stopped.
   bool run(ThreadPool& pool, std::atomic<int64_t>& done, int64_t skipped) {
     std::vector<std::vector<float>> values(static_cast<size_t>(pool.threads()));
-    pool.run(static_cast<int64_t>(slabs_.size()), [&](int64_t s, int thread) {
+    const auto later = std::ranges::stable_partition(slabs_, [&](const Slab& slab) {
+      return rounder_.due(all_[items_[slab.tensor]].source->canonical, expert_of(slab));
+    });
+    pool.run(later.begin() - slabs_.begin(), [&](int64_t s, int thread) {
       if (stop_.load(std::memory_order_relaxed)) return;
       const Slab& slab = slabs_[static_cast<size_t>(s)];
       try {
@@ -59,8 +63,10 @@ class Layer {
       }
     });
     if (thrown_) std::rethrow_exception(thrown_);
+    slabs_.erase(slabs_.begin(), later.begin());
     return !stop_;
   }
+  bool whole() const { return slabs_.empty(); }
 
  private:
   // All of a tensor is written.
@@ -86,6 +92,12 @@ class Layer {
     }
   }
 
+  int expert_of(const Slab& slab) const {
+    const ModelTensor& source = *all_[items_[slab.tensor]].source;
+    if (all_[items_[slab.tensor]].copied || source.shape.size() < 3) return -1;
+    return static_cast<int>(slab.first / source.expert_rows());
+  }
+
   // The number of values made.
   int64_t make(const Slab& slab, std::vector<float>& values) {
     const WorkTensor& work = all_[items_[slab.tensor]];
@@ -104,7 +116,7 @@ class Layer {
     TensorJob job;
     job.name = source.canonical;
     job.layer = source.layer;
-    job.expert = source.shape.size() > 2 ? static_cast<int>(slab.first / source.expert_rows()) : -1;
+    job.expert = expert_of(slab);
     job.format = work.format;
     job.first_row = slab.first % source.expert_rows();
     job.rows = slab.rows;
@@ -188,7 +200,10 @@ bool run_work(const std::vector<WorkTensor>& tensors, PartFiles& files, Rounder&
     if (!again) std::erase_if(items, [&](size_t i) { return files.finished(i); });
     rounder.prepare(key.second);
     Layer layer(tensors, items, files, rounder, options);
-    if (!layer.run(pool, done, skipped)) return false;
+    do {
+      if (!layer.run(pool, done, skipped)) return false;
+    } while (rounder.prepare_next(key.second));
+    CHECK(layer.whole(), "layer {}: matrices are due in no part", key.second);
     rounder.finish(key.second, lookup);
     if (options.progress && !options.progress(done, skipped)) return false;
   }

@@ -17,6 +17,7 @@ constexpr int64_t kTask = 32;    // rows that a thread brings up to date at a ti
 constexpr int64_t kWidth = 8;    // columns of a tile there
 constexpr int64_t kHeight = 4;   // and rows: 16 registers of sums
 constexpr int64_t kBlock = 128;  // columns after whose rounding all later ones are brought up to date
+constexpr int64_t kNear = 16;    // and those of the block
 constexpr int64_t kRows = 8;     // rows that are rounded side by side
 
 // A symmetric matrix that becomes its lower Cholesky factor, in double; `size` is a multiple of kPart.
@@ -45,13 +46,17 @@ bool factor_block(Factor& f, int64_t j0, const std::vector<double>& diagonal) {
   return true;
 }
 
-void solve_row(Factor& f, int64_t j0, int64_t i) {
-  double* row = f.row(i) + j0;
+// Four rows from `i` on: their sums do not wait for each other.
+void solve_rows(Factor& f, int64_t j0, int64_t i) {
+  double* row[kHeight];
+  for (int64_t r = 0; r < kHeight; ++r) row[r] = f.row(i + r) + j0;
   for (int64_t c = 0; c < kPart; ++c) {
     const double* of_c = f.row(j0 + c) + j0;
-    double sum = row[c];
-    for (int64_t p = 0; p < c; ++p) sum -= row[p] * of_c[p];
-    row[c] = sum / of_c[c];
+    double sum[kHeight];
+    for (int64_t r = 0; r < kHeight; ++r) sum[r] = row[r][c];
+    for (int64_t p = 0; p < c; ++p)
+      for (int64_t r = 0; r < kHeight; ++r) sum[r] -= row[r][p] * of_c[p];
+    for (int64_t r = 0; r < kHeight; ++r) row[r][c] = sum[r] / of_c[c];
   }
 }
 
@@ -82,10 +87,10 @@ bool factorize(Factor& f, ThreadPool& pool) {
     if (!factor_block(f, j0, diagonal)) return false;
     const int64_t next = j0 + kPart;
     const auto solve = [&](int64_t task, int) {
-      for (int64_t i = next + task * kTask; i < next + (task + 1) * kTask; ++i) {
-        solve_row(f, j0, i);
-        for (int64_t p = 0; p < kPart; ++p) turned[static_cast<size_t>(p * f.size + i)] = f.row(i)[j0 + p];
-      }
+      const int64_t first = next + task * kTask, last = first + kTask;
+      for (int64_t i = first; i < last; i += kHeight) solve_rows(f, j0, i);
+      for (int64_t p = 0; p < kPart; ++p)
+        for (int64_t i = first; i < last; ++i) turned[static_cast<size_t>(p * f.size + i)] = f.row(i)[j0 + p];
     };
     const auto update = [&](int64_t task, int) {
       const int64_t i0 = next + task * kTask;
@@ -126,7 +131,7 @@ struct Rounded {  // kRows rows side by side: [cols][kRows], in the order of col
       : given(static_cast<size_t>(cols * kRows)), wanted(given.size()), error(given.size()) {}
 };
 
-// The errors of one rounded column into later ones of its block.
+// The errors of one rounded column into the next ones.
 void spread(const float* factors, int64_t from, int64_t to, int64_t i, Rounded& r) {
   const Float4 low = load_lanes<Float4>(&r.error[static_cast<size_t>(i * kRows)]);
   const Float4 high = load_lanes<Float4>(&r.error[static_cast<size_t>(i * kRows + 4)]);
@@ -137,9 +142,9 @@ void spread(const float* factors, int64_t from, int64_t to, int64_t i, Rounded& 
   }
 }
 
-// The errors of a whole block into `kTile` columns after it.
+// The errors of columns [begin, end) into `kTile` columns after them.
 template <int64_t kTile>
-void spread_block(const Feedback& feedback, int64_t begin, int64_t end, int64_t k, Rounded& r) {
+void spread_tile(const Feedback& feedback, int64_t begin, int64_t end, int64_t k, Rounded& r) {
   Float4 sum[kTile][2];
   float* out = &r.wanted[static_cast<size_t>(k * kRows)];
   for (int64_t c = 0; c < kTile; ++c)
@@ -157,22 +162,30 @@ void spread_block(const Feedback& feedback, int64_t begin, int64_t end, int64_t 
     for (int64_t h = 0; h < 2; ++h) store_lanes(out + c * kRows + 4 * h, sum[c][h]);
 }
 
+// The same into columns [from, to). The order of additions to a column is that of spread().
+void spread_block(const Feedback& feedback, int64_t begin, int64_t end, int64_t from, int64_t to, Rounded& r) {
+  int64_t k = from;
+  for (; k + 12 <= to; k += 12) spread_tile<12>(feedback, begin, end, k, r);  // 24 registers of sums
+  for (; k + 4 <= to; k += 4) spread_tile<4>(feedback, begin, end, k, r);
+  for (; k < to; ++k) spread_tile<1>(feedback, begin, end, k, r);
+}
+
 void round_rows(const Feedback& feedback, std::vector<RowGrid>& grids, int64_t rows, Rounded& r) {
   const int64_t cols = feedback.cols;
   for (int64_t begin = 0; begin < cols; begin += kBlock) {
     const int64_t end = std::min(cols, begin + kBlock);
     for (int64_t i = begin; i < end; ++i) {
+      const int64_t near = std::min(end, i / kNear * kNear + kNear);
       const int64_t column = feedback.order[static_cast<size_t>(i)];
       const size_t at = static_cast<size_t>(i * kRows);
       for (int64_t n = 0; n < rows; ++n) {
         const size_t here = at + static_cast<size_t>(n);
         r.error[here] = r.given[here] - grids[static_cast<size_t>(n)].choose(column, r.wanted[here]);
       }
-      spread(feedback.factors.data() + i * cols, i + 1, end, i, r);
+      spread(feedback.factors.data() + i * cols, i + 1, near, i, r);
+      if (i + 1 == near) spread_block(feedback, i / kNear * kNear, near, near, end, r);
     }
-    int64_t k = end;
-    for (; k + 8 <= cols; k += 8) spread_block<8>(feedback, begin, end, k, r);
-    for (; k < cols; ++k) spread_block<1>(feedback, begin, end, k, r);
+    spread_block(feedback, begin, end, end, cols, r);
   }
 }
 
@@ -183,8 +196,8 @@ Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& op
   const auto diagonal = [&](int64_t k) { return h[static_cast<size_t>(k * cols + k)]; };
   double mean = 0;
   for (int64_t k = 0; k < cols; ++k) mean += static_cast<double>(diagonal(k)) / static_cast<double>(cols);
-  for (int64_t k = 0; k < cols; ++k)
-    for (int64_t i = 0; i <= k; ++i)
+  for (int64_t i = 0; i < cols; ++i)
+    for (int64_t k = i; k < cols; ++k)
       if (!std::isfinite(h[static_cast<size_t>(i * cols + k)]))
         throw Error("[gptq] the inputs of a matrix of {} columns are not finite", cols);
   Feedback feedback{.cols = cols, .order = std::vector<int32_t>(static_cast<size_t>(cols)), .factors = {}};

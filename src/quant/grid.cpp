@@ -14,7 +14,9 @@ RowGrid::RowGrid(Format format, int64_t cols, int64_t segment)
     using Grid = GridOf<F>;
     CHECK(segment_ % F::kBlock == 0 && cols_ % segment_ == 0, "{} columns, {} together, in format {}", cols_, segment_,
           F::kName);
+    static_assert((Grid::kSub & (Grid::kSub - 1)) == 0);
     sub_ = Grid::kSub;
+    while (sub_ >> shift_ > 1) ++shift_;
     if constexpr (Grid::kSub == 0) {
       code_bytes_ = F::kBytes;
     } else if constexpr (std::is_same_v<std::remove_cvref_t<decltype(Grid::kLevels)>, Codebook>) {

@@ -26,7 +26,7 @@ class RowGrid {
   float choose(int64_t k, float x) {
     const auto column = static_cast<size_t>(k);
     if (sub_ == 0) return choose_plain(column, x);
-    const Sub& sub = subs_[column / static_cast<size_t>(sub_)];
+    const Sub& sub = subs_[column >> shift_];
     const float level = (x - sub.base) * sub.inverse;
     if (book_ != nullptr) {
       const int code = book_->code(level);
@@ -50,6 +50,7 @@ class RowGrid {
   const Format format_;
   const int64_t cols_, segment_;
   int64_t sub_ = 0;  // values that share a scale; 0: a format of single values
+  int shift_ = 0;    // their number is a power of two
   float lo_ = 0, hi_ = 0;
   const Codebook* book_ = nullptr;
   std::vector<Sub> subs_;
