@@ -9,7 +9,7 @@ set(INGOT_CUDA_ARCHS "" CACHE STRING "Compute capabilities that get machine code
 
 file(GLOB_RECURSE INGOT_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cu ${PROJECT_SOURCE_DIR}/src/cuda_*.cpp
   ${PROJECT_SOURCE_DIR}/src/emulator/*.cpp)
-list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$")
+list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$|/src/ladder/")  # ladder.cmake
 file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/golden/*_cuda_test.cpp)
 set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/emulator/[a-z_]*\\.cpp$")

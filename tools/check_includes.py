@@ -26,6 +26,7 @@ MAY_INCLUDE = {
     "graph": ("ops", "weights"),
     "models": ("graph", "weights"),
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
+    "ladder": ("bench", "graph", "ops", "matmul", "cpu", "cuda", "quant", "files"),
     "engine": ("models", "graph"),
     "app": ("engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),

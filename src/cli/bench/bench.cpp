@@ -123,7 +123,7 @@ int run(const Options& options) {
   return 0;
 }
 
-constexpr std::array kParts = {&kBenchOps, &kBenchServe, &kBenchTrace, &kBenchGrammar, &kBenchSchema};
+constexpr std::array kParts = {&kBenchOps, &kBenchLadder, &kBenchServe, &kBenchTrace, &kBenchGrammar, &kBenchSchema};
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();

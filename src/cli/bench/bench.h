@@ -5,6 +5,6 @@
 
 namespace ingot {
 
-extern const Command kBenchOps, kBenchServe, kBenchTrace, kBenchGrammar, kBenchSchema;
+extern const Command kBenchOps, kBenchLadder, kBenchServe, kBenchTrace, kBenchGrammar, kBenchSchema;
 
 }  // namespace ingot

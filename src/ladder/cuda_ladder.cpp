@@ -1,0 +1,90 @@
+// The ladders of a CUDA device, real or played by the host.
+#include <algorithm>
+#include <memory>
+
+#include "bench/device.h"
+#include "ladder/cuda_operands.h"
+#include "ladder/ladder.h"
+#include "ladder/measure.h"
+#include "ladder/operators.inc"
+#include "ops/cuda/ctx.h"
+#include "tensor/cuda.h"
+
+namespace ingot::ladder {
+namespace {
+
+// What launching needs, and the memory that kernels of one stream share.
+struct Device {
+  cuda::Stream stream;
+  cuda::DeviceMemory tickets{cuda::kTickets * static_cast<int64_t>(sizeof(uint32_t))};
+  cuda::DeviceMemory handed;
+  cuda::Ctx ctx;
+
+  Device() {
+    const cuda::DeviceFacts facts = cuda::device_facts();
+    handed = cuda::DeviceMemory(cuda::kHandedBytes * facts.multiprocessors);
+    cuda::fill_bytes(tickets.data(), 0, tickets.bytes(), stream.ref());
+    cuda::fill_bytes(handed.data(), 0xff, handed.bytes(), stream.ref());  // kNothing
+    ctx.stream = stream.ref();
+    ctx.multiprocessors = facts.multiprocessors;
+    ctx.arch = facts.major * 10 + facts.minor;
+    ctx.tickets = reinterpret_cast<uint32_t*>(tickets.data());
+    ctx.handed = reinterpret_cast<float*>(handed.data());
+    ctx.overlap = false;
+  }
+};
+
+// Seconds of one of the runs that a graph has.
+double time_graph(const cuda::RecordedGraph& graph, cuda::StreamRef stream, size_t runs) {
+  cuda::Event begin, end;
+  begin.record(stream);
+  graph.launch(stream);
+  end.record(stream);
+  end.synchronize();
+  return end.seconds_since(begin) / static_cast<double>(runs);
+}
+
+template <class Op>
+void bench_operator(const char* name, Device& device, Rivals* rivals, const Listener& listener) {
+  const cuda::DeviceFacts facts = cuda::device_facts();
+  for (const LadderCase<Op>& c : ladder_cases<Op>(cuda::is_emulated() ? Target::kEmulated : Target::kCuda)) {
+    cuda::DeviceOperands operands(device.stream.ref());
+    std::vector<Op> ops{c.make(operands)};
+    LadderTimes times = times_of(name, c, ops[0]);
+    const double copies = cuda::is_emulated() ? 1 : 3.0 * static_cast<double>(facts.l2_bytes) / times.bytes + 1;
+    while (static_cast<double>(ops.size()) + 1 <= std::min(copies, 64.0)) ops.push_back(c.make(operands));
+    cuda::Ctx ctx = device.ctx;
+    ctx.scratch_bytes = scratch_bytes(ops[0]);
+    ctx.scratch = operands.bytes(std::max<int64_t>(ctx.scratch_bytes, 256), 0xff);
+    std::vector<cuda::RecordedGraph> graphs;
+    std::vector<Runner> runners;
+    for (const CudaStep<Op>& step : cuda_steps<Op>()) {
+      times.steps.push_back({.step = find_step(name, true, step.order)});
+      step.run(ops[0], ctx);  // kernels are loaded
+      device.stream.synchronize();
+      graphs.emplace_back(device.stream.ref(), [&] {
+        for (const Op& op : ops) step.run(op, ctx);
+      });
+    }
+    for (const cuda::RecordedGraph& graph : graphs)
+      runners.push_back([&] { return time_graph(graph, device.stream.ref(), ops.size()); });
+    measure(times, runners, rivals, "cuda");
+    listener.each(times);
+  }
+}
+
+}  // namespace
+
+void bench_cuda_ladders(int index, const std::vector<std::string>& names, Rivals* rivals, const Listener& listener) {
+  check_names(names, true);
+  const DeviceCeilings most = measure_device(index);
+  Device device;
+  listener.begin("cuda:" + std::to_string(index) + " " + cuda::device_facts().name,
+                 {.read_gbs = most.read_gbs, .copy_gbs = most.copy_gbs, .bf16_gflops = most.bf16_gflops});
+#define X(TYPE, NAME) \
+  if (is_wanted(names, #NAME)) bench_operator<TYPE>(#NAME, device, rivals, listener);
+  INGOT_CUDA_LADDERS(X)
+#undef X
+}
+
+}  // namespace ingot::ladder
