@@ -155,7 +155,7 @@ foreach(source ${cli_sources})
   endif()
 endforeach()
 
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/serve.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/serve.cpp ${PROJECT_SOURCE_DIR}/src/cli/report/report.cpp PROPERTIES
   COMPILE_DEFINITIONS INGOT_VERSION="${PROJECT_VERSION}")
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)

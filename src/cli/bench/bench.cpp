@@ -4,14 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <optional>
-#include <set>
 
-#include "base/error.h"
 #include "cli/bench/bench_limits.h"
 #include "cli/bench/bench_model.h"
 #include "cli/bench/bench_profile.h"
+#include "cli/bench/bench_run.h"
 #include "cli/bench/old_spellings.h"
 #include "cli/bench/pages/chart_svg.h"
 #include "cli/bench/pages/speed_page.h"
@@ -22,13 +20,9 @@
 namespace ingot {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Options {
-  int prompt = 512;
-  int gen = 128;
+  BenchWork work;
   std::vector<int> batch = {1};
-  int repeat = 5;
   bool profile = false;
   std::string html;
   std::string svg;
@@ -36,127 +30,34 @@ struct Options {
   BenchModelOptions model;
 };
 
-struct Times {
-  double first = 0;  // until every seq has its first token
-  double whole = 0;
-};
-
-struct Result {
-  int batch = 0;
-  Times times;
-
-  double prefill_tps(const Options& o) const { return batch * o.prompt / times.first; }
-  double decode_tps(const Options& o) const {
-    return o.gen > 1 ? batch * (o.gen - 1) / (times.whole - times.first) : 0;
-  }
-};
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
-
-// Prompts of different tokens; and nothing is left of one run for the next: no seq shares another's work.
-Request request_of(int seq, int vocab, const Options& options) {
-  Request request;
-  for (int i = 0; i < options.prompt; ++i) {
-    const auto mixed = (static_cast<uint64_t>(seq) * 7919 + static_cast<uint64_t>(i) * 104729 + 13) * 2654435761u;
-    request.prompt.push_back(static_cast<int32_t>((mixed >> 16) % static_cast<uint64_t>(vocab)));
-  }
-  request.max_tokens = options.gen;
-  request.sampling.temperature = 0;
-  request.reuse_prefix = false;
-  return request;
-}
-
-Times run_once(Engine& engine, int batch, const Options& options) {
-  std::vector<Submission> seqs;
-  const auto start = Clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  // Between two steps: so all of them begin together.
-  engine.call([&](LocalEngine&) {
-    for (int s = 0; s < batch; ++s) seqs.push_back(engine.submit(request_of(s, engine.model().hp.vocab, options)));
-  });
-  for (const Submission& seq : seqs) {
-    if (!seq.stream) throw Error("[bench] {}", seq.refused);
-  }
-  Times times;
-  for (const Submission& seq : seqs) seq.stream->next();
-  times.first = elapsed();
-  for (const Submission& seq : seqs) {
-    while (seq.stream->next()) {
-      if (interrupted()) throw Interrupted();
-    }
-  }
-  times.whole = elapsed();
-  return times;
-}
-
-Result measure(Engine& engine, int batch, const Options& options) {
-  run_once(engine, batch, options);  // touches weights, KV pages and the arena
-  std::vector<double> first, rest;
-  for (int i = 0; i < options.repeat; ++i) {
-    const Times times = run_once(engine, batch, options);
-    first.push_back(times.first);
-    rest.push_back(times.whole - times.first);
-    if (options.model.common.verbose) {
-      fmt::print(stderr, "batch {} run {}: first {:.3f} s, whole {:.3f} s\n", batch, i + 1, times.first, times.whole);
-    }
-  }
-  return {.batch = batch, .times = {.first = median(first), .whole = median(first) + median(rest)}};
-}
-
-// One profile of the steps that read the prompts, and one of those that make tokens.
+// Prints the profiles of a batch, adds their pages and returns both as JSON.
 JsonObject profile(Engine& engine, int batch, const Options& options, const BenchLimits& limits, JsonArray& pages) {
-  run_once(engine, batch, options);
-  const int rows = std::min(engine.config().step_rows, batch * options.prompt);
-  const ProfileStep reading{.rows = rows,
-                            .logits = std::clamp(rows / options.prompt, 1, batch),
-                            .cache_rows = rows >= options.prompt ? rows : (options.prompt + rows) / 2.0,
-                            .pairs = rows * (options.prompt + 1) / 2.0};
-  const double seen = batch * (options.prompt + options.gen / 2.0);
-  const ProfileStep making{.rows = batch, .logits = batch, .cache_rows = seen, .pairs = seen};
-  Profile prefill, decode;
-  engine.call([&](LocalEngine& local) {
-    for (int s = 0; s < batch; ++s) local.submit(request_of(s, local.model().hp.vocab, options));
-    std::set<SeqId> started;
-    prefill = profile_steps(local, reading, [&] {
-      if (local.idle() || started.size() == static_cast<size_t>(batch) || interrupted()) return false;
-      for (const Event& event : local.step()) started.insert(event.request);
-      return true;
-    });
-    decode = profile_steps(local, making, [&] {
-      if (local.idle() || interrupted()) return false;
-      local.step();
-      return true;
-    });
-  });
-  if (interrupted()) throw Interrupted();
+  const StepProfiles profiles = profile_work(engine, batch, options.work);
   JsonObject result{{"batch", batch}};
   const auto tell = [&](const char* name, const Profile& p, const std::string& title) {
     if (!options.model.common.json) print_profile(p, title, limits);
     result[name] = profile_json(p);
     pages.push_back(JsonObject{{"title", title}, {"profile", result[name]}});
   };
-  tell("prefill", prefill, fmt::format("prefill of {} x {}", batch, options.prompt));
-  tell("decode", decode, fmt::format("decode, batch {}", batch));
+  tell("prefill", profiles.prefill, fmt::format("prefill of {} x {}", batch, options.work.prompt));
+  tell("decode", profiles.decode, fmt::format("decode, batch {}", batch));
   return result;
 }
 
-JsonObject result_json(const Result& r, const Options& options, const WeightBytes& weights, const BenchLimits& limits) {
+JsonObject result_json(const BenchSpeed& r, const BenchWork& work, const WeightBytes& weights,
+                       const BenchLimits& limits) {
   // A decode step reads every weight but an embedding's table once, of experts those that its rows meet.
-  const double weights_gbs = r.decode_tps(options) / r.batch * static_cast<double>(weights.step) / 1e9;
+  const double weights_gbs = r.decode_tps(work) / r.batch * static_cast<double>(weights.step) / 1e9;
   return {{"batch", r.batch},
-          {"prompt", options.prompt},
-          {"gen", options.gen},
-          {"prefill_tps", r.prefill_tps(options)},
-          {"decode_tps", r.decode_tps(options)},
-          {"ttft_ms", r.times.first * 1e3},
+          {"prompt", work.prompt},
+          {"gen", work.gen},
+          {"prefill_tps", r.prefill_tps(work)},
+          {"decode_tps", r.decode_tps(work)},
+          {"ttft_ms", r.first * 1e3},
           {"weight_bytes", weights.all},
           {"step_weight_bytes", weights.step},
           {"percent_of_bandwidth", limits.read_gbs > 0 ? 100 * weights_gbs / limits.read_gbs : 0},
-          {"percent_of_multiplier", 100 * r.prefill_tps(options) * limits.token_seconds}};
+          {"percent_of_multiplier", 100 * r.prefill_tps(work) * limits.token_seconds}};
 }
 
 void write_chart(const std::string& file, const BenchChart& chart) {
@@ -173,8 +74,10 @@ int run(const Options& options) {
   }
   if (options.profile && !options.svg.empty()) throw CLI::ValidationError("--svg draws speeds, not a profile");
   check_bench_model(options.model);
+  BenchWork work = options.work;
+  work.verbose = options.model.common.verbose;
   const int seqs = *std::ranges::max_element(options.batch);
-  OpenEngine opened = open_bench_model(options.model, options.prompt + options.gen, seqs, options.prompt);
+  OpenEngine opened = open_bench_model(options.model, work.prompt + work.gen, seqs, work.prompt);
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
   if (!options.html.empty()) page.emplace(options.html);
   const BenchLimits limits = measure_limits(*opened.engine);
@@ -196,9 +99,9 @@ int run(const Options& options) {
       continue;
     }
     const WeightBytes read = weight_bytes(*opened.model, batch);
-    const JsonObject json = result_json(measure(*opened.engine, batch, options), options, read, limits);
+    const JsonObject json = result_json(measure_speed(*opened.engine, batch, work), work, read, limits);
     if (!options.model.common.json) {
-      fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, options.prompt, options.gen,
+      fmt::print("{:6} {:7} {:5} {:14.1f} {:13.1f} {:10.1f} {:12.1f} {:13.1f}\n", batch, work.prompt, work.gen,
                  json.at("prefill_tps").as_double(), json.at("decode_tps").as_double(), json.at("ttft_ms").as_double(),
                  json.at("percent_of_bandwidth").as_double(), json.at("percent_of_multiplier").as_double());
     }
@@ -207,7 +110,7 @@ int run(const Options& options) {
   const JsonObject machine = machine_json(limits);
   if (!options.svg.empty()) {
     const std::string device = limits.device.name.empty() ? cpu_name() : limits.device.name;
-    write_chart(options.svg, {.title = fmt::format("{}, {} in, {} out", device, options.prompt, options.gen),
+    write_chart(options.svg, {.title = fmt::format("{}, {} in, {} out", device, work.prompt, work.gen),
                               .series = {{.name = "Ingot", .results = results}}});
   }
   const JsonObject report{
@@ -226,14 +129,14 @@ CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();
   // Without a description: a range beside the name of a number would make two lines of the help.
   const auto range = [](int low, int high) { return CLI::Range(low, high).description(""); };
-  app.add_option("--prompt", options->prompt, "Tokens of each prompt")->check(range(1, 1 << 24))->type_name("N");
-  app.add_option("--gen", options->gen, "Tokens to make for each")->check(range(1, 1 << 24))->type_name("N");
+  app.add_option("--prompt", options->work.prompt, "Tokens of each prompt")->check(range(1, 1 << 24))->type_name("N");
+  app.add_option("--gen", options->work.gen, "Tokens to make for each")->check(range(1, 1 << 24))->type_name("N");
   app.add_option("--batch", options->batch, "Sequences at once, separated by commas")
       ->delimiter(',')
       ->check([](const std::string& n) { return n.empty() ? "a number is empty" : ""; })
       ->check(range(1, 4096))
       ->type_name("N");
-  app.add_option("--repeat", options->repeat, "Runs; the median counts")->check(range(1, 1000))->type_name("N");
+  app.add_option("--repeat", options->work.repeat, "Runs; the median counts")->check(range(1, 1000))->type_name("N");
   app.add_flag("--profile", options->profile, "Where the time of a step goes, by node; --html: a timeline");
   app.add_option("--html", options->html, "Also write a page with charts")->type_name("FILE");
   app.add_option("--svg", options->svg, "Also draw the results as a chart")->type_name("FILE");

@@ -102,7 +102,8 @@ JsonObject machine_json(const BenchLimits& limits) {
                      {"gpu", nullptr},
                      {"threads", limits.threads},
                      {"measured_read_gbs", limits.read_gbs},
-                     {"measured_int8_gops", limits.int8_gops}};
+                     {"measured_int8_gops", limits.int8_gops},
+                     {"product_gflops", limits.product_gflops}};
   if (limits.device.name.empty()) {
     machine["measured_read_ahead_gbs"] = limits.reads.ahead_gbs;
     machine["measured_read_plain_gbs"] = limits.reads.plain_gbs;

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <map>
 #include <optional>
 
 #include "app/device.h"
@@ -38,10 +40,29 @@ JsonObject result_json(const OpCase& c, double seconds, const Ceilings& limits) 
           {"percent_of_ceiling", 100 * std::max(by_memory, by_products) / seconds}};
 }
 
+void print_header(const Ceilings& limits, int threads) {
+  fmt::print("{}, {} threads, set {}: {}, int8 {:.0f} GOP/s, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", cpu_name(),
+             threads, cpu::kernels().name, reads_text(limits.reads), limits.int8_gops, limits.f32_gflops,
+             limits.bf16_gflops);
+  fmt::print("%: of the nearer limit; the memory's is {:.1f} GB/s\n", limits.reads.most_gbs());
+  fmt::print("{:<14} {:<30} {:>11} {:>8} {:>8} {:>6}  {}\n", "op", "shape", "us", "GB/s", "GOP/s", "%", "of");
+}
+
 void print_result(const JsonObject& r) {
   fmt::print("{:<14} {:<30} {:11.1f} {:8.2f} {:8.1f} {:6.1f}  {}\n", std::string(r.at("op").as_string()),
              std::string(r.at("shape").as_string()), r.at("seconds").as_double() * 1e6, r.at("gbs").as_double(),
              r.at("gops").as_double(), r.at("percent_of_ceiling").as_double(), std::string(r.at("limit").as_string()));
+}
+
+// One case of each operator, then a second of each, and so on.
+OpCases in_turns(OpCases cases) {
+  std::map<std::string, int> seen;
+  std::vector<std::pair<int, size_t>> order;
+  for (size_t i = 0; i < cases.size(); ++i) order.emplace_back(seen[cases[i].op]++, i);
+  std::ranges::sort(order);
+  OpCases turned;
+  for (const auto& [turn, i] : order) turned.push_back(std::move(cases[i]));
+  return turned;
 }
 
 struct Options {
@@ -51,47 +72,14 @@ struct Options {
   CommonOptions common;
 };
 
-OpsReport bench_cpu_ops(const std::vector<std::string>& names, int threads, bool json) {
-  const OpCases cases = op_cases(names);
-  const InterruptGuard guard;
-  ThreadPool pool(threads ? threads : available_cores());
-  const Ceilings limits = measure_ceilings(pool);
-  if (!json) {
-    fmt::print("{}, {} threads, set {}: {}, int8 {:.0f} GOP/s, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", cpu_name(),
-               pool.threads(), cpu::kernels().name, reads_text(limits.reads), limits.int8_gops, limits.f32_gflops,
-               limits.bf16_gflops);
-    fmt::print("%: of the nearer limit; the memory's is {:.1f} GB/s\n", limits.reads.most_gbs());
-    fmt::print("{:<14} {:<30} {:>11} {:>8} {:>8} {:>6}  {}\n", "op", "shape", "us", "GB/s", "GOP/s", "%", "of");
-  }
-  JsonArray results;
-  for (const OpCase& c : cases) {
-    const double seconds = measure_op(c.make(pool), [] {
-      if (interrupted()) throw Interrupted();
-    });
-    results.push_back(result_json(c, seconds, limits));
-    if (!json) print_result(results.back().as_object());
-  }
-  return {std::move(results),
-          {{"cpu", cpu_name()},
-           {"gpu", nullptr},
-           {"threads", pool.threads()},
-           {"set", cpu::kernels().name},
-           {"measured_read_gbs", limits.reads.most_gbs()},
-           {"measured_read_ahead_gbs", limits.reads.ahead_gbs},
-           {"measured_read_plain_gbs", limits.reads.plain_gbs},
-           {"measured_int8_gops", limits.int8_gops},
-           {"measured_f32_gflops", limits.f32_gflops},
-           {"measured_bf16_gflops", limits.bf16_gflops}}};
-}
-
-int run(const Options& options) {
+int run_ops(const Options& options) {
   const bool json = options.common.json;
   std::optional<AtomicFile> page;  // whether it can be written is known before the work
   if (!options.html.empty()) page.emplace(options.html);
   const OpenOptions& open = options.open;
-  const OpsReport report = cuda_index(open.device) >= 0
-                               ? bench_gpu_ops(choose_device(open.device, open.ref), options.names, json)
-                               : bench_cpu_ops(options.names, open.engine.threads, json);
+  const OpsRun run{.names = options.names, .threads = open.engine.threads, .quiet = json};
+  const OpsReport report =
+      cuda_index(open.device) >= 0 ? bench_gpu_ops(choose_device(open.device, open.ref), run) : bench_cpu_ops(run);
   if (page) {
     page->write(ops_page(report));
     page->commit();
@@ -109,10 +97,39 @@ CommandBody setup(CLI::App& app) {
   for (const char* name : {"--threads", "--device", "--ref"}) add_engine_option(app, name, options->open);
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);
-  return [options] { return run(*options); };
+  return [options] { return run_ops(*options); };
 }
 
 }  // namespace
+
+OpsReport bench_cpu_ops(const OpsRun& run) {
+  OpCases cases = op_cases(run.names);
+  const InterruptGuard guard;
+  if (run.most_seconds > 0) cases = in_turns(std::move(cases));
+  ThreadPool pool(run.threads ? run.threads : available_cores());
+  const Ceilings limits = measure_ceilings(pool);
+  if (!run.quiet) print_header(limits, pool.threads());
+  OpsReport report;
+  const auto start = std::chrono::steady_clock::now();
+  for (const OpCase& c : cases) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (run.most_seconds > 0 && seconds > run.most_seconds) break;
+    report.results.push_back(result_json(c, measure_op(c.make(pool), throw_if_interrupted), limits));
+    if (!run.quiet) print_result(report.results.back().as_object());
+  }
+  report.left_out = static_cast<int>(cases.size() - report.results.size());
+  report.machine = {{"cpu", cpu_name()},
+                    {"gpu", nullptr},
+                    {"threads", pool.threads()},
+                    {"set", cpu::kernels().name},
+                    {"measured_read_gbs", limits.reads.most_gbs()},
+                    {"measured_read_ahead_gbs", limits.reads.ahead_gbs},
+                    {"measured_read_plain_gbs", limits.reads.plain_gbs},
+                    {"measured_int8_gops", limits.int8_gops},
+                    {"measured_f32_gflops", limits.f32_gflops},
+                    {"measured_bf16_gflops", limits.bf16_gflops}};
+  return report;
+}
 
 const Command kBenchOps = {"ops", "Each operator alone, against the limits of this machine",
                            "ingot bench ops linear q4_0\n  ingot bench ops linear --device cuda --html ops.html",

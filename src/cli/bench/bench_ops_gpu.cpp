@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "bench/device.h"
 #include "bench/machine.h"
@@ -36,30 +37,39 @@ void print_row(const JsonObject& r) {
 
 }  // namespace
 
-OpsReport bench_gpu_ops(int device, const std::vector<std::string>& names, bool json) {
+OpsReport bench_gpu_ops(int device, const OpsRun& run) {
+  struct Enough {};
   const InterruptGuard guard;
   JsonArray results;
   JsonObject machine{{"cpu", cpu_name()}};
   DeviceCeilings most;
   DeviceOpsListener listener;
+  const auto start = std::chrono::steady_clock::now();
   listener.begin = [&](const std::string& name, const DeviceCeilings& measured) {
     most = measured;
     machine["gpu"] = name;
     machine["measured_read_gbs"] = most.read_gbs;
     machine["measured_copy_gbs"] = most.copy_gbs;
     machine["measured_bf16_gflops"] = most.bf16_gflops;
-    if (json) return;
+    if (run.quiet) return;
     fmt::print("{}: reads {:.0f} GB/s, copies {:.0f} GB/s, bf16 {:.0f} TFLOP/s\n", name, most.read_gbs, most.copy_gbs,
                most.bf16_gflops / 1e3);
     fmt::print("{:<14} {:<28} {:>11} {:>8} {:>8} {:>6}  {}\n", "op", "shape", "us", "GB/s", "TFLOP/s", "%", "of");
   };
   listener.each = [&](const DeviceOpTime& t) {
-    if (interrupted()) throw Interrupted();
+    throw_if_interrupted();
     results.push_back(gpu_result(t, most));
-    if (!json) print_row(results.back().as_object());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (run.most_seconds > 0 && seconds > run.most_seconds) throw Enough();
+    if (!run.quiet) print_row(results.back().as_object());
   };
-  bench_device_ops(device, names, listener);
-  return {std::move(results), std::move(machine)};
+  int left_out = 0;
+  try {
+    bench_device_ops(device, run.names, listener);
+  } catch (const Enough&) {
+    left_out = -1;
+  }
+  return {std::move(results), std::move(machine), left_out};
 }
 
 }  // namespace ingot

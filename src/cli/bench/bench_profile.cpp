@@ -50,12 +50,11 @@ void sort_lines(Profile& profile) {
   for (ProfileNode& node : profile.nodes) node.line = place[node.line];
 }
 
-constexpr std::string_view kScript = R"html(element(body, "h1", {}, "Where the time of a step goes");
-element(body, "p", {}, `${data.machine.gpu || data.machine.cpu}: reads ${round(data.machine.measured_read_gbs)} GB/s` +
-  (data.machine.measured_bf16_gflops ? `, bf16 ${round(data.machine.measured_bf16_gflops / 1000)} TFLOP/s` : ""));
-const hues = [210, 25, 130, 275, 350, 60, 180, 305, 95, 240];
-for (const one of data.profiles) {
-  const p = one.profile, figure = element(body, "figure"), W = 1000, total = p.timeline.reduce((s, n) => s + n[1], 0) || 1;
+constexpr std::string_view kParts = R"html(
+// The nodes of a step as a timeline, and added up by what they do as a table. `m` has the limits.
+function step_profile(parent, one, m) {
+  const p = one.profile, figure = element(parent, "figure"), W = 1000, total = p.timeline.reduce((s, n) => s + n[1], 0) || 1;
+  const hues = [210, 25, 130, 275, 350, 60, 180, 305, 95, 240];
   element(figure, "h2", {}, `${one.title}: ${p.rows} rows, ${round(p.seconds * 1e3)} ms a step`);
   const color = i => i < hues.length ? `hsl(${hues[i]} 60% 55%)` : "hsl(0 0% 60%)";
   const svg = element(figure, "svg", { viewBox: `0 0 ${W} 60`, role: "img", "aria-label": one.title, preserveAspectRatio: "none" });
@@ -65,16 +64,27 @@ for (const one of data.profiles) {
     element(bar, "title", {}, `${label}: ${round(seconds * 1e6)} µs, from ${round(at * 1e6)} µs on`);
     at += seconds;
   }
+  const products = m.product_gflops || m.measured_bf16_gflops;
   const table = element(element(figure, "div", { class: "wide" }), "table"), head = element(table, "tr");
-  for (const c of ["", "µs", "%", "nodes", "GB/s", "% of reading", "TFLOP/s", "% of products", "node"]) element(head, "th", {}, c);
+  for (const c of ["", "µs", "%", "nodes", "GB/s", "% of reading", "GFLOP/s", "% of products", "% of the nearer limit", "node"])
+    element(head, "th", {}, c);
   p.nodes.forEach((n, i) => {
-    const row = element(table, "tr"), s = Math.max(n.seconds, 1e-12), m = data.machine;
+    const row = element(table, "tr"), s = Math.max(n.seconds, 1e-12);
+    const reading = m.measured_read_gbs ? n.bytes / s / 1e7 / m.measured_read_gbs : NaN;
+    const computing = products ? n.flops / s / 1e7 / products : NaN, nearer = Math.max(reading || 0, computing || 0);
+    const percent = v => isNaN(v) ? "–" : round(v);
     element(element(row, "td"), "span", { class: "key", style: `background: ${color(i)}` });
     for (const v of [round(n.seconds * 1e6), round(100 * n.seconds / p.seconds), n.nodes, round(n.bytes / s / 1e9),
-      round(n.bytes / s / 1e7 / m.measured_read_gbs), round(n.flops / s / 1e12),
-      m.measured_bf16_gflops ? round(n.flops / s / 1e7 / m.measured_bf16_gflops) : "–", n.node]) element(row, "td", {}, v);
+      percent(reading), round(n.flops / s / 1e9), percent(computing), nearer ? round(nearer) : "–", n.node])
+      element(row, "td", {}, v);
   });
 }
+)html";
+
+constexpr std::string_view kScript = R"html(element(body, "h1", {}, "Where the time of a step goes");
+element(body, "p", {}, `${data.machine.gpu || data.machine.cpu}: reads ${round(data.machine.measured_read_gbs)} GB/s` +
+  (data.machine.measured_bf16_gflops ? `, bf16 ${round(data.machine.measured_bf16_gflops / 1000)} TFLOP/s` : ""));
+for (const one of data.profiles) step_profile(body, one, data.machine);
 )html";
 
 }  // namespace
@@ -160,8 +170,11 @@ JsonObject profile_json(const Profile& profile) {
   return json;
 }
 
+std::string_view profile_script() { return kParts; }
+
 std::string profile_page(const JsonArray& profiles, const JsonObject& machine) {
-  return chart_page("where the time of a step goes", {{"profiles", profiles}, {"machine", machine}}, kScript);
+  return chart_page("where the time of a step goes", {{"profiles", profiles}, {"machine", machine}},
+                    std::string(profile_script()).append(kScript));
 }
 
 }  // namespace ingot

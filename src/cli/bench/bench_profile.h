@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/bench/bench_limits.h"
@@ -48,6 +49,9 @@ Profile profile_steps(LocalEngine& engine, const ProfileStep& step, const std::f
 
 void print_profile(const Profile& profile, const std::string& title, const BenchLimits& limits);
 JsonObject profile_json(const Profile& profile);
+// For a script of chart_page(): defines step_profile(parent, {title, profile}, machine), whose machine is that of
+// machine_json().
+std::string_view profile_script();
 // `profiles` is a list of {title, profile}: the page of all of them.
 std::string profile_page(const JsonArray& profiles, const JsonObject& machine);
 

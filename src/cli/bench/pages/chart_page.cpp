@@ -47,11 +47,11 @@ constexpr std::string_view kScript = R"html(</script>
 const data = JSON.parse(document.getElementById("data").textContent);
 const body = document.body;
 const W = 460, H = 230, L = 46, R = 10, T = 8, B = 30;
-const round = v => v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
+const round = v => typeof v !== "number" || !isFinite(v) ? "–" : v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
 const short = v => v >= 1e6 ? v / 1e6 + "M" : v >= 1e4 ? v / 1e3 + "k" : String(+v.toPrecision(6));
 
 function element(parent, name, attributes, text) {
-  const svg = ["svg", "path", "line", "text"].includes(name);
+  const svg = ["svg", "path", "line", "text", "rect", "circle", "title"].includes(name);
   const node = svg ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const key in attributes || {}) node.setAttribute(key, attributes[key]);
   if (text !== undefined) node.textContent = text;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/bench/pages/svg_text.h"
+
 namespace ingot {
 namespace {
 
@@ -10,17 +12,6 @@ namespace {
 constexpr double kWidth = 860, kMargin = 16, kTitle = 58, kBar = 14, kGap = 12, kLabel = 150, kNumber = 62;
 constexpr double kPanel = (kWidth - 3 * kMargin) / 2;
 constexpr size_t kColours = 4;  // of engines in the style below; more share them
-
-constexpr const char* kStyle = R"(<style>
-svg { font: 12px system-ui, sans-serif; }
-.back { fill: #fff; } text { fill: #1b1f24; } .soft { fill: #626b76; } .head { font-weight: 600; }
-.s0 { fill: #2563c9; } .s1 { fill: #d0661b; } .s2 { fill: #8a94a0; } .s3 { fill: #2f9e6e; }
-@media (prefers-color-scheme: dark) {
-  .back { fill: #14171a; } text { fill: #e6e9ec; } .soft { fill: #98a2ad; }
-  .s0 { fill: #6ea8ff; } .s1 { fill: #f2a267; } .s2 { fill: #7c8692; } .s3 { fill: #5cc79a; }
-}
-</style>
-)";
 
 struct Bar {
   size_t series = 0;
@@ -31,22 +22,6 @@ struct Group {
   std::string label;
   std::vector<Bar> bars;
 };
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 std::string label_of(const JsonObject& result) {
   const std::string label = get_string(result, "label", "");
@@ -71,15 +46,6 @@ std::vector<Group> groups_of(const std::vector<BenchSeries>& series, const char*
 
 double largest(const Group& group) { return std::ranges::max(group.bars, {}, &Bar::value).value; }
 
-// 21,434, 48.3 or 2.05.
-std::string number(double value) {
-  if (value < 99.95) return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : 1);
-  std::string digits = fmt::format("{:.0f}", value);
-  for (auto at = static_cast<ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
 double height_of(const std::vector<Group>& groups) {
   double height = 0;
   for (const Group& group : groups) height += static_cast<double>(group.bars.size()) * kBar + kGap;
@@ -96,13 +62,13 @@ void draw_panel(std::string& svg, const std::vector<Group>& groups, const char* 
     const double scale = (kPanel - kLabel - kNumber) / (compared ? largest(group) : most);
     const double middle = y + static_cast<double>(group.bars.size()) * kBar / 2 + 4;
     fmt::format_to(out, "<text x=\"{}\" y=\"{:.0f}\" text-anchor=\"end\">{}</text>\n", x + kLabel - 8, middle,
-                   escaped(group.label));
+                   svg_escaped(group.label));
     for (const Bar& bar : group.bars) {
       const double width = std::max(1.0, bar.value * scale);
       fmt::format_to(out, "<rect class=\"s{}\" x=\"{}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\"/>\n",
                      bar.series % kColours, x + kLabel, y + 1, width, kBar - 2);
       fmt::format_to(out, "<text class=\"soft\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", x + kLabel + width + 5,
-                     y + kBar - 3, number(bar.value));
+                     y + kBar - 3, svg_number(bar.value));
       y += kBar;
     }
     y += kGap;
@@ -130,19 +96,14 @@ std::string bench_chart_svg(const BenchChart& chart) {
   const std::vector<Group> prefill = groups_of(series, "prefill_tps"), decode = groups_of(series, "decode_tps");
   const bool compared = series.size() > 1;
   const double height = kTitle + kGap + std::max(height_of(prefill), height_of(decode)) + 6;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {:.0f}\" width=\"{}\" height=\"{:.0f}\" role=\"img\" "
-      "aria-label=\"{}\">\n",
-      kWidth, height, kWidth, height, escaped(title));
-  svg += kStyle;
+  std::string svg = svg_begin(kWidth, height, title);
   const auto out = std::back_inserter(svg);
-  fmt::format_to(out, "<rect class=\"back\" width=\"{}\" height=\"{:.0f}\" rx=\"8\"/>\n", kWidth, height);
-  fmt::format_to(out, "<text class=\"head\" x=\"{}\" y=\"22\">{}</text>\n", kMargin, escaped(title));
+  fmt::format_to(out, "<text class=\"head\" x=\"{}\" y=\"22\">{}</text>\n", kMargin, svg_escaped(title));
   double x = kMargin;
   for (size_t s = 0; s < series.size(); ++s) {
     fmt::format_to(out, "<rect class=\"s{}\" x=\"{}\" y=\"32\" width=\"10\" height=\"10\" rx=\"2\"/>\n", s % kColours,
                    x);
-    fmt::format_to(out, "<text class=\"soft\" x=\"{}\" y=\"41\">{}</text>\n", x + 15, escaped(series[s].name));
+    fmt::format_to(out, "<text class=\"soft\" x=\"{}\" y=\"41\">{}</text>\n", x + 15, svg_escaped(series[s].name));
     x += 34 + 7.0 * static_cast<double>(series[s].name.size());
   }
   if (compared) {

@@ -1,0 +1,68 @@
+#include "cli/report/report_measure.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "app/device.h"
+#include "cli/bench/bench_limits.h"
+#include "cli/bench/bench_ops.h"
+#include "cli/report/model_steps.h"
+#include "cli/report/report_machine.h"
+
+namespace ingot {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void merge(JsonObject& into, const JsonObject& more) {
+  for (const auto& [key, value] : more) into[key] = value;
+}
+
+}  // namespace
+
+JsonObject measure_report(const ReportRun& run, const std::function<void(const std::string&)>& tell) {
+  const auto start = Clock::now();
+  const OpenOptions& open = run.model.open;
+  const int gpu = choose_device(open.device);
+  std::optional<GpuWatch> watch;
+  if (gpu >= 0) watch.emplace(gpu);
+  JsonArray missing;
+  JsonObject report{{"quick", run.quick}, {"machine", machine_facts()}};
+  JsonObject& machine = report["machine"].as_object();
+
+  const OpsRun ops_run{.threads = open.engine.threads, .quiet = true, .most_seconds = run.quick ? 12.0 : 120.0};
+  OpsReport ops = gpu >= 0 ? bench_gpu_ops(gpu, ops_run) : bench_cpu_ops(ops_run);
+  merge(machine, ops.machine);
+  if (ops.left_out != 0) {
+    missing.push_back(ops.left_out > 0
+                          ? Json(fmt::format("{} further cases of operators: their time was spent "
+                                             "(ingot bench ops measures all).",
+                                             ops.left_out))
+                          : Json("Further operators: their time was spent (ingot bench ops measures all)."));
+  }
+  tell(fmt::format("{} cases of operators, {:.0f} s", ops.results.size(), seconds_since(start)));
+  report["ops"] = std::move(ops.results);
+  report["ladders"] = JsonArray{};
+
+  if (run.model.model.empty() && run.model.shape.empty()) {
+    missing.push_back("A model: none was named, and the default one is not in the cache (ingot pull default).");
+  } else {
+    report["model"] = measure_model(run.model, gpu, run.quick, missing);
+    tell(fmt::format("the model, {:.0f} s", seconds_since(start)));
+  }
+  if (gpu >= 0) missing.push_back("The CPU: --device cpu reports on it.");
+  if (watch) {
+    const JsonObject facts = watch->finish();
+    merge(machine, facts);
+    if (facts.empty()) missing.push_back("Clocks and power of the GPU: nvidia-smi says nothing.");
+  }
+  report["not_measured"] = std::move(missing);
+  report["seconds"] = seconds_since(start);
+  return report;
+}
+
+}  // namespace ingot
