@@ -63,6 +63,7 @@ std::vector<Route> make_routes() {
   }
   for (Route& route : table) {
     if (route.method == "POST") route.body_bytes = kAnyBody;
+    route.reads_kept = route.handler == api<handle_stored_response>;
     route.probe = route.path == "/health" || route.path == "/ready" || route.path == "/metrics";
   }
   return table;

@@ -31,12 +31,14 @@ struct Route {
   void (*handler)(Server&, HttpRequest, std::shared_ptr<Responder>);
   Access access = Access::kKey;
   RunsOn runs = RunsOn::kWorker;
-  bool generates = false;  // uses the engine: refused while the server drains or its queue is full
-  size_t body_bytes = 0;   // the largest body, within the server's limit; 0: none is read
-  bool probe = false;      // is answered though all connections are taken
+  bool generates = false;   // uses the engine: refused while the server drains or its queue is full
+  size_t body_bytes = 0;    // the largest body, within the server's limit; 0: none is read
+  bool probe = false;       // is answered though all connections are taken
+  bool reads_kept = false;  // reads a conversation that is kept
 
-  // Costs the machine work for its caller, and so counts against the limits of a key: all that take a body.
-  bool computes() const { return method == "POST"; }
+  // Costs the machine work for its caller, and so counts against the limits of a key: all that take a body, and what
+  // reads one that was kept.
+  bool computes() const { return method == "POST" || reads_kept; }
 };
 
 // All routes; the page's files included.

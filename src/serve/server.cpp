@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "serve/answer/long_work.h"
 #include "serve/http/host_check.h"
 #include "serve/routes.h"
 
@@ -296,8 +297,7 @@ void Server::dispatch(const Route& route, HttpRequest request, const std::shared
     } catch (const ApiError& error) {
       tracked->send(error_response(error, style));
     } catch (const Error&) {
-      // What a tokenizer says of a text that it cannot cut, such as one that its pattern takes too long for.
-      tracked->send(error_response({.status = 400, .message = "this text cannot be turned into tokens"}, style));
+      tracked->send(error_response(no_tokens(), style));
     } catch (const std::bad_alloc&) {
       tracked->fail([] { return server_busy("there is no memory for this request now"); });
     } catch (...) {

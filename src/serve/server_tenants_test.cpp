@@ -23,7 +23,13 @@ class ServerTenants : public testing::Test {
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     directory = pattern;
   }
+  // As in the program nothing of a request outlives the server: the engine has let go of all, then the workers have.
   void TearDown() override {
+    toy.expect_idle();
+    if (server) {
+      server->context().workers.stop();
+      server->context().streams.stop();
+    }
     server.reset();
     std::filesystem::remove_all(directory);
   }
@@ -151,7 +157,7 @@ TEST_F(ServerTenants, LimitsCountOnEveryRouteThatComputes) {
   }
   serve(keys);
   size_t posts = 0;
-  for (const Route& route : routes()) posts += route.computes();
+  for (const Route& route : routes()) posts += route.computes() && !route.reads_kept;
   EXPECT_EQ(posts, std::size(bodies)) << "a route that computes is missing here";
   for (size_t i = 0; i < std::size(bodies); ++i) {
     const auto& [path, body] = bodies[i];
@@ -353,6 +359,60 @@ TEST_F(ServerTenants, ATextThatIsRefusedIsPaid) {
     EXPECT_EQ(line.at("status"), 400);
     EXPECT_GE(line.at("tokenizer_tokens").to_number<int>(), 20);
   }
+}
+
+// What is kept of a conversation is read again for each request that asks for it or goes on from it.
+TEST_F(ServerTenants, ReadingAKeptConversationIsPaid) {
+  serve("a a-key-001 rpm=2\nb b-key-001 tpm=900\n",
+        {.usage_log = {.path = directory + "/usage"}, .response_bytes = 1 << 20});
+  const std::string item = R"({"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":")";
+  const KeptResponse kept{.response = "{}", .input = "[" + item + std::string(64'000, 'x') + "\"}]}]", .output = "[]"};
+  for (const char* tenant : {"a", "b"}) ASSERT_TRUE(server->context().responses.put(tenant, "resp_1", kept));
+  EXPECT_EQ(call("a-key-001", "/v1/responses/resp_1/input_items", "", "GET").status, 200);
+  EXPECT_EQ(call("a-key-001", "/v1/responses/resp_1", "", "GET").status, 200);
+  EXPECT_EQ(check("a-key-001", "/v1/responses/resp_1/input_items", "GET"), 429);
+  EXPECT_EQ(used("a").tokenizer_tokens, 500);
+  // Also where the request is refused then, before a text is cut into tokens.
+  const std::string body =
+      R"({"previous_response_id":"resp_1","input":"a","tool_choice":{"type":"function","name":"f"}})";
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(call("b-key-001", "/v1/responses", body).status, 400);
+  EXPECT_EQ(used("b").tokenizer_tokens, 1000);
+  EXPECT_EQ(check("b-key-001", "/v1/responses/resp_1", "GET"), 429);
+  EXPECT_EQ(usage_lines(3).size(), 3u);
+}
+
+// As long as a large body would take: it has the worker of these, so that small requests never wait for it.
+TEST_F(ServerTenants, ALongKeptConversationIsReadByTheWorkerOfLargeBodies) {
+  serve("a a-key-001\n", {.response_bytes = 8 << 20});
+  const std::string item = R"({"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":")";
+  const auto keep = [&](const char* id, size_t length) {
+    const std::string input = "[" + item + std::string(length, 'x') + "\"}]}]";
+    const std::string output =
+        R"([{"type":"message","id":"msg_2","role":"assistant","content":[{"type":"output_text","text":"b"}]}])";
+    ASSERT_TRUE(server->context().responses.put("a", id, {.response = "{}", .input = input, .output = output}));
+  };
+  keep("resp_long", Workers::kLargeBytes);
+  keep("resp_short", 100);
+  std::promise<void> gate;
+  const JobCost large{.payer = "b", .bytes = Workers::kLargeBytes + 1};
+  ASSERT_TRUE(server->context().workers.post([open = gate.get_future().share()] { open.wait(); }, large));
+  const auto list = begin("a-key-001", "/v1/responses/resp_long/input_items", "", "GET");
+  const auto gone = begin("a-key-001", "/v1/responses/resp_long/input_items", "", "GET");
+  const auto go_on =
+      begin("a-key-001", "/v1/responses",
+            R"({"previous_response_id":"resp_long","input":"a","truncation":"auto","max_output_tokens":1})");
+  // Those that came later and are short are answered meanwhile: so the others are not with the workers of these.
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(call("a-key-001", "/v1/responses/resp_short/input_items", "", "GET").status, 200);
+  }
+  gone->close();
+  EXPECT_EQ(list->answers() + go_on->answers(), 0);
+  gate.set_value();
+  EXPECT_NE(list->wait().body.find("xxx"), std::string::npos);
+  const HttpResponse answer = go_on->wait();
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(gone->answers(), 0);
+  EXPECT_EQ(server->metrics().client_gone.value(), 1);
 }
 
 // Many at once pass the door while nothing is used yet: those that come to a worker later find what the first have

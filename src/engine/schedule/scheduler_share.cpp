@@ -206,7 +206,16 @@ const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& 
     from = tenant;
     most = use;
   }
-  return from;
+  const Sequence* last = from ? last_unsafe(*from) : nullptr;
+  if (!last) return nullptr;
+  // Nobody gives who would then use less of its share: one long prompt, a few pages beyond the share of its tenant, is
+  // not read again for a short one of a tenant that has many.
+  double left = 0;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    const int held = pages_held(*from, g) - held_by(*last, g);
+    left = std::max(left, held / (pages_.total_pages(g) * tenants_.share(*from)));
+  }
+  return left < page_use(*seq.tenant) ? nullptr : from;
 }
 
 }  // namespace ingot

@@ -7,14 +7,15 @@
 #include <functional>
 
 #include "serve/answer/answer_run.h"
+#include "serve/answer/long_work.h"
 #include "serve/api/compile_work.h"
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/token_work.h"
 #include "serve/ollama/ollama.h"
-#include "serve/request_guard.h"
 #include "serve/responses/response_store.h"
 #include "serve/responses/response_writer.h"
+#include "serve/responses/stored_responses.h"
 #include "tensor/memory.h"
 
 namespace ingot {
@@ -81,40 +82,16 @@ auto make_constraint(ServeContext& context, Ready& ready, Run run) {
   }
 }
 
-// One that takes long, on the worker of large bodies, in its tenant's turn.
+// One that takes long.
 void compile_later(ServeContext& context, Ready ready) {
-  JobCost cost{.payer = ready.head.tenant, .bytes = Workers::kLargeBytes + 1 + ready.generation.wanted->source.bytes()};
   const auto held = std::make_shared<Ready>(std::move(ready));
-  const bool taken = context.workers.post(
-      [&context, held] {
-        const TrimAfter trim(SIZE_MAX);
-        const std::shared_ptr<Responder> responder = held->responder;
-        const ApiStyle style = style_of(held->head.path);
-        if (responder->closed()) {  // while it waited
-          if (!caller_of(held->head)->ended_early()) context.metrics.client_gone.add();
-          return;
-        }
-        guard_request(
-            [&] {
-              make_constraint(context, *held, &CompileWork::run_long);
-              begin(context, std::move(*held));
-            },
-            [&](const ApiError& error) { responder->send(error_response(error, style)); }, [&] { responder->abort(); });
-      },
-      std::move(cost));
-  if (taken) return;
-  context.metrics.rejected(Rejected::kQueueFull);
-  throw server_busy("too many requests are waiting; try again");
-}
-
-// What `read` makes of the body, by the table's fields: read(object, work).
-template <class Read>
-auto read_request(ServeContext& context, HttpRequest& request, const std::shared_ptr<Responder>& responder,
-                  const FieldTable& table, const Read& read) {
-  const Json body = read_body(request.body, table);
-  request.body = std::string();
-  TokenWork work(caller_of(request.head), responder, &context.workers);
-  return read(body.get_object(), &work);
+  run_as_large(context, held->head, held->responder,
+               {.bytes = Workers::kLargeBytes + 1 + held->generation.wanted->source.bytes(),
+                .generates = true,
+                .run = [&context, held] {
+                  make_constraint(context, *held, &CompileWork::run_long);
+                  begin(context, std::move(*held));
+                }});
 }
 
 void start(ServeContext& context, Ready ready) {
@@ -131,12 +108,60 @@ using WriterOf = std::unique_ptr<AnswerWriter> (*)(const Tokenizer&, AnswerNames
 void answer(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder, const FieldTable& table,
             Reader read, WriterOf writer_of) {
   const TrimAfter trim(request.body.size());
-  Generation generation =
-      read_request(context, request, responder, table,
-                   [&](const JsonObject& body, TokenWork* work) { return read(body, context.model, work); });
+  Generation generation;
+  {
+    const Json body = read_body(request.body, table);
+    request.body = std::string();
+    TokenWork work(caller_of(request.head), responder, &context.workers);
+    generation = read(body.get_object(), context.model, &work);
+  }
   start(context,
         {std::move(request.head), std::move(generation), std::move(responder),
          [&context, writer_of](AnswerNames names) { return writer_of(*context.model.tokenizer, std::move(names)); }});
+}
+
+// A request for an answer of /v1/responses, with what it goes on from.
+struct AskedResponse {
+  HttpHead head;
+  Json body;
+  std::shared_ptr<const KeptResponse> previous;  // null: nothing, or what is not kept
+  std::shared_ptr<Responder> responder;
+};
+
+ResponseRequest read_asked(ServeContext& context, AskedResponse& asked) {
+  const std::shared_ptr<Caller> caller = caller_of(asked.head);
+  const KeptResponses kept{.on = context.responses.on(),
+                           .conversation = [&](const std::string&) -> std::optional<std::string> {
+                             if (!asked.previous) return std::nullopt;
+                             return asked.previous->conversation();
+                           }};
+  const int of_key = caller->rights().context, of_model = context.model.context;
+  const int positions = of_key > 0 ? std::min(of_key, of_model) : of_model;
+  TokenWork work(caller, asked.responder, &context.workers);
+  ResponseRequest request = read_response(asked.body.get_object(), context.model, positions, kept, &work);
+  asked.body = nullptr;
+  asked.previous = nullptr;
+  return request;
+}
+
+void respond(ServeContext& context, AskedResponse from) {
+  ResponseStore& store = context.responses;
+  const std::string tenant = caller_of(from.head)->tenant();
+  ResponseRequest asked = read_asked(context, from);
+  KeepResponse keep;
+  const std::shared_ptr<void> room = asked.frame.store ? store.hold(tenant, asked.frame.input.size()) : nullptr;
+  asked.frame.store = room != nullptr;
+  if (asked.frame.store) {
+    keep = [&store, room, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](
+               const std::string& response, const std::string& output) {
+      return store.put(tenant, id, {.response = response, .input = input, .output = output});
+    };
+  }
+  start(context, {std::move(from.head), std::move(asked.generation), std::move(from.responder),
+                  [&context, frame = std::move(asked.frame), keep = std::move(keep)](AnswerNames names) mutable {
+                    return response_writer(*context.model.tokenizer, std::move(names), std::move(frame),
+                                           std::move(keep));
+                  }});
 }
 
 // Versions are dates. Those from this one on have the same messages; the one before it streams in another form. What a
@@ -185,34 +210,24 @@ void handle_ollama_generate(ServeContext& context, HttpRequest request, std::sha
 }
 
 void handle_responses(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
-  const TrimAfter trim(request.body.size());
-  ResponseStore& store = context.responses;
-  const std::string tenant = caller_of(request.head)->tenant();
-  const KeptResponses kept{.on = store.on(), .conversation = [&](const std::string& id) -> std::optional<std::string> {
-                             const std::shared_ptr<const KeptResponse> found = store.get(tenant, id);
-                             if (!found) return std::nullopt;
-                             return found->conversation();
-                           }};
-  const int of_key = caller_of(request.head)->rights().context, of_model = context.model.context;
-  const int positions = of_key > 0 ? std::min(of_key, of_model) : of_model;
-  ResponseRequest asked =
-      read_request(context, request, responder, kResponseFields, [&](const JsonObject& body, TokenWork* work) {
-        return read_response(body, context.model, positions, kept, work);
-      });
-  KeepResponse keep;
-  const std::shared_ptr<void> room = asked.frame.store ? store.hold(tenant, asked.frame.input.size()) : nullptr;
-  asked.frame.store = room != nullptr;
-  if (asked.frame.store) {
-    keep = [&store, room, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](
-               const std::string& response, const std::string& output) {
-      return store.put(tenant, id, {.response = response, .input = input, .output = output});
-    };
+  const size_t bytes = request.body.size();
+  const TrimAfter trim(bytes);
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
+  AskedResponse asked{.head = std::move(request.head),
+                      .body = read_body(request.body, kResponseFields),
+                      .previous = nullptr,
+                      .responder = std::move(responder)};
+  request.body = std::string();
+  if (const std::optional<std::string> id = Fields(asked.body.get_object()).string("previous_response_id")) {
+    asked.previous = context.responses.get(caller->tenant(), *id);
   }
-  start(context, {std::move(request.head), std::move(asked.generation), std::move(responder),
-                  [&context, frame = std::move(asked.frame), keep = std::move(keep)](AnswerNames names) mutable {
-                    return response_writer(*context.model.tokenizer, std::move(names), std::move(frame),
-                                           std::move(keep));
-                  }});
+  const size_t kept = asked.previous ? charge_reading(*caller, *asked.previous) : 0;
+  // A large body is on that worker already.
+  if (bytes > Workers::kLargeBytes || bytes + kept <= Workers::kLargeBytes) return respond(context, std::move(asked));
+  const auto held = std::make_shared<AskedResponse>(std::move(asked));
+  run_as_large(
+      context, held->head, held->responder,
+      {.bytes = bytes + kept, .generates = true, .run = [&context, held] { respond(context, std::move(*held)); }});
 }
 
 void handle_count_tokens(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "files/json.h"
+#include "serve/answer/long_work.h"
 #include "serve/responses/response_store.h"
 #include "serve/serve_context.h"
 
@@ -74,20 +75,33 @@ JsonObject page_of(JsonArray items, std::string_view query) {
 
 }  // namespace
 
+size_t charge_reading(Caller& caller, const KeptResponse& kept) {
+  const size_t bytes = kept.input.size() + kept.output.size();
+  caller.take_tokenized(static_cast<int64_t>(bytes / kKeptBytesPerToken));
+  return bytes;
+}
+
 void handle_stored_response(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
+  const std::shared_ptr<Caller> caller = caller_of(request.head);
   std::string_view id = std::string_view(request.head.path).substr(kRoot.size());
   const bool items = id.ends_with(kItems);
   if (items) id.remove_suffix(kItems.size());
-  const auto kept = context.responses.get(caller_of(request.head)->tenant(), std::string(id));
+  const auto kept = context.responses.get(caller->tenant(), std::string(id));
   if (!kept) throw no_response();
+  const ApiStyle style = style_of(request.head.path);
   if (items) {
-    const Json input = parse_json(kept->input, "items");
-    return responder->send({.body = to_json(page_of(input.get_array(), request.head.query))});
+    const size_t bytes = charge_reading(*caller, *kept);
+    auto list = [caller, kept, responder, style, query = request.head.query] {
+      const Json input = parse_json(kept->input, "items");
+      send_complete(*caller, responder, style, {.body = to_json(page_of(input.get_array(), query))});
+    };
+    if (bytes <= Workers::kLargeBytes) return list();
+    return run_as_large(context, request.head, responder, {.bytes = bytes, .run = std::move(list)});
   }
   if (const std::string_view stream = query_value(request.head.query, "stream"); !stream.empty() && stream != "false") {
     throw bad_field("stream", "stream is not supported for an answer that has ended");
   }
-  responder->send({.body = kept->response});
+  send_complete(*caller, std::move(responder), style, {.body = kept->response});
 }
 
 void handle_delete_response(ServeContext& context, HttpRequest request, std::shared_ptr<Responder> responder) {
