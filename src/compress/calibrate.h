@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compress/calibration_text.h"
+#include "compress/layer_runner.h"
 #include "compress/stats.h"
 
 namespace ingot {
@@ -18,6 +19,17 @@ struct CalibrateOptions {
   int threads = 1;
   WorkProgress progress = {};
 };
+
+// Who looks on while a text passes a model's layers, in order.
+struct LayerVisitor {
+  std::function<void(const std::vector<LayerInput>& inputs)> opened;  // before a layer's first chunk
+  InputTap tap;
+  std::function<void(const std::vector<LayerInput>& inputs)> passed;  // behind its last
+};
+
+// Takes the text through all layers. `model` was loaded with layer_options() of the text's chunks. Throws Error.
+void pass_layers(const Model& model, const CalibrateOptions& options, const CalibrationText& text, ThreadPool& pool,
+                 const LayerVisitor& visitor);
 
 // The statistics of all layers' matrices; those of embedding and head are not among them. The same for any number of
 // threads. Throws Error.

@@ -44,8 +44,9 @@ MatrixName split_expert(const std::string& name) {
   return {.tensor = name.substr(0, at), .expert = std::atoi(name.c_str() + at + 1)};
 }
 
-// A matrix by its own name, and where each expert is a tensor of its own by the name that a stack of all would have.
-std::vector<MatrixName> names_of(const std::string& weight) {
+}  // namespace
+
+std::vector<MatrixName> matrix_names(const std::string& weight) {
   std::vector<MatrixName> names = {split_expert(weight)};
   const std::string& own = names[0].tensor;
   const size_t at = own.find(".experts.");
@@ -60,8 +61,6 @@ std::vector<MatrixName> names_of(const std::string& weight) {
   names.push_back({.tensor = own.substr(0, begin) + part, .expert = std::atoi(own.c_str() + begin)});
   return names;
 }
-
-}  // namespace
 
 ModelOptions layer_options(int chunk_rows) {
   return {.context = chunk_rows, .keep_hidden = true, .kv = DType::kF32, .fuse_off = {"all"}};
@@ -176,7 +175,7 @@ void LayerRunner::embed(std::span<const int32_t> tokens, float* hidden) {
 }
 
 void LayerRunner::replace(Weight& weight, const MatrixLookup& encoded) {
-  const std::vector<MatrixName> names = names_of(weight.name);
+  const std::vector<MatrixName> names = matrix_names(weight.name);
   EncodedMatrix found;
   for (const MatrixName& name : names)
     if (found.bytes.empty()) found = encoded(name.tensor, name.expert);
@@ -250,7 +249,7 @@ void LayerRunner::add_inputs(int layer, size_t first) {
         LayerInput input{.matrices = {}, .cols = experts->cols_in(), .experts = static_cast<int>(experts->count())};
         for (size_t p = 0; p < static_cast<size_t>(experts->n_parts); ++p) {
           const char* part = experts->out ? "down" : p == 0 ? "gate" : "up";
-          std::vector<MatrixName> names = names_of(experts->parts[p].weights[e].name);
+          std::vector<MatrixName> names = matrix_names(experts->parts[p].weights[e].name);
           names[0].gguf = fmt::format("blk.{}.ffn_{}_exps.weight", layer, part);
           names[0].gguf_expert = static_cast<int>(e);
           input.matrices.insert(input.matrices.end(), names.begin(), names.end());

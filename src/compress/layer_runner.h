@@ -27,6 +27,10 @@ struct MatrixName {
   int gguf_expert = -1;
 };
 
+// The names of a graph's matrix: its own, and where each expert is a tensor of its own that which a stack of all would
+// have. Without those of GGUF.
+std::vector<MatrixName> matrix_names(const std::string& weight);
+
 // A matrix that was encoded, or no bytes where it was not. `head_rows` as Weight has it.
 struct EncodedMatrix {
   Format format = Format::kF32;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "compress/fold/fold.h"
 #include "compress/gguf_numbers.h"
 #include "compress/gguf_vocabulary.h"
 #include "files/gguf/gguf_writer.h"
@@ -113,6 +114,11 @@ GgufModel::GgufModel(const std::string& path) : files_(ModelFiles::open(path)) {
 }
 
 GgufModel::~GgufModel() = default;
+
+void GgufModel::fold(const Fold& fold) {
+  fold.apply(tensors_, false, "output.weight");
+  if (fold.unties()) hp_.tied = false;
+}
 
 // Names, order and metadata stay as they are: any architecture will do.
 void GgufModel::read_gguf() {

@@ -18,6 +18,7 @@
 namespace ingot {
 
 struct Architecture;
+class Fold;
 class GgufWriter;
 class Weights;
 
@@ -39,6 +40,7 @@ struct ModelTensor {
   std::optional<Format> stored;     // nothing: a type that is none of ours
   uint32_t stored_type = 0;         // of a GGUF file
   int64_t stored_bytes = 0;         // in the model's files
+  bool changed = false;             // read() gives other values than are stored (fold/fold.h)
   std::function<RowReader()> open;  // one thread
 
   int64_t cols() const { return shape.back(); }
@@ -54,6 +56,8 @@ class GgufModel {
   ~GgufModel();
 
   const std::vector<ModelTensor>& tensors() const { return tensors_; }
+  // Before anything else is asked. Throws Error.
+  void fold(const Fold& fold);
   const MixModel& mix_model() const { return mix_model_; }
   const ModelFiles& files() const { return files_; }
   // All metadata but what depends on the formats (general.file_type, general.quantization_version).

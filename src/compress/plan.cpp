@@ -62,7 +62,8 @@ std::string source_state(const ModelFiles& files) {
 }
 
 void check_requantize(const ModelTensor& tensor, Format to, const QuantizeOptions& options) {
-  if (options.requantize || !tensor.stored || tensor.stored == to || format_block(to) == 1) return;
+  if (options.requantize || !tensor.stored || format_block(to) == 1) return;
+  if (tensor.stored == to && !tensor.changed) return;
   const Format from = *tensor.stored;
   const int64_t cols = tensor.cols();
   if (cols % format_block(from) != 0 || format_row_bytes(from, cols) * 8 >= cols * 8) return;

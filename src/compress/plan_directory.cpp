@@ -7,6 +7,7 @@
 #include "base/folder.h"
 #include "base/sha256.h"
 #include "compress/directory_format.h"
+#include "compress/fold/fold.h"
 #include "compress/plan.h"
 #include "files/manifest.h"
 #include "models/model.h"
@@ -55,6 +56,10 @@ class DirectoryPlan : public QuantizePlan {
     source_ = source_hash(model_);
     choose_scales();
     read_tensors();
+    if (options.fold) {
+      options.fold->apply(model_tensors_, true, "lm_head.weight");
+      unties_ = options.fold->unties();
+    }
     for (size_t i = 0; i < model_tensors_.size(); ++i) add(i, options);
     place();
     const std::string what = recipe_ + source_state(model_) + config_text();
@@ -159,7 +164,6 @@ class DirectoryPlan : public QuantizePlan {
 
   void add(size_t i, const QuantizeOptions& options) {
     const ModelTensor& tensor = model_tensors_[i];
-    const SafeTensor& stored = model_.safetensors->tensors()[i];
     std::optional<DirectoryFormat> format = chosen(tensor, options);
     const bool linear = tensor.shape.size() == 2 && tensor.name.ends_with(".weight");
     const std::string module = linear ? tensor.name.substr(0, tensor.name.size() - 7) : tensor.name;
@@ -176,12 +180,14 @@ class DirectoryPlan : public QuantizePlan {
     work.source = &tensor;
     first_spec_.push_back(specs_.size());
     if (!format || (format->kind == Kind::kFloat && *tensor.stored == format->format)) {
-      work.copied = true;
-      specs_.push_back({stored.name, stored.dtype, stored.shape});
+      work.copied = !tensor.changed;
+      work.format = tensor.stored.value_or(Format::kF32);
+      specs_.push_back(kept_spec(tensor));
       if (linear && tensor.layer >= 0) ignored_.push_back(module);
     } else if (format->kind == Kind::kFloat) {
       work.format = format->format;
-      specs_.push_back({stored.name, format_name_upper(format->format), stored.shape});
+      specs_.push_back(kept_spec(tensor));
+      specs_.back().dtype = format_name_upper(format->format);
       if (linear && tensor.layer >= 0) ignored_.push_back(module);
     } else {
       work.format = format->format;
@@ -192,9 +198,17 @@ class DirectoryPlan : public QuantizePlan {
       }
       groups_[*format].push_back(module);
       work.slab_multiple = slab_multiple(*format);
+      if (format->group != INT4::kGroup) work.group = format->group;
       formats_[i] = *format;
     }
     tensors.push_back(std::move(work));
+  }
+
+  // Of a tensor that keeps its type.
+  SafeTensorSpec kept_spec(const ModelTensor& tensor) const {
+    if (const SafeTensor* stored = model_.safetensors->find(tensor.name))
+      return {stored->name, stored->dtype, stored->shape};
+    return {tensor.name, format_name_upper(*tensor.stored), tensor.shape};
   }
 
   void place() {
@@ -248,6 +262,7 @@ class DirectoryPlan : public QuantizePlan {
         if (find(config, key) != nullptr) config[key] = dtype;
       }
     }
+    if (unties_) config["tie_word_embeddings"] = false;
     if (!groups_.empty()) config["quantization_config"] = quantization_config();
     config["ingot_quantize"] = JsonObject{{"recipe", recipe_}, {"source_sha256", source_}};
     return to_json_pretty(config) + "\n";
@@ -295,6 +310,7 @@ class DirectoryPlan : public QuantizePlan {
   std::vector<std::string> ignored_;
   SafeTensorsLayout layout_;
   int shrunk_ = 0, unfit_ = 0;
+  bool unties_ = false;  // the head gets a matrix of its own
 };
 
 }  // namespace

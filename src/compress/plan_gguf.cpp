@@ -36,6 +36,7 @@ class GgufPlan : public QuantizePlan {
  public:
   explicit GgufPlan(const QuantizeOptions& options) : model_(options.model) {
     const Mix& mix = mix_of(options.format);
+    if (options.fold) model_.fold(*options.fold);
     choose(mix, options);
     model_.write_metadata(writer_);
     writer_.set("general.file_type", mix.file_type);
@@ -89,7 +90,8 @@ class GgufPlan : public QuantizePlan {
       WorkTensor work;
       work.source = &model_.tensors()[i];
       summary.fallbacks += choices[i].fallback;
-      work.copied = !choices[i].format && model_.files().is_gguf();
+      const ModelTensor& source = *work.source;
+      work.copied = !choices[i].format && model_.files().is_gguf() && !source.changed;
       if (!work.copied) work.format = choices[i].format.value_or(Format::kF32);
       tensors.push_back(std::move(work));
     }
@@ -100,7 +102,8 @@ class GgufPlan : public QuantizePlan {
     const std::vector<int64_t> dims(source.shape.rbegin(), source.shape.rend());
     if (!work.copied && !source.stored)
       throw Error("[quantize] '{}' is stored as type {}, which is not read", source.name, source.stored_type);
-    if (!work.copied && *source.stored == work.format && model_.files().is_gguf()) work.copied = true;
+    if (!work.copied && *source.stored == work.format && model_.files().is_gguf() && !source.changed)
+      work.copied = true;
     if (!work.copied) check_requantize(source, work.format, options);
     const uint32_t type = work.copied ? source.stored_type : *gguf_type(work.format);
     writer_.add_tensor(source.name, dims, type);

@@ -41,6 +41,14 @@ QuantizeSummary plan_quantize(const QuantizeOptions& options, const Rounder& rou
   return summary;
 }
 
+PlannedFormats planned_formats(const QuantizeOptions& options) {
+  PlannedFormats formats;
+  for (const std::unique_ptr<QuantizePlan> plan = make_plan(options); const WorkTensor& work : plan->tensors) {
+    if (!work.copied && format_block(work.format) > 1) formats[work.source->canonical] = {work.format, work.group};
+  }
+  return formats;
+}
+
 QuantizeSummary quantize(const QuantizeOptions& options, Rounder& rounder) {
   const auto start = std::chrono::steady_clock::now();
   const std::string out = trimmed(options.out);

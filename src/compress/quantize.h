@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "compress/method.h"
 
 namespace ingot {
+
+class Fold;
 
 struct QuantizeOptions {
   std::string model;           // a path that ModelFiles::open takes
@@ -22,7 +25,8 @@ struct QuantizeOptions {
   bool requantize = false;  // matrices of less than 8 bits a value may be rounded again
   int threads = 1;
   Importances importances = {};
-  std::string statistics = {};  // what importances come from, for the recipe: a hash
+  std::shared_ptr<const Fold> fold = {};  // what is changed before it is rounded, without changing the function
+  std::string statistics = {};            // what importances come from, for the recipe: a hash
   std::function<bool(int64_t done, int64_t total, int64_t skipped)> progress = {};  // false: stop
 };
 
@@ -44,6 +48,14 @@ struct QuantizeSummary {
 
 // Sizes and time alone; nothing is written. Throws Error as quantize().
 QuantizeSummary plan_quantize(const QuantizeOptions& options, const Rounder& rounder);
+
+// What each matrix that is rounded becomes, by its canonical name. Throws Error as quantize().
+struct PlannedFormat {
+  Format format = Format::kF32;
+  int64_t group = 0;  // as TensorJob has it
+};
+using PlannedFormats = std::map<std::string, PlannedFormat>;
+PlannedFormats planned_formats(const QuantizeOptions& options);
 
 // Writes options.out. Throws Error for what cannot be written so: one line that names it.
 QuantizeSummary quantize(const QuantizeOptions& options, Rounder& rounder);

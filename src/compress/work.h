@@ -17,6 +17,7 @@ struct WorkTensor {
   Format format = Format::kF32;  // what it becomes
   bool copied = false;           // its bytes are those of the source, one range of them
   PartItem ranges;               // where it lies in the files; the first has the rows
+  int64_t group = 0;             // as TensorJob has it
   int64_t slab_multiple = 1;     // of the rows of a slab
   // In place of rounding a slab and writing its rows to the first range: any thread. `values` may be changed.
   std::function<void(const TensorJob& job, std::span<float> values, const Rounder& rounder, const PartFiles& files)>

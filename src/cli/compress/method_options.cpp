@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/fold/rotate.h"
+#include "compress/fold/scale_search.h"
 #include "compress/plan.h"
 #include "models/model.h"
 #include "weights/config.h"
@@ -11,6 +13,9 @@
 
 namespace ingot {
 namespace {
+
+constexpr uint64_t kRotationSeed = 1;
+constexpr int kRotateContext = 64;  // the graph alone is looked at
 
 CalibrationText text_of(const MethodOptions& options, const QuantizeOptions& quantized) {
   return calibration_text(
@@ -29,14 +34,36 @@ std::string beside(const std::string& out, const char* suffix) {
   return path + suffix;
 }
 
+// awq and smooth: columns are scaled before they are rounded.
+Method open_scaled(const MethodOptions& options, QuantizeOptions& quantized) {
+  const PlannedFormats formats = planned_formats(quantized);
+  if (formats.empty())
+    throw Error("[quantize] {} has nothing to scale for: {} rounds no matrix", quantized.method, quantized.format);
+  const CalibrationText text = text_of(options, quantized);
+  const bool awq = quantized.method == "awq";
+  const ScaledModel scaled = search_scales(
+      awq ? ScaleMethod::kAwq : ScaleMethod::kSmooth,
+      {.model = quantized.model, .scratch = beside(quantized.out, ".hidden"), .threads = quantized.threads}, text,
+      formats);
+  quantized.statistics = text_facts(text);
+  quantized.fold = scaled.fold;
+  if (awq) quantized.importances = scaled.importances;
+  return {.rounder = nearest_rounder(),
+          .stats = nullptr,
+          .notes = {fmt::format("{} scaled the columns of {} groups of matrices out of {}", quantized.method,
+                                scaled.scaled, scaled.groups)}};
+}
+
 }  // namespace
 
 void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& quantized) {
-  app.add_option("--method", quantized.method,
-                 "How values are rounded: rtn, imatrix (by squares of the inputs) or gptq (by XᵀX)")
-      ->check(CLI::IsMember(std::vector<std::string>{"rtn", "imatrix", "gptq"}));
+  app.add_option(
+         "--method", quantized.method,
+         "How values are rounded: rtn, imatrix (by squares of the inputs), gptq (by XᵀX), awq or smooth (columns "
+         "scaled first; smooth is for int8), rotate (the stream turned first)")
+      ->check(CLI::IsMember(std::vector<std::string>{"rtn", "imatrix", "gptq", "awq", "smooth", "rotate"}));
   app.add_option("--text", options.text,
-                 "What imatrix and gptq run: a text, or .jsonl of chats; none: the model's own samples");
+                 "What imatrix, gptq, awq and smooth run: a text, or .jsonl of chats; none: the model's own samples");
   app.add_option("--stats", options.statistics, "Statistics of ingot calibrate or llama-imatrix, for imatrix");
   app.add_option("--tokens", options.tokens, "At most so many tokens of the text (0: all)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
@@ -45,12 +72,20 @@ void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& 
 }
 
 Method open_method(const MethodOptions& options, QuantizeOptions& quantized, bool dry) {
-  const bool calibrates = quantized.method != "rtn";
+  const bool calibrates = quantized.method != "rtn" && quantized.method != "rotate";
   if (!calibrates && (!options.text.empty() || !options.statistics.empty()))
-    throw Error("[quantize] --text and --stats are for --method imatrix and gptq");
-  if (quantized.method == "gptq" && !options.statistics.empty())
-    throw Error("[quantize] gptq needs a text, not statistics: they hold no XᵀX");
-  if (!calibrates || dry) return {.rounder = nearest_rounder(), .stats = nullptr};
+    throw Error("[quantize] --text and --stats are not for --method {}", quantized.method);
+  if (quantized.method != "imatrix" && !options.statistics.empty())
+    throw Error("[quantize] {} needs a text, not statistics: they hold no rows", quantized.method);
+  if (quantized.method == "smooth" && quantized.format != "int8")
+    throw Error("[quantize] smooth is for --format int8, where the inputs are rounded too; awq is for '{}'",
+                quantized.format);
+  if (quantized.method == "rotate") {
+    const Model model = Model::load(quantized.model, layer_options(kRotateContext));
+    quantized.fold = rotation_fold(model, kRotationSeed);
+    quantized.statistics = fmt::format("seed {}", kRotationSeed);
+  }
+  if (!calibrates || dry) return {.rounder = nearest_rounder(), .stats = nullptr, .notes = {}};
   // Told before the model runs, not after.
   if (std::filesystem::exists(quantized.out))
     throw Error("[quantize] '{}' exists; it is not overwritten", quantized.out);
@@ -62,8 +97,9 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
     setup.gguf_order = quantized.out.ends_with(".gguf");
     setup.threads = quantized.threads;
     setup.options = options.gptq;
-    return {.rounder = gptq_rounder(std::move(setup)), .stats = nullptr};
+    return {.rounder = gptq_rounder(std::move(setup)), .stats = nullptr, .notes = {}};
   }
+  if (quantized.method != "imatrix") return open_scaled(options, quantized);
   const ModelFiles files = ModelFiles::open(quantized.model);
   const Architecture& arch = find_architecture(Config(files));
   auto stats = std::make_shared<Stats>();
@@ -78,7 +114,7 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
     quantized.statistics = text_facts(text);
   }
   quantized.importances = stats->importances(arch);
-  return {.rounder = nearest_rounder(), .stats = stats};
+  return {.rounder = nearest_rounder(), .stats = stats, .notes = {}};
 }
 
 }  // namespace ingot

@@ -11,7 +11,7 @@
 namespace ingot {
 
 struct MethodOptions {
-  std::string text;        // of gptq, and of imatrix where there are no statistics
+  std::string text;        // of the methods that run the model
   std::string statistics;  // a file of `ingot calibrate` or llama-imatrix
   int64_t tokens = 32768;
   GptqOptions gptq;
@@ -24,6 +24,7 @@ void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& 
 struct Method {
   std::unique_ptr<Rounder> rounder;
   std::shared_ptr<const Stats> stats;  // the importances read it
+  std::vector<std::string> notes;      // for people
 };
 Method open_method(const MethodOptions& options, QuantizeOptions& quantized, bool dry);
 

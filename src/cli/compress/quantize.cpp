@@ -133,6 +133,7 @@ int run(Options options) {
     summary = quantize(quantized, *rounder);
   }
   if (summary.stopped) throw Interrupted{};
+  summary.notes.insert(summary.notes.end(), method.notes.begin(), method.notes.end());
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
   JsonObject json = summary_json(summary, options);
   if (!options.common.json) print_text(summary, options);
