@@ -23,6 +23,7 @@ struct QuantizeOptions {
   int threads = 1;
   Importances importances = {};
   std::string statistics = {};  // what importances come from, for the recipe: a hash
+  std::string search = {};      // what a search found, for the metadata: JSON
   std::function<bool(int64_t done, int64_t total, int64_t skipped)> progress = {};  // false: stop
 };
 
