@@ -33,6 +33,17 @@ double log_sum(std::span<const float> x) {
   return static_cast<double>(top) + std::log(sum);
 }
 
+float log_prob(float logit, double whole) { return static_cast<float>(static_cast<double>(logit) - whole); }
+
+double divergence(std::span<const float> teacher, std::span<const float> logits, double whole) {
+  double kld = 0;
+  for (size_t i = 0; i < teacher.size(); ++i) {
+    const float p = std::exp(teacher[i]);
+    kld += p > 0 ? static_cast<double>(p * (teacher[i] - log_prob(logits[i], whole))) : 0.0;  // 0 · log 0 is 0
+  }
+  return std::max(kld, 0.0);  // below 0 it can be by rounding alone
+}
+
 // The teacher's predictions for one chunk.
 struct TeacherRows {
   size_t vocab = 0;
@@ -49,8 +60,8 @@ double run_teacher(Engine& teacher, const std::vector<int32_t>& chunk, int from,
   const std::vector<int32_t> read(chunk.begin(), chunk.end() - 1);
   for_each_logits(teacher, read, from, [&](int position, std::span<const float> logits) {
     rows.vocab = logits.size();
-    const double whole = log_sum(logits);
-    for (const float v : logits) rows.log_probs.push_back(static_cast<float>(static_cast<double>(v) - whole));
+    rows.log_probs.resize(rows.log_probs.size() + logits.size());
+    log_probs(logits, rows.log_probs.data() + rows.log_probs.size() - logits.size());
     rows.best.push_back(arg_max(logits));
     nll -= static_cast<double>(
         rows.row(rows.best.size() - 1)[static_cast<size_t>(chunk[static_cast<size_t>(position) + 1])]);
@@ -59,6 +70,15 @@ double run_teacher(Engine& teacher, const std::vector<int32_t>& chunk, int from,
 }
 
 }  // namespace
+
+void log_probs(std::span<const float> logits, float* out) {
+  const double whole = log_sum(logits);
+  std::ranges::transform(logits, out, [=](float v) { return log_prob(v, whole); });
+}
+
+double token_divergence(std::span<const float> teacher, std::span<const float> logits) {
+  return divergence(teacher, logits, log_sum(logits));
+}
 
 int64_t ScoredText::scored() const {
   return static_cast<int64_t>(chunks.size()) * (chunk_tokens - chunk_tokens / 2 - 1);
@@ -94,14 +114,8 @@ void check_same_vocabulary(const Tokenizer& teacher, const Tokenizer& model, con
 void DivergenceSums::add(std::span<const float> teacher, int teacher_best, std::span<const float> logits,
                          int32_t next) {
   const double whole = log_sum(logits);
-  const auto log_prob = [&](size_t i) { return static_cast<float>(static_cast<double>(logits[i]) - whole); };
-  double kld = 0;
-  for (size_t i = 0; i < teacher.size(); ++i) {
-    const float p = std::exp(teacher[i]);
-    kld += p > 0 ? static_cast<double>(p * (teacher[i] - log_prob(i))) : 0.0;  // 0 · log 0 is 0
-  }
-  klds_.push_back(static_cast<float>(std::max(kld, 0.0)));  // below 0 it can be by rounding alone
-  nll_ -= static_cast<double>(log_prob(static_cast<size_t>(next)));
+  klds_.push_back(static_cast<float>(divergence(teacher, logits, whole)));
+  nll_ -= static_cast<double>(log_prob(logits[static_cast<size_t>(next)], whole));
   agree_ += arg_max(logits) == teacher_best;
 }
 

@@ -29,6 +29,11 @@ ScoredText scored_text(const Tokenizer& tokenizer, const std::string& text, int 
 // Throws Error, naming `path`, where one of the tokens is not the teacher's: its predictions cannot be compared.
 void check_same_vocabulary(const Tokenizer& teacher, const Tokenizer& model, const std::string& path);
 
+// Logarithms of the probabilities that logits stand for; `out` has as many.
+void log_probs(std::span<const float> logits, float* out);
+// Σ p log(p / q) of one position: logarithms of the teacher's probabilities, a model's logits. At least 0.
+double token_divergence(std::span<const float> teacher, std::span<const float> logits);
+
 struct Divergence {
   double perplexity = 0;
   // Of the model's distribution from the teacher's, a token: Σ p log(p / q). The error is the standard error of the

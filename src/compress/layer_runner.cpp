@@ -34,7 +34,8 @@ size_t writer_of(const Graph& graph, int32_t value) {
 }
 
 StepLimits limits_of(int chunk_rows) {
-  return {.rows = chunk_rows, .seqs = 1, .logits = 1, .context = chunk_rows, .page_rows = kPageRows};
+  const int logits = std::min(chunk_rows, LayerRunner::kHeadRows);
+  return {.rows = chunk_rows, .seqs = 1, .logits = logits, .context = chunk_rows, .page_rows = kPageRows};
 }
 
 // "a.weight[3]" is expert 3 of the stack "a.weight".
@@ -97,6 +98,21 @@ void LayerRunner::find_borders() {
   }
 }
 
+// A part of the model without nodes yet but one that stands for whoever wrote the input, so that it has a place; never
+// run.
+Graph LayerRunner::part(const Tensor& in, const Tensor& out) const {
+  Graph graph;
+  graph.values = model_.graph.values;
+  for (Value& value : graph.values) value.keep = false;
+  graph.values[static_cast<size_t>(out.value)].keep = true;
+  graph.kv_groups = model_.graph.kv_groups;
+  graph.outputs = {{"in", in}, {"out", out}};
+  Embedding placeholder;
+  placeholder.out = in;
+  graph.nodes.push_back({.op = placeholder, .label = "input", .made_by = {}});
+  return graph;
+}
+
 // The layer's nodes behind those before it that make what it reads beside the layer's input: tables of rope.
 Graph LayerRunner::cut(const Border& border, size_t& first) const {
   const Graph& all = model_.graph;
@@ -118,16 +134,7 @@ Graph LayerRunner::cut(const Border& border, size_t& first) const {
       waiting.push_back(writer);
     }
   }
-  Graph graph;
-  graph.values = all.values;
-  for (Value& value : graph.values) value.keep = false;
-  graph.values[static_cast<size_t>(border.out.value)].keep = true;
-  graph.kv_groups = all.kv_groups;
-  graph.outputs = {{"in", border.in}, {"out", border.out}};
-  // Stands for whoever wrote the input, so that it has a place; never run.
-  Embedding placeholder;
-  placeholder.out = border.in;
-  graph.nodes.push_back({.op = placeholder, .label = "input", .made_by = {}});
+  Graph graph = part(border.in, border.out);
   for (const size_t n : before) graph.nodes.push_back(all.nodes[n]);
   first = graph.nodes.size();
   for (size_t n = border.begin; n < border.end; ++n) graph.nodes.push_back(all.nodes[n]);
@@ -151,24 +158,23 @@ void LayerRunner::compile_part(const Graph& graph) {
   kv_->bind(program_);
 }
 
+void LayerRunner::open_embedding(const MatrixLookup& encoded) {
+  Graph graph = part(borders_[0].in, borders_[0].in);
+  graph.nodes.assign(model_.graph.nodes.begin(), model_.graph.nodes.begin() + static_cast<std::ptrdiff_t>(embed_end_));
+  graph.head_begin = graph.nodes.size();
+  inputs_.clear();
+  taps_.clear();
+  first_ = 0;
+  program_ = Program();
+  replace_all(graph, encoded);
+  compile_part(graph);
+}
+
 void LayerRunner::embed(std::span<const int32_t> tokens, float* hidden) {
-  if (program_.nodes.empty() || first_ != 0) {
-    Graph graph;
-    graph.values = model_.graph.values;
-    for (Value& value : graph.values) value.keep = false;
-    graph.values[static_cast<size_t>(borders_[0].in.value)].keep = true;
-    graph.nodes.assign(model_.graph.nodes.begin(),
-                       model_.graph.nodes.begin() + static_cast<std::ptrdiff_t>(embed_end_));
-    graph.head_begin = graph.nodes.size();
-    graph.kv_groups = model_.graph.kv_groups;
-    graph.outputs = {{"out", borders_[0].in}};
-    inputs_.clear();
-    taps_.clear();
-    first_ = 0;
-    compile_part(graph);
-  }
+  if (program_.nodes.empty() || first_ != 0) open_embedding();
   const auto rows = static_cast<int64_t>(tokens.size());
   std::ranges::copy(tokens, batch_.token.begin());
+  batch_.n_logits = 0;
   run_nodes(0, program_.nodes.size(), rows, {});
   const Tensor& out = program_.outputs.at("out");
   for (int64_t r = 0; r < rows; ++r) std::copy_n(out.f32(r), width_, hidden + r * width_);
@@ -208,16 +214,48 @@ void LayerRunner::replace(Weight& weight, const MatrixLookup& encoded) {
 void LayerRunner::open(int layer, const MatrixLookup& encoded) {
   Graph graph = cut(borders_.at(static_cast<size_t>(layer)), first_);
   program_ = Program();
+  replace_all(graph, encoded);
+  compile_part(graph);
+  add_inputs(layer, first_);
+}
+
+void LayerRunner::replace_all(Graph& graph, const MatrixLookup& encoded) {
   aligned_.clear();
-  for (size_t n = first_; encoded && n < graph.nodes.size(); ++n) {
-    if (auto* linear = match<Linear>(graph.nodes[n])) replace(linear->parts[0].weight, encoded);
-    if (auto* experts = match<ExpertLinear>(graph.nodes[n])) {
+  if (!encoded) return;
+  for (Node& node : graph.nodes) {
+    if (auto* linear = match<Linear>(node)) replace(linear->parts[0].weight, encoded);
+    if (auto* table = match<Embedding>(node); table != nullptr && table->table) replace(table->table, encoded);
+    if (auto* experts = match<ExpertLinear>(node)) {
       for (size_t p = 0; p < static_cast<size_t>(experts->n_parts); ++p)
         for (Weight& weight : experts->parts[p].weights) replace(weight, encoded);
     }
   }
+}
+
+void LayerRunner::open_head(const MatrixLookup& encoded) {
+  const Border& last = borders_.back();
+  Graph graph = part(last.out, model_.graph.outputs.at("logits"));
+  first_ = graph.nodes.size();
+  const std::vector<Node>& all = model_.graph.nodes;
+  for (size_t n = last.end; n < all.size(); ++n) {
+    if (n == model_.graph.head_begin) graph.head_begin = graph.nodes.size();
+    graph.nodes.push_back(all[n]);
+  }
+  inputs_.clear();
+  taps_.clear();
+  program_ = Program();
+  replace_all(graph, encoded);
   compile_part(graph);
-  add_inputs(layer, first_);
+}
+
+const Tensor& LayerRunner::logits(int64_t rows, const float* hidden, std::span<const int32_t> which) {
+  CHECK(!which.empty() && which.size() <= batch_.logit_row.size(), "logits of {} rows", which.size());
+  const Tensor& in = program_.outputs.at("in");
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(hidden + r * width_, width_, in.f32(r));
+  std::ranges::copy(which, batch_.logit_row.begin());
+  batch_.n_logits = static_cast<int>(which.size());
+  run_nodes(1, program_.nodes.size(), rows, {});
+  return program_.outputs.at("out");
 }
 
 void LayerRunner::add_inputs(int layer, size_t first) {
@@ -265,7 +303,6 @@ void LayerRunner::fill_batch(int64_t rows) {
   const auto n = static_cast<int>(rows);
   batch_.n_rows = n;
   batch_.n_seqs = 1;
-  batch_.n_logits = 0;
   batch_.q_start = {0, n};
   batch_.kv_len = {n};
   for (int i = 0; i < n; ++i) {
@@ -280,6 +317,7 @@ void LayerRunner::fill_batch(int64_t rows) {
 void LayerRunner::enter(int64_t rows, const float* hidden) {
   const Tensor& in = program_.outputs.at("in");
   pool_.run(rows, [&](int64_t r, int) { std::copy_n(hidden + r * width_, width_, in.f32(r)); });
+  batch_.n_logits = 0;
 }
 
 void LayerRunner::run(int64_t rows, float* hidden, const InputTap& tap) {
@@ -308,7 +346,7 @@ void LayerRunner::run_nodes(size_t begin, size_t end, int64_t rows, const InputT
   fill_batch(rows);
   Ctx ctx{.batch = batch_,
           .pool = pool_,
-          .shape = {.tokens = rows, .logits = 0},
+          .shape = {.tokens = rows, .logits = batch_.n_logits},
           .scratch = scratch_.data(),
           .scratch_bytes = scratch_bytes_,
           .shared = shared_.data()};

@@ -62,10 +62,13 @@ class LayerRunner {
 
   int layers() const { return static_cast<int>(borders_.size()); }
   int64_t width() const { return width_; }
+  int64_t vocab() const { return model_.graph.outputs.at("logits").cols; }
   int chunk_rows() const { return limits_.rows; }
 
   // The hidden state of each token before the first layer, [tokens, width].
   void embed(std::span<const int32_t> tokens, float* hidden);
+  // Compiles the embedding, in place of a layer: for embed() with another table than the model's own.
+  void open_embedding(const MatrixLookup& encoded = {});
 
   // Compiles a layer, in place of the one before. `encoded`: matrices that it reads in place of the model's own.
   void open(int layer, const MatrixLookup& encoded = {});
@@ -76,6 +79,13 @@ class LayerRunner {
   void read_inputs(int64_t rows, const float* hidden, const InputTap& tap);
   // Gives back the memory of the open layer. inputs() stay.
   void close();
+
+  // Compiles the final norm and the head, in place of a layer.
+  void open_head(const MatrixLookup& encoded = {});
+  // Logits of some rows of a chunk that has passed all layers, [which, vocab]; they stand until the next call.
+  // REQUIRES: the head is open, and `which` are at most kHeadRows.
+  static constexpr int kHeadRows = 64;
+  const Tensor& logits(int64_t rows, const float* hidden, std::span<const int32_t> which);
 
  private:
   struct Border {
@@ -89,9 +99,11 @@ class LayerRunner {
 
   void find_borders();
   Graph cut(const Border& border, size_t& first) const;
+  Graph part(const Tensor& in, const Tensor& out) const;
   void compile_part(const Graph& graph);
   void add_inputs(int layer, size_t first);
   void replace(Weight& weight, const MatrixLookup& encoded);
+  void replace_all(Graph& graph, const MatrixLookup& encoded);
   void fill_batch(int64_t rows);
   void enter(int64_t rows, const float* hidden);
   void run_nodes(size_t begin, size_t end, int64_t rows, const InputTap& tap);

@@ -288,9 +288,10 @@ void GgufModel::write_metadata(GgufWriter& writer) const {
     write_gguf_vocabulary(writer, files_, hp_.vocab);
     return;
   }
-  constexpr std::array<std::string_view, 8> kLeftOut = {
-      "general.file_type", "general.quantization_version", "general.alignment",     "split.no",
-      "split.count",       "split.tensors.count",          "ingot.quantize.recipe", "ingot.quantize.source_sha256"};
+  constexpr std::array<std::string_view, 9> kLeftOut = {
+      "general.file_type",    "general.quantization_version", "general.alignment",     "split.no",
+      "split.count",          "split.tensors.count",          "ingot.quantize.recipe", "ingot.quantize.source_sha256",
+      "ingot.quantize.search"};
   for (const GgufEntry& entry : files_.gguf->metadata()) {
     if (std::ranges::find(kLeftOut, entry.key) == kLeftOut.end()) writer.set(entry.key, entry.value);
   }

@@ -44,6 +44,7 @@ class GgufPlan : public QuantizePlan {
     const std::string recipe = recipe_text(options), source = source_hash(model_.files());
     writer_.set("ingot.quantize.recipe", recipe);
     writer_.set("ingot.quantize.source_sha256", source);
+    if (!options.search.empty()) writer_.set("ingot.quantize.search", options.search);
     for (WorkTensor& work : tensors) add(work, options);
     header_ = writer_.header();
     for (size_t i = 0; i < tensors.size(); ++i)

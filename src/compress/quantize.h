@@ -27,6 +27,7 @@ struct QuantizeOptions {
   Importances importances = {};
   std::shared_ptr<const Fold> fold = {};  // what is changed before it is rounded, without changing the function
   std::string statistics = {};            // what importances come from, for the recipe: a hash
+  std::string search = {};                // what a search found, for the metadata: JSON
   std::function<bool(int64_t done, int64_t total, int64_t skipped)> progress = {};  // false: stop
 };
 

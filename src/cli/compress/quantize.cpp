@@ -1,4 +1,5 @@
-// ingot quantize MODEL OUT --format F: a smaller model, as GGUF for llama.cpp or as a directory for vLLM.
+// ingot quantize MODEL OUT with --format, --bits or --size: a smaller model, as GGUF for llama.cpp or a directory for
+// vLLM.
 #include "compress/quantize.h"
 
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/compress/method_options.h"
+#include "cli/compress/search_options.h"
 #include "cli/eval/compare_run.h"
 #include "cli/hub/progress.h"
 #include "cli/interrupt.h"
@@ -24,6 +26,7 @@ namespace {
 struct Options {
   QuantizeOptions quantize;
   MethodOptions method;
+  SizeOptions size;
   std::vector<std::string> tensors;
   int threads = 0;
   bool dry_run = false;
@@ -108,18 +111,38 @@ void print_text(const QuantizeSummary& summary, const Options& options) {
                summary.fallbacks);
 }
 
+// The method, and the formats where a size was named.
+SearchedMethod open_with_formats(Options& options) {
+  if (!options.size.asked()) return {open_method(options.method, options.quantize, options.dry_run), {}};
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  SearchedMethod opened =
+      search_method(options.size, options.method, options.quantize, options.dry_run, [&](double done) {
+        if (terminal) fmt::print(stderr, "\r\033[Ksearching {:3.0f} %", 100 * done);
+      });
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  return opened;
+}
+
+void print_found(const SearchResult& found) {
+  const SearchResult::Candidate& best = found.candidates[found.best];
+  fmt::print("formats by a search: KLD {:.5f} over {} tokens that nothing was fitted to, foreseen {:.5f}; best of {}\n",
+             best.measured, found.scored, best.predicted, found.candidates.size());
+}
+
 int run(Options options) {
   QuantizeOptions& quantized = options.quantize;
   for (const std::string& text : options.tensors) quantized.tensors.push_back(tensor_option(text));
   quantized.model = resolve_model(quantized.model);
   quantized.threads = options.threads > 0 ? options.threads : available_cores();
+  if (quantized.format.empty() && !options.size.asked())
+    throw CLI::ValidationError("one of --format, --bits and --size is needed");
   CompareOptions& compare = options.compare;
   if (compare.html.empty() != compare.text.empty())
     throw CLI::ValidationError("--report and --report-text go together");
   // A limit on the size of files is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  const Method method = open_method(options.method, quantized, options.dry_run);
-  const std::unique_ptr<Rounder>& rounder = method.rounder;
+  const SearchedMethod opened = open_with_formats(options);
+  const std::unique_ptr<Rounder>& rounder = opened.method.rounder;
   QuantizeSummary summary;
   if (options.dry_run) {
     summary = plan_quantize(quantized, *rounder);
@@ -136,7 +159,10 @@ int run(Options options) {
   summary.notes.insert(summary.notes.end(), method.notes.begin(), method.notes.end());
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
   JsonObject json = summary_json(summary, options);
+  const bool searched = options.size.asked();
+  if (searched) json["search"] = opened.found.json();
   if (!options.common.json) print_text(summary, options);
+  if (!options.common.json && searched) print_found(opened.found);
   if (!compare.html.empty() && !options.dry_run) {
     compare.teacher = quantized.model;
     compare.chunks = 40;
@@ -144,6 +170,7 @@ int run(Options options) {
     compare.open.engine.threads = quantized.threads;
     compare.table = !options.common.json;
     compare.verbose = options.common.verbose;
+    if (searched) compare.search = opened.found.json();
     json["report"] = run_compare(compare);
   }
   if (options.common.json) fmt::print("{}\n", to_json(json));
@@ -155,8 +182,9 @@ CommandBody setup(CLI::App& app) {
   QuantizeOptions& quantized = options->quantize;
   app.add_option("MODEL", quantized.model, "A GGUF file, a Hugging Face directory or a cached name")->required();
   app.add_option("OUT", quantized.out, "A .gguf file, or a directory of safetensors")->required();
-  app.add_option("--format", quantized.format, "q4_k_m, q8_0, iq4_xs, f16 … for .gguf; int4, int8, fp8, bf16 … else")
-      ->required();
+  CLI::Option* format = app.add_option("--format", quantized.format,
+                                       "q4_k_m, q8_0, iq4_xs, f16 … for .gguf; int4, int8, fp8, bf16 … else");
+  add_size_options(app, format, options->size);
   add_method_options(app, options->method, quantized);
   app.add_option("--tensor", options->tensors, "PATTERN=FORMAT for the tensors whose name fits ('*': anything)")
       ->type_name("PATTERN=FORMAT")

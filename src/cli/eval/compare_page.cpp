@@ -64,6 +64,20 @@ if (shown.length) {
   }
   element(figure, "figcaption", {}, "line: the models that no other one beats in both; bars: the standard error");
 }
+
+// What a search for formats foresaw for other sizes, and what it measured.
+if (data.search) {
+  element(body, "h2", {}, "The search for formats");
+  const found = element(element(body, "div", { class: "wide" }), "table"), names = element(found, "tr");
+  for (const name of ["size of tensors", "KLD foreseen", "KLD measured"]) element(names, "th", {}, name);
+  const tried = data.search.candidates.map((c, i) => ({ ...c, best: i === data.search.best }));
+  for (const p of [...data.search.front, ...tried].sort((a, b) => a.bytes - b.bytes)) {
+    const row = element(found, "tr"), style = p.best ? { style: "font-weight: 600" } : {};
+    for (const text of [size(p.bytes), small(p.predicted_kld), p.measured_kld === undefined ? "–" : small(p.measured_kld)])
+      element(row, "td", style, text);
+  }
+  element(body, "p", {}, `Measured over ${data.search.scored_tokens} tokens that nothing was fitted to; bold is what was written.`);
+}
 )html";
 
 }  // namespace

@@ -20,6 +20,7 @@ struct CompareOptions {
   bool table = true;     // the figures are printed
   bool verbose = false;  // each chunk is told on stderr
   OpenOptions open = {.kv = "f32"};
+  JsonObject search = {};  // what a search for formats found, for the page; empty: none
 };
 
 // Compares the models with the teacher and writes the page. What `eval compare --json` prints. Throws Error where they

@@ -166,7 +166,8 @@ JsonObject run_compare(const CompareOptions& options) {
   });
   if (options.speed) measure_speeds(subjects, text.chunks[0]);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const JsonObject report = report_json(options, subjects, compared, text, seconds);
+  JsonObject report = report_json(options, subjects, compared, text, seconds);
+  if (!options.search.empty()) report["search"] = options.search;
   if (page) {
     page->write(compare_page(report));
     page->commit();
