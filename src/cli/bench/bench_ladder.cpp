@@ -1,15 +1,17 @@
 // ingot bench ladder [OPERATOR…]: every step of an operator's kernels, from plain to the one that serves.
+#include "cli/bench/bench_ladder.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 
 #include "app/device.h"
 #include "bench/machine.h"
 #include "cli/bench/bench.h"
-#include "cli/bench/bench_ladder.h"
 #include "cli/engine_options.h"
 #include "cli/interrupt.h"
 #include "files/json.h"
@@ -68,20 +70,13 @@ JsonObject ladder_json(const LadderTimes& times, const Limits& limits, bool cuda
   for (const int64_t n : times.size) size.push_back(n);
   for (const ladder::RivalTime& rival : times.rivals) rivals.push_back(rival_json(times, rival));
   const double limit = limits.seconds(times);
-  return {{"op", times.op},
-          {"device", cuda ? "cuda" : "cpu"},
-          {"shape", times.shape()},
-          {"size", size},
-          {"dtype", times.dtype},
-          {"variant", times.variant},
-          {"bytes", times.bytes},
-          {"flops", times.flops},
-          {"unit", times.unit},
-          {"limit", limits.name(times)},
-          {"limit_seconds", limit},
-          {"steps", steps_json(times, limit)},
-          {"rivals", rivals},
-          {"ratio_to_best_rival", ratio_json(times)}};
+  return {{"op", times.op},         {"device", cuda ? "cuda" : "cpu"},
+          {"shape", times.shape()}, {"size", size},
+          {"dtype", times.dtype},   {"variant", times.variant},
+          {"bytes", times.bytes},   {"flops", times.flops},
+          {"unit", times.unit},     {"limit", limits.name(times)},
+          {"limit_seconds", limit}, {"steps", steps_json(times, limit)},
+          {"rivals", rivals},       {"ratio_to_best_rival", ratio_json(times)}};
 }
 
 void print_ladder(const LadderTimes& times, const Limits& limits) {
@@ -139,7 +134,9 @@ CommandBody setup(CLI::App& app) {
 }  // namespace
 
 JsonObject bench_ladder(const LadderOptions& options) {
+  struct Enough {};
   const InterruptGuard guard;
+  const auto start = std::chrono::steady_clock::now();
   const bool cuda = options.device >= 0;
   JsonObject machine{{"cpu", cpu_name()}, {"gpu", nullptr}};
   JsonArray ladders, missing;
@@ -155,22 +152,28 @@ JsonObject bench_ladder(const LadderOptions& options) {
     limits = measured;
     if (cuda) machine["gpu"] = device;
     if (!options.print) return;
-    fmt::print("{}: reads {:.1f} GB/s, copies {:.1f}, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", device, limits.read_gbs,
-               limits.copy_gbs, limits.f32_gflops, limits.bf16_gflops);
+    fmt::print("{}: reads {:.1f} GB/s, copies {:.1f}, float32 {:.0f} and bf16 {:.0f} GFLOP/s\n", device,
+               limits.read_gbs, limits.copy_gbs, limits.f32_gflops, limits.bf16_gflops);
     fmt::print("%: of the nearer limit; gain: over the step before\n");
   };
   listener.each = [&](const LadderTimes& times) {
     if (interrupted()) throw Interrupted();
     ladders.push_back(ladder_json(times, limits, cuda));
     if (options.print) print_ladder(times, limits);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (options.most_seconds > 0 && seconds > options.most_seconds) throw Enough();
   };
-  if (cuda) {
-    ladder::bench_cuda_ladders(options.device, options.names, rivals.get(), listener);
-  } else {
-    ThreadPool pool(options.threads ? options.threads : available_cores());
-    machine["threads"] = pool.threads();
-    machine["set"] = cpu::kernels().name;
-    ladder::bench_ladders(pool, options.names, rivals.get(), listener);
+  try {
+    if (cuda) {
+      ladder::bench_cuda_ladders(options.device, options.names, rivals.get(), listener);
+    } else {
+      ThreadPool pool(options.threads ? options.threads : available_cores());
+      machine["threads"] = pool.threads();
+      machine["set"] = cpu::kernels().name;
+      ladder::bench_ladders(pool, options.names, rivals.get(), listener);
+    }
+  } catch (const Enough&) {
+    missing.push_back("Further ladders: their time was spent (ingot bench ladder measures all).");
   }
   return {{"machine", machine},
           {"limits", JsonObject{{"read_gbs", limits.read_gbs},
