@@ -1,5 +1,5 @@
-// What a CPU step of a ladder includes beside its operator's header. It is compiled once for each instruction set, so what
-// it defines beside run() lies in an unnamed namespace (cpu/isa_source.h says why).
+// What a CPU step of a ladder includes beside its operator's header. It is compiled once for each instruction set, so
+// what it defines beside run() lies in an unnamed namespace (cpu/isa_source.h says why).
 #pragma once
 
 #include "cpu/cpu_math.h"

@@ -39,8 +39,8 @@ Tensor DeviceOperands::words(int64_t n, uint32_t below) {
   DeviceCtx ctx;
   ctx.stream = stream_;
   ctx.overlap = false;
-  launch(ctx, random_words, {dim3(is_emulated() ? 1 : 1024), dim3(256)}, reinterpret_cast<uint32_t*>(kept_.back().data()), n,
-         below, ++keys_);
+  launch(ctx, random_words, {dim3(is_emulated() ? 1 : 1024), dim3(256)},
+         reinterpret_cast<uint32_t*>(kept_.back().data()), n, below, ++keys_);
   return ladder::fixed_tensor(kept_.back().data(), 1, n);
 }
 

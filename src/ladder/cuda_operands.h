@@ -12,9 +12,7 @@ class DeviceOperands : public ladder::Operands {
  public:
   explicit DeviceOperands(StreamRef stream) : stream_(stream) {}
 
-  ladder::Target target() const override {
-    return is_emulated() ? ladder::Target::kEmulated : ladder::Target::kCuda;
-  }
+  ladder::Target target() const override { return is_emulated() ? ladder::Target::kEmulated : ladder::Target::kCuda; }
   std::byte* bytes(int64_t count, int value) override;
   Tensor tensor(int64_t rows, int64_t cols, DType dtype) override;
   Tensor words(int64_t n, uint32_t below) override;

@@ -51,7 +51,8 @@ class HostOperands : public Operands {
   }
   Tensor words(int64_t n, uint32_t below) override {
     const Tensor t = fixed_tensor(bytes(4 * n, 0), 1, n);
-    for (int64_t i = 0; i < n; ++i) reinterpret_cast<uint32_t*>(t.data)[i] = random_word(static_cast<uint64_t>(i), below);
+    for (int64_t i = 0; i < n; ++i)
+      reinterpret_cast<uint32_t*>(t.data)[i] = random_word(static_cast<uint64_t>(i), below);
     return t;
   }
 
@@ -83,9 +84,14 @@ void bench_operator(const char* name, ThreadPool& pool, Rivals* rivals, const Li
     LadderTimes times = times_of(name, c, ops[0]);
     const auto copies = std::clamp<double>(static_cast<double>(op_bench::rotation_bytes()) / times.bytes + 1, 1, 64);
     while (static_cast<double>(ops.size()) + 1 <= copies) ops.push_back(c.make(operands));
-    const int64_t scratch = scratch_bytes(ops[0]);
+    const int64_t scratch = (scratch_bytes(ops[0]) + 63) / 64 * 64;
     const Batch batch;
-    Ctx ctx{.batch = batch, .pool = pool, .shape = {}, .shared = operands.bytes(std::max<int64_t>(scratch, 64), 0)};
+    Ctx ctx{.batch = batch,
+            .pool = pool,
+            .shape = {},
+            .scratch = operands.bytes(scratch * pool.threads() + 64, 0),
+            .scratch_bytes = scratch,
+            .shared = operands.bytes(scratch + 64, 0)};
     std::vector<Runner> runners;
     for (const CpuStep<Op>& step : cpu_steps<Op>()) {
       times.steps.push_back({.step = find_step(name, false, step.order)});
@@ -106,6 +112,7 @@ std::span<const StepInfo> steps() { return kSteps; }
 
 void bench_ladders(ThreadPool& pool, const std::vector<std::string>& names, Rivals* rivals, const Listener& listener) {
   check_names(names, false);
+  if (rivals != nullptr) rivals->use_threads(pool.threads());
   const Ceilings most = measure_ceilings(pool);
   listener.begin(cpu_name(), {.read_gbs = most.reads.most_gbs(),
                               .copy_gbs = measure_copies(pool),

@@ -24,8 +24,8 @@ struct StepInfo {
   const char* hash;    // of the source: the first 12 digits of its SHA-256
 };
 
-// Of all operators, one after another, steps on a CUDA device before those of the CPU, in order. Empty in a build without
-// ladders.
+// Of all operators, one after another, steps on a CUDA device before those of the CPU, in order. Empty in a build
+// without ladders.
 std::span<const StepInfo> steps();
 
 struct StepTime {
@@ -68,8 +68,8 @@ struct Listener {
 };
 
 // Measures the ladders that have steps on the CPU: medians of 20 runs of each step and rival in turn, on operands that
-// pass through more than the caches. `names` select operators, all where there are none. Throws Error for a name that no
-// operator has. `rivals` may be null.
+// pass through more than the caches. `names` select operators, all where there are none. Throws Error for a name that
+// no operator has. `rivals` may be null.
 void bench_ladders(ThreadPool& pool, const std::vector<std::string>& names, Rivals* rivals, const Listener& listener);
 // The same on CUDA device `index`; steps are recorded. Throws Error where there is no such device.
 void bench_cuda_ladders(int index, const std::vector<std::string>& names, Rivals* rivals, const Listener& listener);

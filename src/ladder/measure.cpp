@@ -102,7 +102,9 @@ double product_seconds(const Limits& l, const LadderTimes& t) {
 
 }  // namespace
 
-double Limits::seconds(const LadderTimes& t) const { return std::max(memory_seconds(*this, t), product_seconds(*this, t)); }
+double Limits::seconds(const LadderTimes& t) const {
+  return std::max(memory_seconds(*this, t), product_seconds(*this, t));
+}
 
 const char* Limits::name(const LadderTimes& t) const {
   if (memory_seconds(*this, t) >= product_seconds(*this, t)) return t.limit == Limit::kRead ? "read" : "copy";

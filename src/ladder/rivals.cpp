@@ -88,15 +88,15 @@ std::vector<RivalTime> Rivals::begin(const std::string& op, const std::vector<in
   for (const int64_t n : size) sizes.push_back(n);
   std::vector<RivalTime> rivals;
   try {
-    const JsonObject question{
-        {"op", op}, {"size", sizes}, {"dtype", dtype}, {"variant", variant}, {"device", device}};
+    const JsonObject question{{"op", op},           {"size", sizes},    {"dtype", dtype},
+                              {"variant", variant}, {"device", device}, {"threads", threads_}};
     const JsonObject answer = object_of(ask(to_json(question)), file_);
     const JsonArray* all = find_array(answer, "rivals");
     if (all == nullptr) throw Error("[bench] {} names no rivals", file_);
     for (const Json& one : *all) {
       if (!one.is_object()) throw Error("[bench] {}: a rival is an object", file_);
-      rivals.push_back({.name = get_string(one.as_object(), "name"),
-                        .absent = get_string(one.as_object(), "absent", "")});
+      rivals.push_back(
+          {.name = get_string(one.as_object(), "name"), .absent = get_string(one.as_object(), "absent", "")});
     }
   } catch (const Error& e) {
     return {{.name = file_, .absent = e.what()}};

@@ -1,6 +1,6 @@
 // Other libraries' versions of an operator, measured in turn with ours by a program that imports what is there
 // (tools/rivals.py). It reads a line of JSON and answers with one:
-//   {"op": "softmax", "size": [16384, 16384], "dtype": "f32", "variant": "", "device": "cuda"}
+//   {"op": "softmax", "size": [16384, 16384], "dtype": "f32", "variant": "", "device": "cuda", "threads": 0}
 //                                    -> {"rivals": [{"name": "torch 2.9"}, {"name": "…", "absent": "no module …"}]}
 //   {"run": "torch 2.9"}             -> {"seconds": 0.00066}, of one run on the operands of the case before
 #pragma once
@@ -28,6 +28,8 @@ class Rivals {
   // Those that know the case. Where the program has ended: one that says so.
   std::vector<RivalTime> begin(const std::string& op, const std::vector<int64_t>& size, const std::string& dtype,
                                const std::string& variant, const std::string& device);
+  // Of the CPU, from the next case on; 0: as many as the rival likes.
+  void use_threads(int threads) { threads_ = threads; }
   // Seconds of one run; 0 where it failed, with the reason in `absent` from then on.
   double run(RivalTime& rival);
 
@@ -36,6 +38,7 @@ class Rivals {
   std::string ask(const std::string& line);
 
   std::string file_;
+  int threads_ = 0;
   int pid_ = -1;
   int to_ = -1, from_ = -1;
   std::string buffer_;

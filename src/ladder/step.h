@@ -1,15 +1,16 @@
 // What an operator of the ladders is made of. src/ladder/<operator>/ holds its contract, its reference and its steps,
 // each with one idea more:
 //
-//   <operator>.h         struct <Operator> with each() and cost() (ops/ctx.h), or the product's header where ops/ has it;
+//   <operator>.h         struct <Operator> with each() and cost() (ops/ctx.h), or the product's header where ops/ has
+//   it;
 //                        and ladder_cases<Operator>(), the sizes that are measured
 //   <operator>_ref.cpp   ref::run()
 //   <operator>_test.cpp  every step against it, by check_steps() of step_test_support.h
 //   1_plain.cu …         steps on a CUDA device: void run(const <Operator>&, Ctx&) in namespace ingot::cuda::INGOT_STEP
 //   c1_plain.cpp …       steps on the CPU: the same in namespace ingot::cpu::INGOT_ISA::INGOT_STEP
 //
-// The first line of a step is its reason. cmake/ladder.cmake takes order and name from the file's name and the reason from
-// there: a new file is tested and measured with the rest.
+// The first line of a step is its reason. cmake/ladder.cmake takes order and name from the file's name and the reason
+// from there: a new file is tested and measured with the rest.
 #pragma once
 
 #include <cstdint>
@@ -103,7 +104,8 @@ struct LadderCase {
 template <class Op>
 std::vector<LadderCase<Op>> ladder_cases(Target target);
 
-// Bytes of ctx.scratch (on the CPU ctx.shared) that the hungriest step wants. Nobody has written there.
+// Bytes of ctx.scratch (on the CPU of each thread's, and of ctx.shared) that the hungriest step wants. Nobody has
+// written there.
 template <class Op>
 int64_t scratch_bytes(const Op&) {
   return 0;

@@ -18,7 +18,8 @@ __global__ void transpose(View x, View out, int64_t rows) {
 void run(const Transpose& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x);
   if (rows == 0 || op.x.cols == 0) return;
-  launch(ctx, transpose, {dim3(ceil_div(op.x.cols, 32), ceil_div(rows, 8)), dim3(32, 8)}, View(op.x), View(op.out), rows);
+  launch(ctx, transpose, {dim3(ceil_div(op.x.cols, 32), ceil_div(rows, 8)), dim3(32, 8)}, View(op.x), View(op.out),
+         rows);
 }
 
 }  // namespace ingot::cuda::INGOT_STEP

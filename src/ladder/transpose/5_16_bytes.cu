@@ -20,7 +20,8 @@ __global__ void __launch_bounds__(kThreads) transpose(View x, View out, int64_t 
   Four v[4] = {};
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    if (top + 4 * down + k < rows) v[k] = get_four(x.row(top + 4 * down + k), left / 4 + across, x.cols, DType::kF32, wide);
+    if (top + 4 * down + k < rows)
+      v[k] = get_four(x.row(top + 4 * down + k), left / 4 + across, x.cols, DType::kF32, wide);
   }
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -32,7 +33,8 @@ __global__ void __launch_bounds__(kThreads) transpose(View x, View out, int64_t 
   for (int k = 0; k < 4; ++k) {
     const int c = down + k * kPieces;
     if (left + c < x.cols)
-      put_four(out.row(left + c), top / 4 + across, rows, DType::kF32, wide, load_four(tile, place(c, across), DType::kF32));
+      put_four(out.row(left + c), top / 4 + across, rows, DType::kF32, wide,
+               load_four(tile, place(c, across), DType::kF32));
   }
 }
 
@@ -41,9 +43,8 @@ __global__ void __launch_bounds__(kThreads) transpose(View x, View out, int64_t 
 void run(const Transpose& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x);
   if (rows == 0 || op.x.cols == 0) return;
-  launch(ctx, transpose,
-         {dim3(ceil_div(op.x.cols, kTile), ceil_div(rows, kTile)), dim3(kThreads), kTile * kTile * 4}, View(op.x),
-         View(op.out), rows, in_fours(op.x) && in_fours(op.out));
+  launch(ctx, transpose, {dim3(ceil_div(op.x.cols, kTile), ceil_div(rows, kTile)), dim3(kThreads), kTile * kTile * 4},
+         View(op.x), View(op.out), rows, in_fours(op.x) && in_fours(op.out));
 }
 
 }  // namespace ingot::cuda::INGOT_STEP

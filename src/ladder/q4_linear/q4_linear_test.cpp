@@ -1,6 +1,6 @@
-#include "ops/linear/ladder/ladder.h"
+#include "ladder/q4_linear/q4_linear.h"
 
-#include "ops/ops_test_support.h"
+#include "ladder/step_test_support.h"
 
 namespace ingot {
 namespace {
@@ -40,7 +40,7 @@ std::vector<Exact> exact_sums(const TestWeight& w, const std::vector<float>& x, 
 }
 
 // Every step against exact sums, for sizes with ends in every loop; steps of whole numbers of panels and the last.
-TEST(Ladder, EveryStepIsTheProduct) {
+TEST(Q4LinearLadder, EveryStepIsTheProduct) {
   Random random(1);
   for (const int64_t rows : {1, 3, 16, 29}) {
     for (const int64_t cols : {32, 96, 544}) {
@@ -51,20 +51,25 @@ TEST(Ladder, EveryStepIsTheProduct) {
       std::vector<float> x(static_cast<size_t>(rows * cols));
       for (float& value : x) value = random.outlier();
       const std::vector<Exact> exact = exact_sums(w, x, rows);
+      std::vector<float> out(static_cast<size_t>(rows * n));
       test::for_each_kernels([&] {
-        const cpu::LadderOperands operands(w.weight(), *packed, x.data(), rows);
-        for (const cpu::LadderStep& step : cpu::ladder()) {
-          SCOPED_TRACE(testing::Message() << step.name << ", " << rows << " rows of " << cols);
-          std::vector<float> out(static_cast<size_t>(rows * n), NAN);
-          for (int64_t first = 0; first < n; first += 32) {
-            const int64_t count = std::min<int64_t>(32, n - first);
-            std::vector<std::byte> scratch(static_cast<size_t>(cpu::ladder_scratch_bytes(operands, count)) + 64);
-            const uintptr_t at = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64;
-            step.run(operands, first, count, out.data(), reinterpret_cast<std::byte*>(at));
-          }
+        Q4Linear op{.x = ladder::fixed_tensor(reinterpret_cast<std::byte*>(x.data()), rows, cols),
+                    .weight = w.weight(),
+                    .out = ladder::fixed_tensor(reinterpret_cast<std::byte*>(out.data()), rows, n)};
+        op.operands = std::make_shared<const cpu::Q4Operands>(w.weight(), *packed, x.data(), rows);
+        for (const auto& step : ladder::cpu_steps<Q4Linear>()) {
+          SCOPED_TRACE(testing::Message() << "step " << step.order << ", " << rows << " rows of " << cols);
+          std::ranges::fill(out, NAN);
+          const int64_t bytes = (ladder::scratch_bytes(op) + 63) / 64 * 64;
+          const Memory scratch(2 * bytes);
+          const Batch batch;
+          Ctx ctx{
+              .batch = batch, .pool = test::pool_of(2), .shape = {}, .scratch = scratch.data(), .scratch_bytes = bytes};
+          step.run(op, ctx);
           for (size_t i = 0; i < out.size(); ++i) {
+            // From step 3 on x is rounded to int8.
             const double allowed = static_cast<double>(cols + 8) * test::kEps * exact[i].size +
-                                   (step.rounds_x ? exact[i].steps * (1 + 1e-4) : 0.0);
+                                   (step.order >= 3 ? exact[i].steps * (1 + 1e-4) : 0.0);
             ASSERT_NEAR(static_cast<double>(out[i]), exact[i].sum, allowed) << "output " << i;
           }
         }

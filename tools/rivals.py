@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Other libraries' versions of the operators that `ingot bench ladder` measures, beside ours in the same run.
+
+Reads a line of JSON from stdin and answers with one on stdout (src/ladder/rivals.h):
+  {"op": "softmax", "size": [16384, 16384], "dtype": "f32", "variant": "", "device": "cuda", "threads": 2}
+      -> {"rivals": [{"name": "torch 2.9"}, {"name": "torch compiled", "absent": "why"}]}
+  {"run": "torch 2.9"} -> {"seconds": 0.00066}
+
+Imports what is there; what is not is named with the reason. A new rival is a function in OPERATORS, which gives a
+callable that runs the operator once on operands of its own.
+"""
+import json
+import sys
+import time
+
+ROTATION = 200 << 20  # bytes of operands to pass through between two uses of one
+
+
+def import_torch():
+    try:
+        import torch
+        return torch, None
+    except Exception as error:  # whatever a broken installation throws is a reason in words
+        return None, f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def tensor(torch, case, shape, dtype=None):
+    kinds = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+    return (torch.rand(shape, device=case["device"]) * 2 - 1).to(kinds[dtype or case["dtype"]])
+
+
+def integers(torch, case, n, below=1 << 31, dtype=None):
+    return torch.randint(0, below, (n,), device=case["device"], dtype=dtype or torch.int32)
+
+
+def softmax(torch, case):
+    x = tensor(torch, case, case["size"])
+    return lambda: torch.softmax(x, -1), 2 * x.nbytes
+
+
+def transpose(torch, case):
+    x = tensor(torch, case, case["size"])
+    return lambda: x.t().contiguous(), 2 * x.nbytes
+
+
+def layer_norm(torch, case):
+    x = tensor(torch, case, case["size"])
+    weight, bias = (tensor(torch, case, case["size"][-1:]) for _ in range(2))
+    return lambda: torch.nn.functional.layer_norm(x, weight.shape, weight, bias, 1e-5), 2 * x.nbytes
+
+
+def add_rms_norm(torch, case):
+    a, b = (tensor(torch, case, case["size"]) for _ in range(2))
+    weight = tensor(torch, case, case["size"][-1:])
+
+    def run():
+        total = a + b
+        return total, torch.nn.functional.rms_norm(total, weight.shape, weight, 1e-5)
+    return run, 4 * a.nbytes
+
+
+def reduce(torch, case):
+    x = tensor(torch, case, case["size"])
+    return lambda: x.sum(), x.nbytes
+
+
+def scan(torch, case):
+    x = tensor(torch, case, case["size"])
+    return lambda: torch.cumsum(x, 0), 2 * x.nbytes
+
+
+def histogram(torch, case):
+    n = case["size"][0]
+    if case["dtype"] == "u8":
+        x = integers(torch, case, n, 256, torch.uint8)
+        return lambda: torch.bincount(x, minlength=256), x.nbytes
+    x = tensor(torch, case, [n], "f32")
+    return lambda: torch.histc(x, 256, -1, 1), x.nbytes
+
+
+def sort(torch, case):
+    x = integers(torch, case, case["size"][0])
+    return lambda: torch.sort(x), 4 * x.nbytes
+
+
+def route(torch, case):
+    x = integers(torch, case, case["size"][0], case["size"][-1])
+    return lambda: torch.sort(x, stable=True), 4 * x.nbytes
+
+
+def sgemm(torch, case):
+    m, n, k = case["size"]
+    a, b = tensor(torch, case, [m, k]), tensor(torch, case, [n, k])
+    return lambda: a @ b.t(), a.nbytes + b.nbytes
+
+
+OPERATORS = {f.__name__: f for f in (softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm)}
+OPERATORS["gemv"] = sgemm
+
+
+class Rival:
+    """An operator of torch on as many operands as pass through the caches, recorded where the device allows it."""
+
+    def __init__(self, torch, case, compiled):
+        self.torch, self.cuda = torch, case["device"] == "cuda"
+        make = OPERATORS[case["op"]]
+        first, size = make(torch, case)
+        runs = [first] + [make(torch, case)[0] for _ in range(min(16, ROTATION // max(size, 1)))]
+        self.runs = [torch.compile(run) for run in runs] if compiled else runs
+        self.graph = None
+        for run in self.runs:
+            run()
+        if self.cuda:
+            torch.cuda.synchronize()
+            self.record()
+
+    def record(self):
+        graph = self.torch.cuda.CUDAGraph()
+        try:
+            with self.torch.cuda.graph(graph):
+                self.kept = [run() for run in self.runs]
+            self.graph = graph
+        except RuntimeError:  # what asks the device for a size cannot be recorded
+            self.torch.cuda.synchronize()
+
+    def all(self):
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            for run in self.runs:
+                run()
+
+    def seconds(self):
+        if not self.cuda:
+            begin = time.perf_counter()
+            self.all()
+            return (time.perf_counter() - begin) / len(self.runs)
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        self.all()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3 / len(self.runs)
+
+
+class Rivals:
+    def __init__(self):
+        self.torch, self.absent = import_torch()
+        self.rivals = {}
+
+    def begin(self, case):
+        self.rivals = {}
+        if self.torch is None:
+            return [{"name": "torch", "absent": self.absent}]
+        if case["op"] not in OPERATORS:
+            return []
+        if case.get("threads"):
+            self.torch.set_num_threads(case["threads"])
+        if case["device"] == "cuda":
+            self.torch.cuda.empty_cache()
+            self.torch.backends.cuda.matmul.allow_tf32 = False
+        name = f"torch {self.torch.__version__}"
+        found = []
+        for compiled in (False, True) if case["device"] == "cuda" else (False,):
+            title = name + (" compiled" if compiled else "")
+            try:
+                self.rivals[title] = Rival(self.torch, case, compiled)
+                found.append({"name": title})
+            except Exception as error:
+                found.append({"name": title, "absent": f"{type(error).__name__}: {error}".splitlines()[0]})
+        return found
+
+    def answer(self, line):
+        if "op" in line:
+            return {"rivals": self.begin(line)}
+        try:
+            return {"seconds": self.rivals[line["run"]].seconds()}
+        except Exception as error:
+            return {"absent": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+def main():
+    rivals = Rivals()
+    for line in sys.stdin:
+        print(json.dumps(rivals.answer(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
