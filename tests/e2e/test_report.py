@@ -158,17 +158,22 @@ class ReportPageTest(ReportCase, PageCase):
         kept = self.directory / "new.json"
         self.made(model, "--quick", "--threads", "2", "--json", kept, "--against", self.old())
         report = json.loads(kept.read_text())
-        self.assertLess(report["seconds"], 60 if os.cpu_count() >= 2 else 120)
+        self.assertLess(report["seconds"], 120)  # a minute on cores that nobody else uses
         self.assertGreater(report["machine"]["measured_read_gbs"], 0)
-        self.assertGreaterEqual(len({r["op"] for r in report["ops"]}), 10)
+        self.assertGreaterEqual(len({r["op"] for r in report["ops"]}), 3)
+        self.assertGreaterEqual(len(report["ladders"]), 1)
         self.assertEqual([s["name"] for s in report["model"]["steps"]], ["reference", "no fusion", "all"])
+        for ladder in report["ladders"]:
+            for step in ladder["steps"]:
+                self.assertGreater(step["seconds"], 0, step["source"])
         for step in report["model"]["steps"]:
             self.assertGreater(step["decode_tps"], 0)
         self.assertEqual(len(report["model"]["profiles"]), 2)
         titles = self.open()
         for title in ("Limits", "The model", "Operators"):
             self.assertIn(title, titles)
-        self.assertGreater(self.js("return document.querySelectorAll('circle').length"), 10)
+        self.assertGreater(self.js("return document.querySelectorAll('circle').length"), 0)
+        self.assertEqual(len(self.all("img")), len(report["ladders"]))
         self.assertIn("another machine", self.js("return document.body.innerText"))
 
     def test_pdf(self):

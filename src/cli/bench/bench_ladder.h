@@ -14,6 +14,7 @@ struct LadderOptions {
   int device = -1;                 // of CUDA; -1: the CPU
   int threads = 0;                 // of the CPU; 0: all cores
   bool print = false;              // a table on stdout while it goes
+  double most_seconds = 0;         // no ladder begins later, and not_measured says so; 0: all do
 };
 
 // Measures, and gives what --json prints: machine, limits, ladders, not_measured.

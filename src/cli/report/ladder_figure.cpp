@@ -4,6 +4,7 @@
 
 #include "cli/bench/pages/bar_figure.h"
 #include "cli/bench/pages/svg_text.h"
+#include "cli/report/report_file.h"
 
 namespace ingot {
 
@@ -12,8 +13,7 @@ double ladder_limit(const JsonObject& ladder) {
   const double seconds = get_float(ladder, "limit_seconds", 0);
   if (seconds <= 0) return 0;
   for (const char* key : {"steps", "rivals"}) {
-    const JsonArray* list = find_array(ladder, key);
-    for (const Json& item : list ? *list : JsonArray{}) {
+    for (const Json& item : list_of(ladder, key)) {
       const double own = get_float(item.as_object(), "seconds", 0), figure = get_float(item.as_object(), "figure", 0);
       if (own > 0 && figure > 0) return figure * own / seconds;
     }
@@ -29,8 +29,7 @@ std::string ladder_svg(const JsonObject& ladder) {
                    .limit = ladder_limit(ladder)};
   if (figure.limit > 0)
     figure.limit_name = fmt::format("{}: {} {}", get_string(ladder, "limit"), svg_number(figure.limit), figure.unit);
-  const JsonArray* steps = find_array(ladder, "steps");
-  for (const Json& item : steps ? *steps : JsonArray{}) {
+  for (const Json& item : list_of(ladder, "steps")) {
     const JsonObject& step = item.as_object();
     const double value = get_float(step, "figure", 0);
     const bool stale = get_bool(step, "stale", false);
@@ -42,8 +41,7 @@ std::string ladder_svg(const JsonObject& ladder) {
                            .kind = stale ? BarKind::kStale : BarKind::kOwn,
                            .note = note});
   }
-  const JsonArray* rivals = find_array(ladder, "rivals");
-  for (const Json& item : rivals ? *rivals : JsonArray{}) {
+  for (const Json& item : list_of(ladder, "rivals")) {
     const JsonObject& rival = item.as_object();
     const double value = get_float(rival, "figure", 0);
     if (value > 0) figure.bars.push_back({.label = get_string(rival, "name"), .value = value, .kind = BarKind::kRival});

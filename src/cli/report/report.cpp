@@ -11,6 +11,7 @@
 #include "cli/engine_options.h"
 #include "cli/hub/cache.h"
 #include "cli/report/child.h"
+#include "cli/report/learn_pages.h"
 #include "cli/report/report_file.h"
 #include "cli/report/report_measure.h"
 #include "cli/report/report_page.h"
@@ -25,8 +26,11 @@ struct Options {
   ReportRun run;
   std::string out = "ingot-report.html";
   std::string json, against, from;
+  std::string docs, commit;
   bool pdf = false;
 };
+
+std::string now(const char* form) { return fmt::format(fmt::runtime(form), fmt::gmtime(std::time(nullptr))); }
 
 // The model to measure: a path, or empty where none was named and the default one is not there.
 std::string model_path(const BenchModelOptions& options) {
@@ -38,9 +42,8 @@ std::string model_path(const BenchModelOptions& options) {
 JsonObject measure(const Options& options) {
   ReportRun run = options.run;
   run.model.model = model_path(run.model);
-  JsonObject report{{"ingot_report", kReportVersion},
-                    {"version", INGOT_VERSION},
-                    {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
+  JsonObject report{
+      {"ingot_report", kReportVersion}, {"version", INGOT_VERSION}, {"date", now("{:%Y-%m-%dT%H:%M:%SZ}")}};
   const JsonObject measured = measure_report(run, [](const std::string& line) {
     fmt::print("{}\n", line);
     std::fflush(stdout);
@@ -76,7 +79,30 @@ void write_file(AtomicFile& file, const std::string& text) {
   file.commit();
 }
 
+// Takes the ladders of --from into the pages' figures, and writes the pages.
+int write_docs(const Options& options) {
+  if (ladder::steps().empty()) throw Error("[report] this build has no ladders");
+  const std::string file = (std::filesystem::path(options.docs) / "measured.json").string();
+  const LearnFiles there = read_learn_files(options.docs);
+  const Json kept = std::filesystem::exists(file) ? read_json_file(file) : Json(JsonObject{});
+  JsonObject measured = as_object(kept, file);
+  if (!options.from.empty()) {
+    if (options.commit.empty()) throw CLI::ValidationError("--docs with --from needs --commit");
+    const Json more = read_json_file(options.from);
+    add_measured(measured, as_object(more, options.from), options.commit, now("{:%Y-%m-%d}"));
+  }
+  const LearnFiles written = write_learn_pages(ladder::steps(), measured, there);  // or throws, and nothing is written
+  if (!options.from.empty()) {
+    AtomicFile figures(file);
+    write_file(figures, to_json_pretty(measured) + "\n");
+  }
+  save_learn_files(options.docs, written);
+  fmt::print("{} files of {}\n", written.size(), options.docs);
+  return 0;
+}
+
 int run_report(const Options& options) {
+  if (!options.docs.empty()) return write_docs(options);
   const BenchModelOptions& model = options.run.model;
   if (!model.shape.empty() && !model.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   const JsonObject before = options.against.empty() ? JsonObject{} : read_report(options.against);
@@ -104,6 +130,9 @@ CommandBody setup(CLI::App& app) {
   app.add_flag("--quick", options->run.quick, "Few cases and few runs: at most a minute");
   app.add_option("--against", options->against, "Compare with the figures of an older report")->type_name("FILE");
   app.add_option("--from", options->from, "Show these figures instead of measuring")->type_name("FILE");
+  app.add_option("--docs", options->docs, "Write the pages of this folder (docs/learn) instead of a report")
+      ->type_name("DIR");
+  app.add_option("--commit", options->commit, "With --docs and --from: of the ladders that --from takes in");
   for (const char* name : {"--threads", "--device"}) add_engine_option(app, name, model.open);
   return [options] { return run_report(*options); };
 }

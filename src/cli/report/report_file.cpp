@@ -10,12 +10,6 @@
 namespace ingot {
 namespace {
 
-const JsonArray& list_of(const JsonObject& object, std::string_view key) {
-  static const JsonArray none;
-  const JsonArray* list = find_array(object, key);
-  return list ? *list : none;
-}
-
 // That each of `keys` is a text, or a number or null.
 void check_texts(const JsonObject& object, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) get_string(object, key);
@@ -144,6 +138,12 @@ std::string machine_name(const JsonObject& report) {
 
 }  // namespace
 
+const JsonArray& list_of(const JsonObject& object, std::string_view key) {
+  static const JsonArray none;
+  const JsonArray* list = find_array(object, key);
+  return list ? *list : none;
+}
+
 JsonObject read_report(const std::string& path) {
   const Json json = read_json_file(path);
   try {
@@ -188,7 +188,7 @@ JsonObject compare_reports(const JsonObject& before, const JsonObject& after) {
           {"machine", machine_name(before)},
           {"same_machine", machine_name(before) == machine_name(after)},
           {"rows", std::move(sorted)},
-          {"only_before", old.size()},
+          {"only_before", static_cast<int64_t>(old.size())},
           {"only_after", only_after}};
 }
 

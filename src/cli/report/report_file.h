@@ -5,12 +5,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "files/json.h"
 
 namespace ingot {
 
 inline constexpr int kReportVersion = 1;
+
+// The array `key`; an empty one where there is none.
+const JsonArray& list_of(const JsonObject& object, std::string_view key);
 
 // Throws Error in one line where the file is no such report or something in it is of another kind than a page takes.
 JsonObject read_report(const std::string& path);

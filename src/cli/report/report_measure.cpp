@@ -6,10 +6,12 @@
 #include <optional>
 
 #include "app/device.h"
+#include "cli/bench/bench_ladder.h"
 #include "cli/bench/bench_limits.h"
 #include "cli/bench/bench_ops.h"
 #include "cli/report/model_steps.h"
 #include "cli/report/report_machine.h"
+#include "ladder/ladder.h"
 
 namespace ingot {
 namespace {
@@ -20,6 +22,22 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 void merge(JsonObject& into, const JsonObject& more) {
   for (const auto& [key, value] : more) into[key] = value;
+}
+
+JsonArray measure_ladders(const ReportRun& run, int gpu, JsonObject& machine, JsonArray& missing) {
+  if (ladder::steps().empty()) {
+    missing.push_back("The ladders: this build has none.");
+    return {};
+  }
+  const JsonObject measured = bench_ladder({.names = {},
+                                            .rivals = "tools/rivals.py",
+                                            .device = gpu,
+                                            .threads = run.model.open.engine.threads,
+                                            .most_seconds = run.quick ? 12.0 : 90.0});
+  for (const Json& text : measured.at("not_measured").as_array()) missing.push_back(text);
+  const double copy = get_float(measured.at("limits").as_object(), "copy_gbs", 0);
+  if (copy > 0) machine["measured_copy_gbs"] = copy;
+  return measured.at("ladders").as_array();
 }
 
 }  // namespace
@@ -46,7 +64,8 @@ JsonObject measure_report(const ReportRun& run, const std::function<void(const s
   }
   tell(fmt::format("{} cases of operators, {:.0f} s", ops.results.size(), seconds_since(start)));
   report["ops"] = std::move(ops.results);
-  report["ladders"] = JsonArray{};
+  report["ladders"] = measure_ladders(run, gpu, machine, missing);
+  tell(fmt::format("{} ladders, {:.0f} s", report["ladders"].as_array().size(), seconds_since(start)));
 
   if (run.model.model.empty() && run.model.shape.empty()) {
     missing.push_back("A model: none was named, and the default one is not in the cache (ingot pull default).");
