@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "compress/fold/rotate.h"
 #include "compress/fold/scale_groups.h"
+#include "compress/fold/scale_search.h"
 #include "compress/quantize.h"
 #include "golden/support.h"
+#include "weights/model_files.h"
 
 namespace ingot {
 namespace {
@@ -104,6 +106,38 @@ TEST_P(FoldedGguf, KeepsTheFunction) {
 
 INSTANTIATE_TEST_SUITE_P(Arch, FoldedGguf,
                          testing::Values("llama", "llama-tied-bias", "phi3", "gemma3", "mixtral", "qwen2-moe", "gpt2"),
+                         [](const auto& one) { return test_name(one.param); });
+
+// What awq finds is folded, too; experts' matrices have importances, under the names of files and of stacks.
+class FoldedSearch : public Folded {};
+
+TEST_P(FoldedSearch, KeepsTheFunction) {
+  const std::string from = arch_directory(GetParam()),
+                    scratch = fmt::format("{}ingot_folded_{}", testing::TempDir(), getpid());
+  CalibrationText text{.tokens = {}, .chunk_rows = 32, .dataset = "some", .hash = "none"};
+  for (int32_t i = 0; i < 8 * 32; ++i) text.tokens.push_back((i * i + 7 * i) % 60 + 1);
+  QuantizeOptions options;
+  options.model = from;
+  options.out = scratch + ".gguf";
+  options.format = "q4_0";
+  options.pure = true;
+  const PlannedFormats formats = planned_formats(options);
+  const ScaledModel one =
+      search_scales(ScaleMethod::kAwq, {.model = from, .scratch = scratch, .threads = 1}, text, formats);
+  const ScaledModel two =
+      search_scales(ScaleMethod::kSmooth, {.model = from, .scratch = scratch, .threads = 2}, text, formats);
+  const int layers = Model::read_numbers(ModelFiles::open(from)).layers;
+  EXPECT_GE(one.groups, 3 * layers);
+  EXPECT_GE(one.scaled, 2 * layers);
+  for (const auto& [name, format] : formats) {
+    if (name.find("layers") == std::string::npos && name.find(".h.") == std::string::npos) continue;
+    EXPECT_FALSE(one.importances(name, name.find(".experts.") != std::string::npos ? 0 : -1).empty()) << name;
+  }
+  EXPECT_LT(distance(from, one.fold, ".gguf"), 1e-4);
+  EXPECT_LT(distance(from, two.fold, ".gguf"), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Arch, FoldedSearch, testing::Values("mixtral", "qwen2-moe", "gpt2", "gemma2", "phi3"),
                          [](const auto& one) { return test_name(one.param); });
 
 std::string why_not_rotated(const std::string& name) {

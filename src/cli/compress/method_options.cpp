@@ -57,13 +57,11 @@ Method open_scaled(const MethodOptions& options, QuantizeOptions& quantized) {
 }  // namespace
 
 void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& quantized) {
-  app.add_option(
-         "--method", quantized.method,
-         "How values are rounded: rtn, imatrix (by squares of the inputs), gptq (by XᵀX), awq or smooth (columns "
-         "scaled first; smooth is for int8), rotate (the stream turned first)")
+  app.add_option("--method", quantized.method,
+                 "How values are rounded: rtn, imatrix, gptq, awq, smooth (for int8) or rotate")
       ->check(CLI::IsMember(std::vector<std::string>{"rtn", "imatrix", "gptq", "awq", "smooth", "rotate"}));
   app.add_option("--text", options.text,
-                 "What imatrix, gptq, awq and smooth run: a text, or .jsonl of chats; none: the model's own samples");
+                 "What the model is run with for it: a text, or .jsonl of chats; none: its own samples");
   app.add_option("--stats", options.statistics, "Statistics of ingot calibrate or llama-imatrix, for imatrix");
   app.add_option("--tokens", options.tokens, "At most so many tokens of the text (0: all)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
