@@ -124,7 +124,11 @@ int run(Options options) {
   server.run();
   signals.end();
   server.log().info("stopped");
-  if (const std::string lost = session.engine().lost(); !lost.empty()) throw Error("{}", lost);
+  if (const std::string lost = session.engine().lost(); !lost.empty()) {
+    fmt::print(stderr, "ingot: {}\n", lost);
+    std::fflush(nullptr);
+    std::_Exit(1);  // a rank that hangs would not be joined
+  }
   return 0;
 }
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "bench/device.h"
@@ -39,14 +41,20 @@ BenchLimits measure_limits(Engine& engine) {
       each_product(program, [&](double n, PanelKind) { limits.token_seconds += 2e-9 * n / measured.bf16_gflops; });
       return;
     }
-    const Ceilings measured = measure_ceilings(local.runner().pool());
-    limits.threads = local.runner().pool().threads();
+    // Where ranks share the model the runner has one rank's threads, and one rank's part of each product.
+    const auto ranks = static_cast<double>(std::max<size_t>(1, engine.model().ranks.size()));
+    std::optional<ThreadPool> of_all;
+    if (ranks > 1) of_all.emplace(engine.config().threads);
+    ThreadPool& pool = of_all ? *of_all : local.runner().pool();
+    const Ceilings measured = measure_ceilings(pool);
+    limits.threads = pool.threads();
     limits.reads = measured.reads;
     limits.read_gbs = measured.reads.most_gbs();
     limits.int8_gops = measured.int8_gops;
     double most = 0;
     std::map<double, double> products;  // by the peak of their multiplier
-    each_product(program, [&](double n, PanelKind kind) {
+    each_product(program, [&](double of_rank, PanelKind kind) {
+      const double n = ranks * of_rank;
       const double peak = is_quantized(kind)         ? measured.int8_gops
                           : kind == PanelKind::kBF16 ? measured.bf16_gflops
                                                      : measured.f32_gflops;

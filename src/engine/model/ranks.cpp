@@ -16,6 +16,8 @@ Ranks::Ranks(const Model& model, const RunOptions& options, const std::vector<in
   CHECK(ranks > 1, "{} ranks", ranks);
   comms_ = make_local_comms(ranks, std::max(options.threads, ranks) <= available_cores());
   threw_.resize(model.ranks.size());
+  message_.reserve(StepMessage::most_bytes(options_.limits, static_cast<int>(pages_.size())));
+  logit_rows_.reserve(static_cast<size_t>(options_.limits.logits));
   try {
     for (size_t r = 1; r < model.ranks.size(); ++r) threads_.emplace_back([this, &model, r] { run_rank(model, r); });
   } catch (...) {

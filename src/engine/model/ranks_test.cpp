@@ -67,6 +67,20 @@ TEST_P(RanksOfArchitecture, BitsOfOne) {
 INSTANTIATE_TEST_SUITE_P(All, RanksOfArchitecture, testing::ValuesIn(architectures_here()),
                          [](const auto& given) { return test_name(given.param); });
 
+// Rows of q and k in the order of interleaved rotation, and stacks of experts.
+TEST(Ranks, GgufFiles) {
+  std::vector<std::string> files{committed_data("models/stories260K/stories260K.gguf")};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(committed_data("arch-gguf")))
+    if (entry.path().extension() == ".gguf") files.push_back(entry.path().string());
+  ASSERT_GT(files.size(), 3u);
+  for (const std::string& file : files) {
+    const Logits one = run_both(Model::load(file, {.context = 64}), 1);
+    for (const int ranks : {2, 3})
+      expect_same_bits(run_both(Model::load(file, {.context = 64, .tp = ranks}), ranks), one,
+                       file + ", " + std::to_string(ranks) + " ranks");
+  }
+}
+
 TEST(Ranks, EveryFormat) {
   for (const Format format : test::all_formats()) {
     const auto load = [&](int ranks) {

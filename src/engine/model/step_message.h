@@ -17,6 +17,7 @@ class StepMessage {
   // The longest message of such steps, in bytes.
   static int64_t most_bytes(const StepLimits& limits, int groups);
 
+  void reserve(int64_t bytes) { words_.reserve(static_cast<size_t>(bytes) / sizeof(int32_t)); }
   // Writes the step number `step`, with the logit rows of its first run of the head.
   void write_step(const StepWork& work, const StepLimits& limits, int64_t step, std::span<const int32_t> logit_rows);
   // Writes another run of the head of the step that was written last.
