@@ -160,7 +160,12 @@ int run(Options options) {
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
   JsonObject json = summary_json(summary, options);
   const bool searched = options.size.asked();
-  if (searched) json["search"] = opened.found.json();
+  JsonObject formats;
+  if (searched) {
+    json["search"] = opened.found.json();
+    for (const auto& [name, chosen] : opened.found.tensors) formats[name] = chosen;
+    json["tensors"] = formats;
+  }
   if (!options.common.json) print_text(summary, options);
   if (!options.common.json && searched) print_found(opened.found);
   if (!compare.html.empty() && !options.dry_run) {
