@@ -94,8 +94,13 @@ def sgemm(torch, case):
     return lambda: a @ b.t(), a.nbytes + b.nbytes
 
 
-OPERATORS = {f.__name__: f for f in (softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm)}
-OPERATORS["gemv"] = sgemm
+def gemv(torch, case):
+    weight, x = tensor(torch, case, case["size"]), tensor(torch, case, case["size"][-1:])
+    return lambda: weight @ x, weight.nbytes
+
+
+OPERATORS = {f.__name__: f for f in (
+    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, gemv)}
 
 
 class Rival:
