@@ -14,7 +14,7 @@ Machine* g_machine = nullptr;
 
 int lane() { return g_machine->current % 32; }
 
-unsigned live_lanes() { return g_machine->warp().lanes; }
+unsigned live_lanes() { return g_machine->warp().met; }
 
 const Slots& meet_warp(const void* mine, size_t bytes) {
   Machine& m = *g_machine;

@@ -17,6 +17,7 @@ struct Warp {
   int first = 0;       // thread
   int live = 0;        // threads that have not ended
   unsigned lanes = 0;  // which of them
+  unsigned met = 0;    // and which were at the last meeting: some may have ended since
   int arrived = 0;     // at the meeting in progress
   uint64_t turn = 0;   // meetings so far
   Slots slots[2];      // of this meeting and of the one before: somebody may still be reading it
@@ -73,6 +74,7 @@ struct Machine {
     }
   }
   void finish_warp(Warp& w) {
+    w.met = w.lanes;
     w.arrived = 0;
     ++w.turn;
     wake(w.first, 32);
