@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "cuda/kernel.cuh"
+#include "cuda/blocks.cuh"
 
 #ifdef INGOT_CUDA_EMULATED
 namespace ingot::cuda {
@@ -37,6 +37,10 @@ void allow_shared(const void* kernel, int64_t bytes) {
   check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
                "shared memory of a kernel");
   most = bytes;
+}
+
+void allow_large_clusters(const void* kernel) {
+  check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), "large clusters");
 }
 
 }  // namespace ingot::cuda

@@ -21,6 +21,13 @@ struct GroupProbe {
   bool bf16 = true, by_columns = false, registers = false;  // b by columns in shared memory; a in registers
 };
 void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c);
+// out[i] = which of the 32 values at x + i / 32 * 32 are like x[i], as bits; n a multiple of 32.
+void probe_match(const DeviceCtx& ctx, const uint32_t* x, int n, uint32_t* out);
+// out[b] = 1 + … + (b + 1): each block waits for the one that began before it. words: 1 + blocks of them, zeros.
+void probe_chain(const DeviceCtx& ctx, int blocks, uint64_t* words, uint64_t* out);
+// out[i] = what thread i % 64 of the next block of its cluster was given: x[…], 64 values a block. REQUIRES: arch
+// is 90.
+void probe_clusters(const DeviceCtx& ctx, int clusters, int size, const uint32_t* x, uint32_t* out);
 // Lets the next kernel begin, waits 100 us and copies then; a multiple of 16 bytes. REQUIRES: the next work of the
 // stream is such a copy or a kernel.
 void probe_late(const DeviceCtx& ctx, std::byte* to, const std::byte* from, int64_t bytes);

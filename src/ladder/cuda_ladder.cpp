@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bench/device.h"
+#include "ladder/cuda_fma.h"
 #include "ladder/cuda_operands.h"
 #include "ladder/ladder.h"
 #include "ladder/measure.h"
@@ -68,7 +69,7 @@ void bench_operator(const char* name, Device& device, Rivals* rivals, const List
     }
     for (const cuda::RecordedGraph& graph : graphs)
       runners.push_back([&] { return time_graph(graph, device.stream.ref(), ops.size()); });
-    measure(times, runners, rivals, "cuda");
+    measure(times, runners, rivals, "cuda", cuda::is_emulated() ? 1 : kRounds);
     listener.each(times);
   }
 }
@@ -80,7 +81,10 @@ void bench_cuda_ladders(int index, const std::vector<std::string>& names, Rivals
   const DeviceCeilings most = measure_device(index);
   Device device;
   listener.begin("cuda:" + std::to_string(index) + " " + cuda::device_facts().name,
-                 {.read_gbs = most.read_gbs, .copy_gbs = most.copy_gbs, .bf16_gflops = most.bf16_gflops});
+                 {.read_gbs = most.read_gbs,
+                  .copy_gbs = most.copy_gbs,
+                  .f32_gflops = cuda::measure_f32(device.stream.ref()),
+                  .bf16_gflops = most.bf16_gflops});
 #define X(TYPE, NAME) \
   if (is_wanted(names, #NAME)) bench_operator<TYPE>(#NAME, device, rivals, listener);
   INGOT_CUDA_LADDERS(X)

@@ -12,7 +12,7 @@
 namespace ingot::ladder {
 namespace {
 
-constexpr size_t kRuns = 20, kFewest = 3;
+constexpr size_t kFewest = 3;
 constexpr double kSlow = 0.4;  // seconds of one step in all
 
 // The times of one step or rival.
@@ -21,7 +21,7 @@ struct Series {
 
   bool is_done() const {
     const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-    return seconds.size() >= kRuns || (seconds.size() >= kFewest && all > kSlow);
+    return seconds.size() >= kFewest && all > kSlow;
   }
   double median() const {
     if (seconds.empty()) return 0;
@@ -57,12 +57,13 @@ bool is_wanted(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
-void measure(LadderTimes& times, const std::vector<Runner>& runners, Rivals* rivals, const std::string& device) {
+void measure(LadderTimes& times, const std::vector<Runner>& runners, Rivals* rivals, const std::string& device,
+             int rounds) {
   if (rivals != nullptr) times.rivals = rivals->begin(times.op, times.size, times.dtype, times.variant, device);
   for (const Runner& run : runners) run();  // pages are touched, kernels loaded
   for (RivalTime& rival : times.rivals) rivals->run(rival);
   std::vector<Series> ours(runners.size()), theirs(times.rivals.size());
-  for (size_t round = 0; round < kRuns; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < runners.size(); ++i) {
       if (!ours[i].is_done()) ours[i].seconds.push_back(runners[i]());
     }

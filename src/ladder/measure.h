@@ -45,8 +45,10 @@ LadderTimes times_of(const std::string& name, const LadderCase<Op>& c, const Op&
 // Runs a step on the case's operands; returns the seconds of one.
 using Runner = std::function<double()>;
 
-// Fills in the medians of times.steps, one runner each, and the rivals': all in turn, 20 times. What is slow is run
-// less often: at least three times, no more than 0.4 s in all.
-void measure(LadderTimes& times, const std::vector<Runner>& runners, Rivals* rivals, const std::string& device);
+// Fills in the medians of times.steps, one runner each, and the rivals': all in turn, `rounds` times. What is slow is
+// run less often: at least three times, no more than 0.4 s in all.
+inline constexpr int kRounds = 20;
+void measure(LadderTimes& times, const std::vector<Runner>& runners, Rivals* rivals, const std::string& device,
+             int rounds = kRounds);
 
 }  // namespace ingot::ladder

@@ -13,8 +13,8 @@ namespace ingot::ladder {
 
 struct RivalTime {
   std::string name;
-  double seconds = 0;  // the median
-  std::string absent;  // why there is no time, in words; empty: there is one
+  double seconds = 0;       // the median
+  std::string absent = {};  // why there is no time, in words; empty: there is one
 };
 
 class Rivals {

@@ -6,8 +6,8 @@
 namespace ingot::cuda::INGOT_STEP {
 namespace {
 
-constexpr int kThreads = 1024, kFours = 4;  // a row of up to 16,384 in registers
-using Ring = RowRing<3>;                    // three rows of 64 KiB fill the shared memory
+constexpr int kThreads = 512, kFours = 8;  // up to 16,384 columns; with weight and bias 96 registers
+using Ring = RowRing<3>;                   // three rows of 64 KiB fill the shared memory
 
 __global__ void __launch_bounds__(kThreads, 1)
     layer_norm(View x, const float* weight, const float* bias, View out, float eps, int64_t rows) {

@@ -9,8 +9,8 @@ using namespace test;
 
 TEST(TransposeLadder, EveryStepMovesEveryBit) {
   Random random(1);
-  const std::pair<int64_t, int64_t> shapes[] = {{0, 5},   {5, 0},    {1, 1},    {31, 33},
-                                                {64, 64}, {68, 132}, {1, 8191}, {129, 40}};
+  const std::pair<int64_t, int64_t> shapes[] = {{0, 5},    {5, 0},    {1, 1},    {31, 33},  {64, 64},
+                                                {68, 132}, {1, 8191}, {129, 40}, {70, 2117}};
   for (const auto& [rows, cols] : shapes) {
     for (const int64_t gap : {0, 4, 3}) {
       SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", rows " << gap << " apart");

@@ -1,0 +1,81 @@
+// The list of steps, and measuring them where the host plays the device.
+#include "ladder/ladder.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "cuda/device_test_support.h"
+#include "files/json.h"
+
+namespace ingot::ladder {
+namespace {
+
+TEST(Ladder, StepsAreWhatTheirFilesSay) {
+  ASSERT_FALSE(steps().empty());
+  const StepInfo* before = nullptr;
+  for (const StepInfo& step : steps()) {
+    SCOPED_TRACE(step.source);
+    const std::string path = std::string(INGOT_SOURCE_DIR) + "/" + step.source;
+    const std::string text = read_text_file(path);
+    EXPECT_EQ(text.substr(0, text.find('\n')), std::string("// ") + step.reason);
+    EXPECT_EQ(sha256_file(path).substr(0, 12), step.hash);
+    const std::string file = std::string(step.source).substr(std::string(step.source).rfind('/') + 1);
+    EXPECT_TRUE(file.starts_with((step.cuda ? "" : "c") + std::to_string(step.order) + "_"));
+    if (before != nullptr && std::string(before->op) == step.op && before->cuda == step.cuda)
+      EXPECT_LT(before->order, step.order);
+    before = &step;
+  }
+}
+
+TEST(Ladder, EveryOperatorIsMeasured) {
+  INGOT_NEEDS_DEVICE();
+  std::set<std::string> known, seen;
+  for (const StepInfo& step : steps())
+    if (step.cuda) known.insert(step.op);
+  std::string device;
+  Listener listener;
+  listener.begin = [&](const std::string& name, const Limits&) { device = name; };
+  listener.each = [&](const LadderTimes& times) {
+    seen.insert(times.op);
+    EXPECT_GT(times.bytes, 0) << times.op;
+    ASSERT_FALSE(times.steps.empty()) << times.op;
+    int order = 0;
+    for (const StepTime& t : times.steps) {
+      EXPECT_EQ(times.op, t.step->op);
+      EXPECT_GT(t.step->order, order);
+      order = t.step->order;
+    }
+  };
+  bench_cuda_ladders(0, {}, nullptr, listener);
+  EXPECT_EQ(seen, known);
+  EXPECT_TRUE(device.starts_with("cuda:0 ")) << device;
+  EXPECT_THROW(bench_cuda_ladders(0, {"sotfmax"}, nullptr, listener), Error);
+}
+
+TEST(Ladder, LimitsAndFigures) {
+  LadderTimes times;
+  times.size = {2, 3};
+  times.dtype = "f32";
+  times.variant = "one bin";
+  times.bytes = 4e9;
+  times.flops = 2e12;
+  times.unit = "GB/s";
+  const Limits limits{.read_gbs = 8, .copy_gbs = 4, .f32_gflops = 4000};
+  EXPECT_EQ(times.shape(), "2 x 3 f32, one bin");
+  EXPECT_DOUBLE_EQ(limits.seconds(times), 1);
+  EXPECT_STREQ(limits.name(times), "copy");
+  times.limit = Limit::kRead;
+  times.flops = 4e12;
+  EXPECT_DOUBLE_EQ(limits.seconds(times), 1);
+  EXPECT_STREQ(limits.name(times), "f32");
+  EXPECT_DOUBLE_EQ(times.figure(2), 2);
+  times.unit = "TFLOP/s";
+  EXPECT_DOUBLE_EQ(times.figure(2), 2);
+  times.unit = "Gkey/s";
+  times.items = 1e9;
+  EXPECT_DOUBLE_EQ(times.figure(0.5), 2);
+}
+
+}  // namespace
+}  // namespace ingot::ladder
