@@ -103,6 +103,12 @@ class ReportFileTest(ReportCase):
         self.assert_fails(self.report("--device", "cuda:99"), 1, "cuda:99")
         self.assert_fails(self.report("--shape", "tiny", "a model"), 2, "--shape")
         self.assert_fails(self.report("no/such-model"), 1, "no/such-model")
+        self.assert_fails(self.report("--docs", "/nowhere"), 1, "/nowhere")
+        pages = self.directory / "learn"
+        shutil.copytree(support.ROOT / "docs/learn", pages)
+        self.assert_fails(self.report("--docs", pages, "--from", good), 2, "--commit")
+        good.write_text("{}")
+        self.assert_fails(self.report("--docs", pages, "--from", good, "--commit", "1"), 1, "no ladders")
 
     def test_figures_pass_through_unchanged(self):
         kept = self.directory / "kept.json"

@@ -195,6 +195,13 @@ void check_figures(std::span<const ladder::StepInfo> steps, const JsonArray& lad
   }
 }
 
+// "NVIDIA H200" of "cuda:0 NVIDIA H200", or "Neoverse-V1, 2 threads".
+std::string machine_of(const JsonObject& machine, bool cuda) {
+  if (!cuda) return fmt::format("{}, {} threads", get_string(machine, "cpu"), get_int(machine, "threads", 0));
+  const std::string gpu = get_string(machine, "gpu");
+  return gpu.starts_with("cuda:") ? gpu.substr(std::min(gpu.size(), gpu.find(' ') + 1)) : gpu;
+}
+
 }  // namespace
 
 LearnFiles write_learn_pages(std::span<const ladder::StepInfo> steps, const JsonObject& measured,
@@ -221,20 +228,16 @@ LearnFiles write_learn_pages(std::span<const ladder::StepInfo> steps, const Json
 
 void add_measured(JsonObject& measured, const JsonObject& more, const std::string& commit, const std::string& date) {
   const JsonObject* machine = find_object(more, "machine");
-  const JsonArray* ladders = find_array(more, "ladders");
-  if (!machine || !ladders || ladders->empty()) throw Error("[report] there are no ladders in it");
+  if (!machine) throw Error("[report] the ladders are of no machine");
   if (!find_array(measured, "ladders")) measured["ladders"] = JsonArray{};
   JsonArray& all = measured["ladders"].as_array();
   const auto same = [](const JsonObject& a, const JsonObject& b) {
     return std::ranges::all_of(std::initializer_list<const char*>{"op", "shape", "device", "machine"},
                                [&](const char* key) { return get_string(a, key) == get_string(b, key); });
   };
-  for (const Json& item : *ladders) {
+  for (const Json& item : list_of(more, "ladders")) {
     JsonObject ladder = as_object(item, "a ladder");
-    const bool cuda = get_string(ladder, "device") == "cuda";
-    ladder["machine"] =
-        cuda ? get_string(*machine, "gpu")
-             : fmt::format("{}, {} threads", get_string(*machine, "cpu"), get_int(*machine, "threads", 0));
+    ladder["machine"] = machine_of(*machine, get_string(ladder, "device") == "cuda");
     ladder["commit"] = commit;
     ladder["date"] = date;
     const auto before = std::ranges::find_if(all, [&](const Json& old) { return same(old.as_object(), ladder); });

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "cli/report/report_file.h"
 #include "files/files_test_support.h"
 
 namespace ingot {
@@ -60,7 +61,7 @@ TEST(LearnPages, StaleAndMissingFiguresAreTold) {
   for (const char* text :
        {"# Row sum, step by step\n\nFor ", "One thread \\| a row.", "[plain](../../src/ladder/row_sum/1_plain.cu)",
         "| 1,000 | 1,000 | 50 |", "A warp a row. | stale: 500", "Another idea. | not measured",
-        "A loop. | not measured", "cuda:0 NVIDIA H200", "1234567 on 2026-11-18", "2 GB and 1 GFLOP", "4 TB/s",
+        "A loop. | not measured", "16 x 16 f32, NVIDIA H200\n", "1234567 on 2026-11-18", "2 GB and 1 GFLOP", "4 TB/s",
         "CUB (not built)", "figures/row_sum-1.svg"})
     EXPECT_TRUE(contains(page, text)) << text << "\n" << page;
   EXPECT_FALSE(contains(page, "as it was")) << page;
@@ -103,8 +104,8 @@ TEST(LearnPages, ThoseOfTheDocsAreWritten) {
   const std::string folder = INGOT_SOURCE_DIR "/docs/learn";
   const LearnFiles there = read_learn_files(folder);
   const std::string file = folder + "/measured.json";
-  const Json measured = std::filesystem::exists(file) ? read_json_file(file) : Json(JsonObject{});
-  const LearnFiles written = write_learn_pages(ladder::steps(), as_object(measured, file), there);
+  const JsonObject measured = std::filesystem::exists(file) ? read_ladders(file) : JsonObject{};
+  const LearnFiles written = write_learn_pages(ladder::steps(), measured, there);
   for (const auto& [name, text] : written)
     EXPECT_EQ(there.contains(name) ? there.at(name) : "", text)
         << name << ": write it again: ingot report --docs docs/learn";

@@ -84,12 +84,10 @@ int write_docs(const Options& options) {
   if (ladder::steps().empty()) throw Error("[report] this build has no ladders");
   const std::string file = (std::filesystem::path(options.docs) / "measured.json").string();
   const LearnFiles there = read_learn_files(options.docs);
-  const Json kept = std::filesystem::exists(file) ? read_json_file(file) : Json(JsonObject{});
-  JsonObject measured = as_object(kept, file);
+  JsonObject measured = std::filesystem::exists(file) ? read_ladders(file) : JsonObject{};
   if (!options.from.empty()) {
     if (options.commit.empty()) throw CLI::ValidationError("--docs with --from needs --commit");
-    const Json more = read_json_file(options.from);
-    add_measured(measured, as_object(more, options.from), options.commit, now("{:%Y-%m-%d}"));
+    add_measured(measured, read_ladders(options.from), options.commit, now("{:%Y-%m-%d}"));
   }
   const LearnFiles written = write_learn_pages(ladder::steps(), measured, there);  // or throws, and nothing is written
   if (!options.from.empty()) {

@@ -155,6 +155,18 @@ JsonObject read_report(const std::string& path) {
   }
 }
 
+JsonObject read_ladders(const std::string& path) {
+  const Json json = read_json_file(path);
+  try {
+    const JsonObject& document = as_object(json, "it");
+    if (list_of(document, "ladders").empty()) throw Error("[report] there are no ladders in it");
+    for (const Json& item : list_of(document, "ladders")) check_ladder(as_object(item, "a ladder"));
+    return document;
+  } catch (const Error& e) {
+    throw Error("[report] '{}' is not of 'ingot bench ladder --json': {}", path, e.what());
+  }
+}
+
 JsonObject compare_reports(const JsonObject& before, const JsonObject& after) {
   std::map<std::pair<std::string, std::string>, Figure> old;
   for (Figure& figure : figures_of(before)) old[{figure.kind, figure.name}] = std::move(figure);

@@ -19,6 +19,9 @@ const JsonArray& list_of(const JsonObject& object, std::string_view key);
 // Throws Error in one line where the file is no such report or something in it is of another kind than a page takes.
 JsonObject read_report(const std::string& path);
 
+// The same of any document with `ladders`: of `bench ladder --json`, of a report, or what docs/learn keeps.
+JsonObject read_ladders(const std::string& path);
+
 // What both have, before and after: {date, version, machine, same_machine, rows: [{kind, name, unit, before, after,
 // gain}], only_before, only_after}. A gain above 1 is faster now; the largest changes come first.
 JsonObject compare_reports(const JsonObject& before, const JsonObject& after);

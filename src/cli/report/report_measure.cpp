@@ -33,7 +33,7 @@ JsonArray measure_ladders(const ReportRun& run, int gpu, JsonObject& machine, Js
                                             .rivals = "tools/rivals.py",
                                             .device = gpu,
                                             .threads = run.model.open.engine.threads,
-                                            .most_seconds = run.quick ? 12.0 : 90.0});
+                                            .most_seconds = run.quick ? 8.0 : 90.0});
   for (const Json& text : measured.at("not_measured").as_array()) missing.push_back(text);
   const double copy = get_float(measured.at("limits").as_object(), "copy_gbs", 0);
   if (copy > 0) machine["measured_copy_gbs"] = copy;
@@ -52,7 +52,7 @@ JsonObject measure_report(const ReportRun& run, const std::function<void(const s
   JsonObject report{{"quick", run.quick}, {"machine", machine_facts()}};
   JsonObject& machine = report["machine"].as_object();
 
-  const OpsRun ops_run{.threads = open.engine.threads, .quiet = true, .most_seconds = run.quick ? 12.0 : 120.0};
+  const OpsRun ops_run{.threads = open.engine.threads, .quiet = true, .most_seconds = run.quick ? 10.0 : 120.0};
   OpsReport ops = gpu >= 0 ? bench_gpu_ops(gpu, ops_run) : bench_cpu_ops(ops_run);
   merge(machine, ops.machine);
   if (ops.left_out != 0) {

@@ -22,7 +22,7 @@ function rows(parent, columns, list) {
   for (const [name] of columns) element(head, "th", {}, name);
   for (const item of list) {
     const row = element(table, "tr");
-    for (const [, text] of columns) element(row, "td", {}, text(item));
+    for (const [, text, align] of columns) element(row, "td", align ? { style: "text-align: " + align } : {}, text(item));
   }
 }
 const known = pairs => pairs.filter(p => p[1] !== undefined && p[1] !== null && p[1] !== 0 && p[1] !== "");
@@ -59,7 +59,7 @@ if (data.ladders.length) {
       style: "width: 100%" });
     rows(figure, [["step", s => `${s.order} ${s.name}`], ["µs", s => round(s.seconds * 1e6)],
       [l.unit, s => round(s.figure)], ["% of " + l.limit, s => round(s.percent_of_limit)],
-      ["gain", s => s.gain ? s.gain.toFixed(2) + " ×" : "–"], ["reason", s => s.reason]], l.steps);
+      ["gain", s => s.gain ? s.gain.toFixed(2) + " ×" : "–"], ["reason", s => s.reason, "left"]], l.steps);
     const there = l.rivals.filter(r => !r.absent), gone = l.rivals.filter(r => r.absent);
     if (there.length) element(figure, "p", {}, "Rivals: " + there.map(r => `${r.name} ${round(r.figure)} ${l.unit}`).join(", ") +
       (l.ratio_to_best_rival ? `; ours beside the best of them: ${l.ratio_to_best_rival.toFixed(2)} ×` : ""));
@@ -71,7 +71,7 @@ if (data.model) {
   const m = data.model;
   box = section("The model", `${m.name}: ${m.architecture}, ${m.format}`);
   element(box, "h2", {}, "What each part gains");
-  rows(box, [["with", s => s.name], ["", s => s.what], ["batch", s => s.batch], ["prompt, answer", s => `${s.prompt}, ${s.gen}`],
+  rows(box, [["with", s => s.name], ["", s => s.what, "left"], ["batch", s => s.batch], ["prompt, answer", s => `${s.prompt}, ${s.gen}`],
     ["prefill, tok/s", s => round(s.prefill_tps)], ["decode, tok/s", s => round(s.decode_tps)],
     ["% of the best decode", s => round(100 * s.decode_tps / Math.max(...m.steps.filter(o => o.batch === s.batch).map(o => o.decode_tps)))]],
     m.steps);
