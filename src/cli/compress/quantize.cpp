@@ -156,7 +156,8 @@ int run(Options options) {
     summary = quantize(quantized, *rounder);
   }
   if (summary.stopped) throw Interrupted{};
-  summary.notes.insert(summary.notes.end(), method.notes.begin(), method.notes.end());
+  const std::vector<std::string>& notes = opened.method.notes;
+  summary.notes.insert(summary.notes.end(), notes.begin(), notes.end());
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
   JsonObject json = summary_json(summary, options);
   const bool searched = options.size.asked();
