@@ -19,6 +19,7 @@ bool EngineCore::cancel(SeqId request) {
     if (seq.choice_of_request() != c || (of && seq.request.get() != of)) break;
     of = seq.request.get();
     choices = of->choices;
+    if (seq.ended()) std::erase(ended_, &seq);  // since the last sweep
     erase(seq);
     found = true;
   }
@@ -29,6 +30,7 @@ bool EngineCore::cancel(SeqId request) {
 bool EngineCore::cancel(SeqId request, int choice) {
   const auto it = seqs_.find(request + choice);
   if (it == seqs_.end() || it->second->choice_of_request() != choice) return false;
+  if (it->second->ended()) std::erase(ended_, it->second.get());
   erase(*it->second);
   ++stats_.stopped;
   return true;
