@@ -60,8 +60,10 @@ bool is_wanted(const std::vector<std::string>& names, const std::string& name) {
 void measure(LadderTimes& times, const std::vector<Runner>& runners, Rivals* rivals, const std::string& device,
              int rounds) {
   if (rivals != nullptr) times.rivals = rivals->begin(times.op, times.size, times.dtype, times.variant, device);
-  for (const Runner& run : runners) run();  // pages are touched, kernels loaded
-  for (RivalTime& rival : times.rivals) rivals->run(rival);
+  if (rounds > 1) {  // pages are touched, kernels loaded
+    for (const Runner& run : runners) run();
+    for (RivalTime& rival : times.rivals) rivals->run(rival);
+  }
   std::vector<Series> ours(runners.size()), theirs(times.rivals.size());
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < runners.size(); ++i) {
