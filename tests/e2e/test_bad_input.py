@@ -194,4 +194,4 @@ class HelpTest(support.TestCase):
     def test_help_of_bench_lists_its_subcommands(self):
         text = support.run("bench", "--help").stdout.split("Subcommands:")[1]
         self.assertEqual([line.split()[0] for line in text.split("Example")[0].split("\n") if line.strip()],
-                         ["ops", "serve", "trace", "grammar", "schema"])
+                         ["ops", "ladder", "serve", "trace", "grammar", "schema"])

@@ -168,7 +168,10 @@ class ReportPageTest(ReportCase, PageCase):
         self.assertGreater(report["machine"]["measured_read_gbs"], 0)
         self.assertGreaterEqual(len({r["op"] for r in report["ops"]}), 3)
         self.assertGreaterEqual(len(report["ladders"]), 1)
-        self.assertEqual([s["name"] for s in report["model"]["steps"]], ["reference", "no fusion", "all"])
+        steps = [s["name"] for s in report["model"]["steps"]]
+        self.assertEqual(steps[-1], "all")
+        for name in ("reference", "no fusion"):  # on a busy machine there may be no time for them, which is told
+            self.assertTrue(name in steps or any(f"'{name}'" in text for text in report["not_measured"]), name)
         for ladder in report["ladders"]:
             for step in ladder["steps"]:
                 self.assertGreater(step["seconds"], 0, step["source"])
