@@ -1,6 +1,7 @@
 # The ladders of src/ladder. A folder is an operator, a file N_<name>.cu in it a step on a CUDA device, cN_<name>.cpp one on
 # the CPU; the first line of a step is its reason. Written from that:
-#   operators.inc           the headers of all operators; INGOT_CUDA_LADDERS, INGOT_CPU_LADDERS and INGOT_LADDER_STEPS
+#   operators.inc           the headers of all operators; INGOT_CUDA_LADDERS and INGOT_CPU_LADDERS
+#   step_list.inc           INGOT_LADDER_STEPS: alone, since every edit of a step changes it
 #   <op>_cuda.cu, .cpp      the CUDA steps of an operator as one unit: for nvcc, and as C++ for the emulator
 #   <op>_cpu_<set>.cpp      its CPU steps, once for each instruction set
 #   <op>_cpu.cpp            the one of them that is used
@@ -157,7 +158,8 @@ function(ingot_generate_ladders)
   set(text "// Written by cmake/ladder.cmake from src/ladder/*/.\n${includes}")
   string(APPEND text "#define INGOT_CUDA_LADDERS(X)${names_cuda}\n#define INGOT_NO_CUDA_LADDERS(X)${others_cuda}\n")
   string(APPEND text "#define INGOT_CPU_LADDERS(X)${names_cpu}\n#define INGOT_NO_CPU_LADDERS(X)${others_cpu}\n")
-  string(APPEND text "#define INGOT_LADDER_STEPS(X)${lines}\n")
+  ingot_write(${INGOT_LADDER_GENERATED}/step_list.inc
+    "// Written by cmake/ladder.cmake from the steps of src/ladder/*/.\n#define INGOT_LADDER_STEPS(X)${lines}\n")
   string(APPEND text "namespace ingot::ladder {\n")
   string(APPEND text "#define X(TYPE, NAME) template <> std::span<const CudaStep<TYPE>> cuda_steps<TYPE>();\nINGOT_CUDA_LADDERS(X)\n#undef X\n")
   string(APPEND text "#define X(TYPE, NAME) template <> inline std::span<const CudaStep<TYPE>> cuda_steps<TYPE>() { return {}; }\nINGOT_NO_CUDA_LADDERS(X)\n#undef X\n")

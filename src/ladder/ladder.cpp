@@ -12,6 +12,7 @@
 #include "bench/op_operands.h"
 #include "ladder/measure.h"
 #include "ladder/operators.inc"
+#include "ladder/step_list.inc"
 #include "tensor/memory.h"
 
 namespace ingot::ladder {
