@@ -1,5 +1,4 @@
-// Four blocks for each row, a cluster that shares its largest and sums: shorter rows for each, so more blocks at a
-// time.
+// Four blocks for each row, a cluster that shares its largest and sums: shorter rows, so more blocks at a time.
 #include "cuda/blocks.cuh"
 #include "ladder/cuda_step.cuh"
 #include "ladder/softmax/softmax.h"

@@ -1,5 +1,4 @@
-// 4 x 4 values are turned in vector registers, a block of 16 x 16 of them at a time: four values for each load and
-// store.
+// 4 x 4 values are turned in vector registers, 16 x 16 of them at a time: four values for each load and store.
 #include "ladder/cpu_step.h"
 #include "ladder/transpose/transpose.h"
 
