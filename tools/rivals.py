@@ -81,6 +81,8 @@ def histogram(torch, case):
         x = integers(torch, case, n, 256, torch.uint8)
         return lambda: torch.bincount(x, minlength=256), x.nbytes
     x = tensor(torch, case, [n], "f32")
+    if case["variant"] == "one bin":
+        x.zero_()
     return lambda: torch.histc(x, 256, -1, 1), x.nbytes
 
 
@@ -113,7 +115,7 @@ class Rival:
     """An operator of torch on as many operands as pass through the caches, recorded where the device allows it."""
 
     def __init__(self, torch, case, compiled):
-        self.torch, self.cuda = torch, case["device"] == "cuda"
+        self.torch, self.cuda = torch, case["device"].startswith("cuda")
         make = OPERATORS[case["op"]]
         first, size = make(torch, case)
         runs = [first] + [make(torch, case)[0] for _ in range(min(16, ROTATION // max(size, 1)))]
@@ -168,12 +170,14 @@ class Rivals:
             return []
         if case.get("threads"):
             self.torch.set_num_threads(case["threads"])
-        if case["device"] == "cuda":
+        on_gpu = case["device"].startswith("cuda")
+        if on_gpu:
+            self.torch.cuda.set_device(case["device"])
             self.torch.cuda.empty_cache()
             self.torch.backends.cuda.matmul.allow_tf32 = False
         name = f"torch {self.torch.__version__}"
         found = []
-        for compiled in (False, True) if case["device"] == "cuda" else (False,):
+        for compiled in (False, True) if on_gpu else (False,):
             title = name + (" compiled" if compiled else "")
             try:
                 self.rivals[title] = Rival(self.torch, case, compiled)

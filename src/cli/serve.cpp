@@ -90,10 +90,8 @@ int run(Options options) {
   open.on_step = [&](const StepFacts& step) {
     server.on_step(step);
     // Who is in flight is told, step by step, and then nobody can be answered any more.
-    if (engine.load() != nullptr && !engine.load()->lost().empty()) {
-      engine = nullptr;
-      signals.drain();
-    }
+    const Engine* const running = engine.load();
+    if (running != nullptr && !running->lost().empty() && engine.exchange(nullptr) != nullptr) signals.drain();
   };
   // Before the first byte of the model is read, which may be anybody's.
   const SandboxOptions sandbox = sandbox_options(options, choose_device(open.device, open.ref) >= 0);
@@ -122,6 +120,7 @@ int run(Options options) {
   }
   server.log().info("ready", std::move(facts));
   server.run();
+  engine = nullptr;  // a step that is lost from here on signals nobody
   signals.end();
   server.log().info("stopped");
   if (const std::string lost = session.engine().lost(); !lost.empty()) {

@@ -16,6 +16,7 @@ namespace {
 
 // What launching needs, and the memory that kernels of one stream share.
 struct Device {
+  std::string name;  // "cuda:0"
   cuda::Stream stream;
   cuda::DeviceMemory tickets{cuda::kTickets * static_cast<int64_t>(sizeof(uint32_t))};
   cuda::DeviceMemory handed;
@@ -69,7 +70,7 @@ void bench_operator(const char* name, Device& device, Rivals* rivals, const List
     }
     for (const cuda::RecordedGraph& graph : graphs)
       runners.push_back([&] { return time_graph(graph, device.stream.ref(), ops.size()); });
-    measure(times, runners, rivals, "cuda", cuda::is_emulated() ? 1 : kRounds);
+    measure(times, runners, rivals, device.name, cuda::is_emulated() ? 1 : kRounds);
     listener.each(times);
   }
 }
@@ -80,7 +81,8 @@ void bench_cuda_ladders(int index, const std::vector<std::string>& names, Rivals
   check_names(names, true);
   const DeviceCeilings most = measure_device(index);
   Device device;
-  listener.begin("cuda:" + std::to_string(index) + " " + cuda::device_facts().name,
+  device.name = "cuda:" + std::to_string(index);
+  listener.begin(device.name + " " + cuda::device_facts().name,
                  {.read_gbs = most.read_gbs,
                   .copy_gbs = most.copy_gbs,
                   .f32_gflops = cuda::measure_f32(device.stream.ref()),

@@ -73,7 +73,12 @@ std::string Rivals::ask(const std::string& line) {
       return answer;
     }
     pollfd ready{from_, POLLIN, 0};
-    if (poll(&ready, 1, kPatienceMs) == 0) throw Error("[bench] {} does not answer", file_);
+    const int answers = poll(&ready, 1, kPatienceMs);
+    if (answers < 0 && errno == EINTR) continue;
+    if (answers == 0) {
+      kill(pid_, SIGKILL);  // or its late answer would be taken for that of the next question
+      throw Error("[bench] {} does not answer", file_);
+    }
     char piece[4096];
     const ssize_t n = read(from_, piece, sizeof(piece));
     if (n < 0 && errno == EINTR) continue;

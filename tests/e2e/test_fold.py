@@ -131,4 +131,9 @@ class FoldTest(support.TestCase):
         self.assertIn("rounds no matrix", self.refused(self.stories, out, "--format", "bf16", "--method", "awq"))
         self.assertIn("--text", self.refused(self.stories, out, "--format", "int4", "--method", "rotate", "--text",
                                              self.text))
-        self.assertFalse(out.exists())
+        searched = self.folder / "searched.gguf"
+        for method in ("rotate", "smooth", "awq"):
+            self.assertIn(f"not with {method}", self.refused(self.stories, searched, "--bits", "5", "--method", method))
+        self.assertIn("searched for .gguf", self.refused(self.stories, out, "--bits", "5"))
+        self.assertIn("--stats", self.refused(self.stories, searched, "--bits", "5", "--stats", self.text))
+        self.assertFalse(out.exists() or searched.exists())

@@ -54,14 +54,12 @@ JsonArray steps_json(const LadderTimes& times, double limit) {
   return steps;
 }
 
-// Best rival's time / best step's; null where one is missing.
+// Best rival's time / the last step's, which is what serves where something does; null where one is missing.
 Json ratio_json(const LadderTimes& times) {
-  double ours = 0, theirs = 0;
-  const auto better = [](double& best, double seconds) {
-    if (seconds > 0 && (best == 0 || seconds < best)) best = seconds;
-  };
-  for (const ladder::StepTime& t : times.steps) better(ours, t.seconds);
-  for (const ladder::RivalTime& t : times.rivals) better(theirs, t.seconds);
+  const double ours = times.steps.empty() ? 0 : times.steps.back().seconds;
+  double theirs = 0;
+  for (const ladder::RivalTime& t : times.rivals)
+    if (t.seconds > 0 && (theirs == 0 || t.seconds < theirs)) theirs = t.seconds;
   return ours > 0 && theirs > 0 ? Json(theirs / ours) : Json(nullptr);
 }
 

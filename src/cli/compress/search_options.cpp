@@ -35,6 +35,13 @@ SearchedMethod search_method(const SizeOptions& size, MethodOptions options, Qua
     throw Error("[search] --pure is one format for all matrices: it does not go with --bits or --size");
   if (std::filesystem::exists(quantized.out))
     throw Error("[quantize] '{}' exists; it is not overwritten", quantized.out);
+  if (!quantized.out.ends_with(".gguf"))
+    throw Error("[search] formats are searched for .gguf files; a directory has one, which --format names");
+  // The others change the tensors that are rounded, which are measured as they are.
+  if (quantized.method != "rtn" && quantized.method != "imatrix" && quantized.method != "gptq")
+    throw Error("[search] --bits and --size go with --method rtn, imatrix or gptq, not with {}", quantized.method);
+  if (quantized.method != "imatrix" && !options.statistics.empty())
+    throw Error("[search] --stats is for --method imatrix");
   SearchOptions setup;
   setup.bits = size.bits;
   setup.size = size.size;
@@ -46,6 +53,9 @@ SearchedMethod search_method(const SizeOptions& size, MethodOptions options, Qua
   SearchedMethod result;
   std::shared_ptr<Stats> stats;
   if (quantized.method == "imatrix") result.method = open_method(options, quantized, false);
+  if (!options.statistics.empty() && !setup.text.hash.empty() && result.method.stats->text_hash == setup.text.hash)
+    throw Error("[search] '{}' was gathered from '{}', whose last chunks judge the choice: give another --text",
+                options.statistics, options.text);
   setup.quantize = quantized;
   if (quantized.method == "gptq") {
     CalibrationText some = setup.text;

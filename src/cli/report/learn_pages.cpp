@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/pages/svg_text.h"
@@ -106,7 +107,7 @@ std::string rivals_line(const JsonObject& ladder) {
   std::string text;
   if (!there.empty()) text += fmt::format("Rivals in the same run: {}.", fmt::join(there, ", "));
   if (const double ratio = get_float(ladder, "ratio_to_best_rival", 0); ratio > 0)
-    text += fmt::format(" Ours beside the best of them: {:.2f} ×.", ratio);
+    text += fmt::format(" The last step beside the best of them: {:.2f} ×.", ratio);
   if (!absent.empty()) text += fmt::format("{}Not there: {}.", text.empty() ? "" : " ", fmt::join(absent, ", "));
   return text.empty() ? "" : text + "\n\n";
 }
@@ -117,8 +118,10 @@ std::string measured_table(const JsonObject& ladder, const Steps& steps) {
       "| step | why | µs | {} | % of the limit | "
       "gain |\n|---|---|---|---|---|---|\n",
       unit);
+  double before = 0;  // seconds of the row above, where they hold
   for (const ladder::StepInfo* info : steps) {
     text += fmt::format("| {} | {} | ", step_link(*info), cell(info->reason));
+    const double above = std::exchange(before, 0);
     const JsonObject* step = step_of(ladder, info->source);
     if (!step || get_float(*step, "seconds", 0) <= 0) {
       text += "not measured | | | |\n";
@@ -126,10 +129,10 @@ std::string measured_table(const JsonObject& ladder, const Steps& steps) {
       text += fmt::format("stale: {} | {} | | |\n", svg_number(1e6 * get_float(*step, "seconds")),
                           svg_number(get_float(*step, "figure")));
     } else {
-      const double gain = get_float(*step, "gain", 0);
+      before = get_float(*step, "seconds");
       text += fmt::format("{} | {} | {:.0f} | {} |\n", svg_number(1e6 * get_float(*step, "seconds")),
                           svg_number(get_float(*step, "figure")), get_float(*step, "percent_of_limit", 0),
-                          gain > 0 ? fmt::format("{:.2f} ×", gain) : "");
+                          above > 0 ? fmt::format("{:.2f} ×", above / before) : "");
     }
   }
   return text + "\n";

@@ -104,6 +104,8 @@ int run_report(const Options& options) {
   const BenchModelOptions& model = options.run.model;
   if (!model.shape.empty() && !model.model.empty()) throw CLI::ValidationError("give MODEL or --shape, not both");
   const JsonObject before = options.against.empty() ? JsonObject{} : read_report(options.against);
+  if (options.pdf && options.out.ends_with(".pdf"))
+    throw CLI::ValidationError("--out is the page; --pdf prints it beside that, with the ending .pdf");
   // Whether they can be written is known before the work.
   AtomicFile page(options.out);
   std::optional<AtomicFile> json;

@@ -62,7 +62,7 @@ if (data.ladders.length) {
       ["gain", s => s.gain ? s.gain.toFixed(2) + " ×" : "–"], ["reason", s => s.reason, "left"]], l.steps);
     const there = l.rivals.filter(r => !r.absent), gone = l.rivals.filter(r => r.absent);
     if (there.length) element(figure, "p", {}, "Rivals: " + there.map(r => `${r.name} ${round(r.figure)} ${l.unit}`).join(", ") +
-      (l.ratio_to_best_rival ? `; ours beside the best of them: ${l.ratio_to_best_rival.toFixed(2)} ×` : ""));
+      (l.ratio_to_best_rival ? `; the last step beside the best of them: ${l.ratio_to_best_rival.toFixed(2)} ×` : ""));
     if (gone.length) element(figure, "p", {}, "Absent: " + gone.map(r => `${r.name} (${r.absent})`).join(", "));
   }
 }

@@ -47,12 +47,6 @@ bool GraphValues::only_reader(const Tensor& t, size_t node) const {
   return std::ranges::all_of(readers(t), [&](const Reading& r) { return r.node == node && same_tensor(r.tensor, t); });
 }
 
-Attention* GraphValues::attention_of(const KvWrite& write) {
-  for (Node& node : nodes_)
-    if (auto* op = match<Attention>(node); op != nullptr && same_cache(op->kv, write.kv)) return op;
-  return nullptr;
-}
-
 KvWrite* GraphValues::write_of(const Attention& attention) {
   for (Node& node : nodes_)
     if (auto* op = match<KvWrite>(node); op != nullptr && same_cache(op->kv, attention.kv)) return op;

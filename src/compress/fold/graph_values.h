@@ -37,8 +37,7 @@ class GraphValues {
   // Those who read (or change in place) some of its columns.
   std::vector<Reading> readers(const Tensor& t) const;
   bool only_reader(const Tensor& t, size_t node) const;
-  // The attention over the same layer of the cache.
-  Attention* attention_of(const KvWrite& write);
+  // What writes the same layer of the cache.
   KvWrite* write_of(const Attention& attention);
 
   // Throws Error where its rows cannot be found in the stored matrix.
