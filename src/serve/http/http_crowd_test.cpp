@@ -122,6 +122,30 @@ TEST(HttpCrowd, YoungReadersWithoutAKeyGiveWayToo) {
 }
 
 // A head that is refused at once has a payer, too: the one before it on this connection is another.
+// Requests that wait for an answer are not cut, but whose they are counts: the key that fills the places with them and
+// a few young bodies gives up one of these.
+TEST(HttpCrowd, AKeyWithMoreThanHalfOfThePlacesMakesRoom) {
+  HeldRequests held;
+  HttpCallbacks callbacks = held.callbacks();
+  callbacks.admit = [](const HttpHead& head) { return HttpAdmission{.payer = std::string(head.header("x-key"))}; };
+  RunningServer server(callbacks, with_places(8));
+  Clients clients;
+  for (size_t i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    clients.back()->send("GET / HTTP/1.1\r\nHost: h\r\nX-Key: mallory\r\n\r\n");
+    ASSERT_TRUE(held.wait(i));
+  }
+  for (int64_t i = 0; i < 2; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    clients.back()->send("POST / HTTP/1.1\r\nHost: h\r\nX-Key: mallory\r\nContent-Length: 5\r\n\r\nab");
+    ASSERT_TRUE(eventually([&] { return server->counters().body_bytes == 2 * (i + 1); }));
+  }
+  RawClient honest(server.port());
+  EXPECT_TRUE(is_served(honest));
+  EXPECT_EQ(server->counters().gave_way, 1);
+  EXPECT_EQ(server->counters().refused, 0);
+}
+
 TEST(HttpCrowd, APayerIsThatOfTheRequestThatCameLast) {
   HeldRequests held;
   HttpCallbacks callbacks = held.callbacks();

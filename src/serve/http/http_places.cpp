@@ -57,23 +57,32 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
 }
 
 // A payer's bodies and readers that are all young: who comes back as soon as one is cut would keep every place. The
-// room for bodies and that for answers do not help where each is a few bytes.
+// room for bodies and that for answers do not help where each is a few bytes. A payer with a name that has more than
+// half of the places, whatever it does with them, gives up the oldest of its bodies and readers, however few these are.
 HttpConnection* HttpPlaces::crowding(const HttpCore& core) const {
   struct Waits {
-    int count = 0;
+    int count = 0, held = 0;
     HttpConnection* oldest = nullptr;
   };
   const auto now = HttpPace::Clock::now();
   std::unordered_map<std::string_view, Waits> of_payer;
-  Waits most;
   for (HttpConnection* connection : core.connections) {
-    const double age = connection->place() == Place::kOrdinary ? connection->wait_age(now) : 0;
-    if (age <= 0) continue;
+    if (connection->place() != Place::kOrdinary) continue;
     Waits& waits = of_payer[connection->payer()];
+    ++waits.held;
+    const double age = connection->wait_age(now);
+    if (age <= 0) continue;
+    ++waits.count;
     if (waits.oldest == nullptr || age > waits.oldest->wait_age(now)) waits.oldest = connection;
-    if (++waits.count >= most.count) most = waits;
   }
-  return 4 * most.count > limits_[index(Place::kOrdinary)] ? most.oldest : nullptr;
+  const int places = limits_[index(Place::kOrdinary)];
+  Waits most;
+  HttpConnection* of_half = nullptr;
+  for (const auto& [payer, waits] : of_payer) {
+    if (waits.count > most.count) most = waits;
+    if (!payer.empty() && 2 * waits.held > places) of_half = waits.oldest;
+  }
+  return 4 * most.count > places ? most.oldest : of_half;
 }
 
 void HttpPlaces::enter(Place place, const std::string& address) {

@@ -2,10 +2,10 @@
 //
 // A connection that waits for its client (for a handshake, a head, or the end of what nobody will read) is idle, and
 // the longest idle one gives way to a new one. Where none is idle, the oldest of the bodies and readers of whoever has
-// so many of them that a quarter of the places is theirs (all who have no key are one); where nobody has, the slowest
-// body or reader, once it has had its time. Where nobody can give way, the new one gets one of the places beyond the
-// limit: it is told so, but a probe is answered there. The longest idle of these gives way in its turn, so that a probe
-// always finds one.
+// so many of them that a quarter of the places is theirs (all who have no key are one), or of the key that has more than
+// half of all places; where nobody has, the slowest body or reader, once it has had its time. Where nobody can give way,
+// the new one gets one of the places beyond the limit: it is told so, but a probe is answered there. The longest idle of
+// these gives way in its turn, so that a probe always finds one.
 #pragma once
 
 #include <sys/socket.h>
