@@ -35,10 +35,12 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
   const auto fits = [address](const HttpConnection* connection) {
     return address == nullptr || connection->address() == *address;
   };
+  const Crowd crowd = place == Place::kOrdinary && address == nullptr ? crowding(core) : Crowd();
+  HttpConnection* found = crowd.of_half;
   const Idle& idle = idle_[index(place)];
   const auto longest = std::find_if(idle.begin(), idle.end(), fits);
-  HttpConnection* found = longest == idle.end() ? nullptr : *longest;
-  if (found == nullptr && place == Place::kOrdinary && address == nullptr) found = crowding(core);
+  if (found == nullptr && longest != idle.end()) found = *longest;
+  if (found == nullptr) found = crowd.of_quarter;
   if (found == nullptr) {
     const auto now = HttpPace::Clock::now();
     double most = 0;
@@ -58,8 +60,9 @@ bool HttpPlaces::give_way(HttpCore& core, Place place, const std::string* addres
 
 // A payer's bodies and readers that are all young: who comes back as soon as one is cut would keep every place. The
 // room for bodies and that for answers do not help where each is a few bytes. A payer with a name that has more than
-// half of the places, whatever it does with them, gives up the oldest of its bodies and readers, however few these are.
-HttpConnection* HttpPlaces::crowding(const HttpCore& core) const {
+// half of the places, whatever it does with them, gives up the oldest of its bodies and readers, however few these are,
+// and before an idle connection goes: as fast as it connects again, who has just come would be idle the longest.
+HttpPlaces::Crowd HttpPlaces::crowding(const HttpCore& core) const {
   struct Waits {
     int count = 0, held = 0;
     HttpConnection* oldest = nullptr;
@@ -77,12 +80,13 @@ HttpConnection* HttpPlaces::crowding(const HttpCore& core) const {
   }
   const int places = limits_[index(Place::kOrdinary)];
   Waits most;
-  HttpConnection* of_half = nullptr;
+  Crowd crowd;
   for (const auto& [payer, waits] : of_payer) {
     if (waits.count > most.count) most = waits;
-    if (!payer.empty() && 2 * waits.held > places) of_half = waits.oldest;
+    if (!payer.empty() && 2 * waits.held > places) crowd.of_half = waits.oldest;
   }
-  return 4 * most.count > places ? most.oldest : of_half;
+  if (4 * most.count > places) crowd.of_quarter = most.oldest;
+  return crowd;
 }
 
 void HttpPlaces::enter(Place place, const std::string& address) {

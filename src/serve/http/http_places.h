@@ -1,11 +1,11 @@
 // Who may stay when more connect than there are places. Only the io thread.
 //
 // A connection that waits for its client (for a handshake, a head, or the end of what nobody will read) is idle, and
-// the longest idle one gives way to a new one. Where none is idle, the oldest of the bodies and readers of whoever has
-// so many of them that a quarter of the places is theirs (all who have no key are one), or of the key that has more than
-// half of all places; where nobody has, the slowest body or reader, once it has had its time. Where nobody can give way,
-// the new one gets one of the places beyond the limit: it is told so, but a probe is answered there. The longest idle of
-// these gives way in its turn, so that a probe always finds one.
+// the longest idle one gives way to a new one; before it, the oldest body or reader of a key that has more than half of
+// all places. Where none is idle, the oldest of the bodies and readers of whoever has so many of them that a quarter of
+// the places is theirs (all who have no key are one); where nobody has, the slowest body or reader, once it has had its
+// time. Where nobody can give way, the new one gets one of the places beyond the limit: it is told so, but a probe is
+// answered there. The longest idle of these gives way in its turn, so that a probe always finds one.
 #pragma once
 
 #include <sys/socket.h>
@@ -49,7 +49,11 @@ class HttpPlaces {
  private:
   static constexpr size_t index(Place place) { return place == Place::kOrdinary ? 0 : 1; }
   bool give_way(HttpCore& core, Place place, const std::string* address);
-  HttpConnection* crowding(const HttpCore& core) const;
+  struct Crowd {
+    HttpConnection* of_half = nullptr;     // goes first
+    HttpConnection* of_quarter = nullptr;  // goes where nobody is idle
+  };
+  Crowd crowding(const HttpCore& core) const;
 
   const int limits_[2];
   const int of_address_;
