@@ -35,8 +35,7 @@ SearchedMethod search_method(const SizeOptions& size, MethodOptions options, Qua
     throw Error("[search] --pure is one format for all matrices: it does not go with --bits or --size");
   if (std::filesystem::exists(quantized.out))
     throw Error("[quantize] '{}' exists; it is not overwritten", quantized.out);
-  if (!quantized.out.ends_with(".gguf"))
-    throw Error("[search] formats are searched for .gguf files; a directory has one, which --format names");
+  check_searched(quantized.out);
   // The others change the tensors that are rounded, which are measured as they are.
   if (quantized.method != "rtn" && quantized.method != "imatrix" && quantized.method != "gptq")
     throw Error("[search] --bits and --size go with --method rtn, imatrix or gptq, not with {}", quantized.method);

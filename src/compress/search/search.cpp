@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "compress/plan.h"
 #include "compress/search/costs.h"
@@ -237,8 +236,13 @@ class Search {
 
 int64_t held_out_chunks(const CalibrationText& text) { return std::clamp<int64_t>(text.chunks() / 4, 1, kHeldOut); }
 
+void check_searched(const std::string& out) {
+  if (!out.ends_with(".gguf"))
+    throw Error("[search] formats are searched for .gguf files; a directory has one, which --format names");
+}
+
 SearchResult search(const SearchOptions& options) {
-  CHECK(options.quantize.out.ends_with(".gguf"), "a search for '{}'", options.quantize.out);
+  check_searched(options.quantize.out);
   if (options.text.chunks() < 2)
     throw Error("[search] the text has {} tokens: at least two chunks of {} are needed", options.text.tokens.size(),
                 options.text.chunk_rows);

@@ -50,6 +50,9 @@ struct SearchResult {
 // The chunks of a text that a search measures with; methods must not see them. They are its last.
 int64_t held_out_chunks(const CalibrationText& text);
 
+// Throws Error where the formats of this OUT cannot be searched: search() does so too, after what costs time.
+void check_searched(const std::string& out);
+
 // Reads the model only. Throws Error: a size that no choice has, too little text. The same for any number of threads.
 SearchResult search(const SearchOptions& options);
 
