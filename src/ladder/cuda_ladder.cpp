@@ -82,11 +82,10 @@ void bench_cuda_ladders(int index, const std::vector<std::string>& names, Rivals
   const DeviceCeilings most = measure_device(index);
   Device device;
   device.name = "cuda:" + std::to_string(index);
-  listener.begin(device.name + " " + cuda::device_facts().name,
-                 {.read_gbs = most.read_gbs,
-                  .copy_gbs = most.copy_gbs,
-                  .f32_gflops = cuda::measure_f32(device.stream.ref()),
-                  .bf16_gflops = most.bf16_gflops});
+  listener.begin(device.name + " " + cuda::device_facts().name, {.read_gbs = most.read_gbs,
+                                                                 .copy_gbs = most.copy_gbs,
+                                                                 .f32_gflops = cuda::measure_f32(device.stream.ref()),
+                                                                 .bf16_gflops = most.bf16_gflops});
 #define X(TYPE, NAME) \
   if (is_wanted(names, #NAME)) bench_operator<TYPE>(#NAME, device, rivals, listener);
   INGOT_CUDA_LADDERS(X)
