@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/cgroup.h"
 #include "base/check.h"
 #include "base/numa.h"
+#include "base/spin.h"
 
 namespace ingot {
 namespace {
@@ -18,36 +18,6 @@ namespace {
 // How long a thread spins before it sleeps: longer than what lies between two steps (0.1 ms of sampling and
 // bookkeeping with a vocabulary of 49,152), short enough that an idle engine uses no CPU.
 constexpr int64_t kSpinNs = 200'000;
-
-#if defined(__aarch64__)
-constexpr int kPauses = 256;
-#else
-constexpr int kPauses = 16;
-#endif
-
-void pause_cpu() {
-#if defined(__aarch64__)
-  asm volatile("yield");
-#elif defined(__x86_64__)
-  asm volatile("pause");
-#endif
-}
-
-// Spins until done() or for `ns`; says whether done().
-template <class F>
-bool spin(int64_t ns, const F& done) {
-  if (done()) return true;
-  if (ns == 0) return false;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(ns);
-  do {
-    // The clock costs as much as some pauses, which last 4 to 140 cycles on x86-64 and one on AArch64.
-    for (int i = 0; i < kPauses; ++i) {
-      pause_cpu();
-      if (done()) return true;
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
-}
 
 Pinning by_environment(Pinning pinning) {
   const char* text = std::getenv("INGOT_PIN");

@@ -48,7 +48,7 @@ OpCases op_cases(const std::vector<std::string>& names) {
                 fmt::join(formats, ", "));
   }
   std::erase_if(all, [&](const OpCase& c) {
-    if ((by_op || c.on_request) && !named(c.op)) return true;
+    if (by_op && !named(c.op)) return true;
     // An operator without formats is meant by its name alone.
     return by_format && !named(c.format) && !(by_op && c.format.empty());
   });

@@ -22,7 +22,6 @@ struct OpCase {
   double bytes = 0;         // that a run must read and write, weights in their published format
   double flops = 0;
   Multiplies by = Multiplies::kF32;
-  bool on_request = false;  // runs only where NAME is its operator
   // Makes the operands and returns a function that runs the operator on the next copy.
   std::function<std::function<void()>(ThreadPool&)> make = {};
 };

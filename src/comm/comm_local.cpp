@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/spin.h"
 
 namespace ingot {
 namespace {
@@ -19,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // Between two collectives of a step lie up to some ten microseconds of one rank's work more than another's, and between
 // two steps what the engine does: 0.1 ms. After that an idle rank costs nothing.
-constexpr auto kSpin = std::chrono::microseconds(200);
+constexpr int64_t kSpinNs = 200'000;
 
 // A wait is counted in pieces of this, each at most as long as it is: a process that was stopped goes on.
 constexpr auto kPiece = std::chrono::nanoseconds(std::chrono::seconds(1));
@@ -83,14 +84,6 @@ struct Group {
   std::string reason;  // why; written before `aborted`
 };
 
-void pause_cpu() {
-#if defined(__aarch64__)
-  asm volatile("yield");
-#elif defined(__x86_64__)
-  asm volatile("pause");
-#endif
-}
-
 // Until the event word is no longer `seen`, or for `left`.
 void sleep_on(RankState& state, uint32_t seen, std::chrono::nanoseconds left) {
   const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
@@ -135,7 +128,7 @@ class LocalComm final : public Comm {
   // Until `done`, which rank `other` makes true.
   template <class Done>
   void await(const char* call, int other, std::chrono::milliseconds time, const Done& done) {
-    if (group_->spins && spin(done)) return check_aborted(call, other);
+    if (group_->spins && spin(kSpinNs, done)) return check_aborted(call, other);
     std::chrono::nanoseconds left = time;
     for (;;) {
       own_.sleeping.store(1);
@@ -156,19 +149,6 @@ class LocalComm final : public Comm {
       group_->abort(fmt::format("rank {} waited for rank {} in {} of step {}: {}", rank_, other, call, step, why));
       fail(call, other, why);
     }
-  }
-
-  template <class Done>
-  bool spin(const Done& done) {
-    if (done()) return true;
-    const auto end = Clock::now() + kSpin;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        pause_cpu();
-        if (done()) return true;
-      }
-    } while (Clock::now() < end);
-    return false;
   }
 
   void check_aborted(const char* call, int other) {
