@@ -10,15 +10,20 @@ namespace {
 
 // Rows of prompts that go into a step even where the gap between tokens is over its target already.
 constexpr int kLeastPromptRows = 16;
+// Of a prompt's part where the model has stages: below this, products of few rows cost more than waiting stages.
+constexpr int kLeastStageRows = 64;
 
 SchedulerLimits scheduler_limits(const EngineConfig& config, const CoreOptions& o) {
-  const int chunk = config.chunk_rows ? std::min(config.chunk_rows, config.step_rows) : config.step_rows;
+  int chunk = config.chunk_rows ? std::min(config.chunk_rows, config.step_rows) : config.step_rows;
+  // A prompt keeps all stages busy once it has several parts: with two for each, one part in five is waited for.
+  if (o.stages > 1) chunk = std::max(std::min(chunk, kLeastStageRows), chunk / (2 * o.stages));
   return {.rows = config.step_rows,
           .seqs = config.max_seqs,
           .chunk = chunk,
           .context = o.context,
           .draft = config.max_draft,
           .mask_words = mask_words(o.vocab),
+          .stages = o.stages,
           .has_state = o.has_state};
 }
 

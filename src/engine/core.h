@@ -43,6 +43,7 @@ struct CoreOptions {
   bool has_state = false;         // the model has recurrent state
   bool has_hidden = false;        // the model keeps its last hidden state
   int snapshots = 0;              // states that the prefix cache may keep
+  int stages = 1;                 // of the model: so many steps, of disjoint seqs, are in flight
   uint64_t hash_key = 0;
   int hash_bits = 64;
   std::function<int64_t()> now_ns;  // the clock; the steady clock where empty

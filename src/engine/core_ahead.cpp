@@ -41,7 +41,7 @@ void EngineCore::prepare() {
 // As if every token were there already and ended nothing.
 void EngineCore::plan_ahead(Flight& next) {
   try {
-    if (goes_ahead()) foresee();
+    if (goes_ahead() && options_.stages == 1) foresee();
     scheduler_.extend(next.plan, goes_ahead());
     fill_rows(next.plan, limits_.page_rows, next.work);
     next.plan.changed = false;
@@ -50,12 +50,13 @@ void EngineCore::plan_ahead(Flight& next) {
   }
 }
 
-// Those who come meanwhile wait one step longer: not for a step that reads prompts alone, which can be a long one. And
-// nobody may have been set back, nor be looked for who made a step fail.
+// Those who come meanwhile wait one step longer: not for a step that reads prompts alone, which can be a long one, but
+// where a stage has nothing else to do. And nobody may have been set back, nor be looked for who made a step fail.
 bool EngineCore::may_launch(const Flight& next) {
   if (!goes_ahead() || scheduler_.n_suspects() > 0) return false;
   const Plan& plan = next.plan;
-  if (plan.rows == plan.prompt_rows || plan.changed || plan.preempted || plan.kept > 0) return false;
+  if (plan.rows == 0 || (plan.rows == plan.prompt_rows && options_.stages == 1)) return false;
+  if (plan.changed || plan.preempted || plan.kept > 0) return false;
   // What is reported, and a second run of the head, are read from memory that the next step writes.
   const auto of_head = static_cast<size_t>(limits_.logits);
   size_t sampled = 0;

@@ -67,6 +67,7 @@ std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig
                                                  .kv = config.kv},
                                       std::vector<int>(model.graph.kv_groups.size(), pages));
   }
+  if (!model.stages.empty()) throw Error("[pp] several stages are the CPU's: --device cpu");
   if (!model.ranks.empty()) throw Error("[tp] several ranks are the CPU's: --device cpu");
   if (config.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
   return make_cuda_model(model, {.device = config.device,
@@ -84,6 +85,7 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const s
   core.vocab = model.hp.vocab;
   core.context = model.context;
   core.logit_rows = logit_rows(config);
+  core.stages = std::max<int>(1, static_cast<int>(model.stages.size()));
   core.has_hidden = model.graph.outputs.contains(kLastHidden);
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];
@@ -104,7 +106,8 @@ LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
       config_(config),
       device_(device_model(model, config)),
       masks_(MaskPool::threads_of(available_cores(), config.device.cuda >= 0), config.max_seqs),
-      core_(*device_, config, core_options(model, config, device_->pages(), masks_)) {
+      core_(*device_, config, core_options(model, config, device_->pages(), masks_),
+            std::max<int>(EngineCore::kFlights, static_cast<int>(model.stages.size()))) {
   core_.damaged = [] { return mapping_damaged(); };
 }
 

@@ -35,7 +35,8 @@ struct Value {
   Rows rows;
   int64_t cols = 0;
   DType dtype = DType::kF32;
-  bool keep = false;  // a named output: lives until the next step
+  bool keep = false;   // a named output: lives until the next step
+  bool given = false;  // no node writes it: it is there before the body runs
 };
 
 struct Graph {

@@ -80,6 +80,7 @@ std::byte* KvStore::page(int group, int page) const {
 }
 
 void KvStore::copy_page(int group, int from, int to) const {
+  if (layers_[static_cast<size_t>(group)].empty()) return;  // a stage may have none of a group's layers
   std::memcpy(page(group, to), page(group, from), static_cast<size_t>(page_bytes(group)));
 }
 

@@ -119,6 +119,8 @@ int64_t value_bytes(const Value& value, const StepLimits& limits) {
 void plan(Program& program) {
   std::vector<Buffer> buffers(program.values.size());
   for (size_t v = 0; v < buffers.size(); ++v) buffers[v].bytes = value_bytes(program.values[v], program.limits);
+  for (size_t v = 0; v < buffers.size(); ++v)
+    if (program.values[v].given) buffers[v].first = 0;
   Lifetimes lifetimes(buffers);
   for (size_t n = 0; n < program.nodes.size(); ++n) {
     lifetimes.node = n;

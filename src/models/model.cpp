@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mapping_guard.h"
 #include "graph/shard.h"
+#include "graph/stages.h"
 #include "models/model_list.inc"
 #include "weights/config.h"
 #include "weights/model_files.h"
@@ -41,6 +42,12 @@ Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> 
   for (int r = 0; r < options.tp && options.tp > 1; ++r) {
     model.ranks.push_back(shard(model.graph, *model.weights, r, options.tp));
     fuse(model.ranks.back(), options.fuse_off);
+  }
+  if (options.pp > 1) {
+    if (options.tp > 1) throw Error("[pp] stages of several ranks are not there: one of --pp and --tp is 1");
+    if (options.keep_hidden) throw Error("[pp] the hidden states of every layer are on several stages: without --pp");
+    model.stages = split_stages(model.graph, options.pp);
+    for (Graph& stage : model.stages) fuse(stage, options.fuse_off);
   }
   model.fused = fuse(model.graph, options.fuse_off);
   return model;

@@ -41,6 +41,7 @@ struct ModelOptions {
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};  // rules that stay off; "all"
   int tp = 1;                           // ranks that share each layer (Model::ranks)
+  int pp = 1;                           // stages, each with some of the layers (Model::stages)
   bool random_on_device = false;        // random weights are left to the device that computes with them
 };
 
@@ -52,6 +53,7 @@ struct Model {
   std::unique_ptr<Weights> weights;
   Graph graph;
   std::vector<Graph> ranks;               // each rank's part of it, where there are several (graph/shard.h)
+  std::vector<Graph> stages;              // the graph in stages, where there are several (graph/stages.h)
   std::map<std::string_view, int> fused;  // how often each rule fired
 
   // The numbers alone; reads no weight.

@@ -41,10 +41,17 @@ void CpuModel::start(const Model& model) {
     ranks_ = std::make_unique<Ranks>(model, options_, pages_);
     options = ranks_->first_options();
   }
-  runner_ = std::make_unique<Runner>(ranks_ ? model.ranks[0] : model.graph, options);
+  if (!model.stages.empty()) {
+    stages_ = std::make_unique<Stages>(model, options_, pages_);
+    options = stages_->last_options();
+  }
+  steps_.resize(stages_ ? model.stages.size() : 1);
+  const Graph& own = ranks_ ? model.ranks[0] : stages_ ? model.stages.back() : model.graph;
+  runner_ = std::make_unique<Runner>(own, options);
   kv_ = std::make_unique<KvStore>(runner_->program(), pages_, options_.limits.page_rows);
   runner_->bind(*kv_);
   if (ranks_) ranks_->await_ready();
+  if (stages_) stages_->await_ready();
 }
 
 CpuModel::~CpuModel() {
@@ -56,13 +63,28 @@ CpuModel::~CpuModel() {
   thread_.join();
 }
 
+int64_t CpuModel::kv_bytes() const {
+  return kv_->bytes() + (ranks_ ? ranks_->kv_bytes() : 0) + (stages_ ? stages_->kv_bytes() : 0);
+}
+
+std::string CpuModel::lost() const { return ranks_ ? ranks_->lost() : stages_ ? stages_->lost() : ""; }
+
+// The others are somewhere in a step, and what they have written is not known.
+void CpuModel::abort(const std::string& reason) {
+  if (ranks_) ranks_->abort(reason);
+  if (stages_) stages_->abort(reason);
+}
+
 void CpuModel::launch(StepWork& work) {
+  try {
+    if (stages_) stages_->begin(work);
+  } catch (const CommError& error) {
+    abort(error.what());  // its rows never come: it fails when its turn comes
+  }
   {
     const std::lock_guard lock(mutex_);
-    CHECK(!work_, "a step is running");
-    work_ = &work;
-    draw_ = work.undrawn ? Draw::kAwaited : Draw::kMay;
-    body_ended_ = false;
+    CHECK(launched_ - waited_ < steps_.size(), "{} steps are running", launched_ - waited_);
+    at(launched_++) = {.work = &work, .draw = work.undrawn ? Draw::kAwaited : Draw::kMay, .failed = {}};
   }
   wake_.notify_all();
 }
@@ -70,54 +92,65 @@ void CpuModel::launch(StepWork& work) {
 void CpuModel::draw(StepWork&) {
   {
     const std::lock_guard lock(mutex_);
-    draw_ = Draw::kMay;
+    at(launched_ - 1).draw = Draw::kMay;
   }
   wake_.notify_all();
 }
 
 bool CpuModel::body_ended() {
   const std::lock_guard lock(mutex_);
-  return !work_ || body_ended_;
+  const Step& newest = at(launched_ - 1);
+  return newest.ended || newest.body_ended;
 }
 
-// Until the tokens may be drawn; false where they never will.
+// Until the tokens of the step that runs may be drawn; false where they never will.
 bool CpuModel::await_draw() {
   std::unique_lock lock(mutex_);
-  body_ended_ = true;
-  wake_.wait(lock, [this] { return draw_ != Draw::kAwaited; });
-  return draw_ == Draw::kMay;
+  Step& step = at(ran_);
+  step.body_ended = true;
+  wake_.wait(lock, [&] { return step.draw != Draw::kAwaited; });
+  return step.draw == Draw::kMay;
 }
 
 std::string CpuModel::wait() {
   std::unique_lock lock(mutex_);
-  if (draw_ == Draw::kAwaited) {
-    draw_ = Draw::kNever;
+  CHECK(waited_ < launched_, "no step is running");
+  Step& step = at(waited_);
+  if (step.draw == Draw::kAwaited) {
+    step.draw = Draw::kNever;
     wake_.notify_all();
   }
-  wake_.wait(lock, [this] { return !work_; });
-  return std::move(failed_);
+  wake_.wait(lock, [&] { return step.ended; });
+  ++waited_;
+  return std::move(step.failed);
 }
 
 void CpuModel::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return work_ || stop_; });
-    if (!work_) return;
+    wake_.wait(lock, [this] { return ran_ < launched_ || stop_; });
+    if (ran_ == launched_) return;
+    Step& step = at(ran_);
     lock.unlock();
-    std::string failed;
-    try {
-      run(*work_);
-    } catch (const CommError& error) {
-      failed = error.what();
-    } catch (...) {
-      failed = "the step threw";  // short enough to need no memory
-    }
-    // The others are somewhere in the step, and what they have written is not known.
-    if (ranks_ && !failed.empty()) ranks_->abort(failed);
+    std::string failed = try_run(*step.work);
+    if (!failed.empty()) abort(failed);
     lock.lock();
-    failed_ = std::move(failed);
-    work_ = nullptr;
+    step.failed = std::move(failed);
+    step.ended = true;
+    ++ran_;
     wake_.notify_all();
+  }
+}
+
+// Why it failed; empty where it did not.
+std::string CpuModel::try_run(StepWork& work) {
+  try {
+    run(work);
+    return {};
+  } catch (const CommError& error) {
+    return error.what();
+  } catch (...) {
+    return "the step threw";  // short enough to need no memory
   }
 }
 
@@ -126,6 +159,7 @@ void CpuModel::run(StepWork& work) {
   const auto most = static_cast<size_t>(options_.limits.logits);
   if (ranks_) ranks_->begin(work, std::min(most, work.logits.size()));
   for (const PageCopy& copy : work.copies) kv_->copy_page(copy.group, copy.from, copy.to);
+  if (stages_) stages_->receive(*runner_, work.batch);
   runner_->run_body(work.batch);
   if (on_body) on_body(work.batch, *runner_);
   report_hidden(work);

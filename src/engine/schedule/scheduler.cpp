@@ -188,10 +188,12 @@ void Scheduler::extend(Plan& plan, bool ahead) {
   // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
   plan.kept = 0;
   const std::span<TenantShare* const> turns = tenants_.by_turn();
+  int room = decoding_room(plan);
   for (TenantShare* tenant : turns) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
+      if (limits_.stages > 1 && (seq.awaited > 0 || room-- <= 0)) continue;
       const bool brings = seq.drafts() && (seq.request->drafter || !ahead);
       if (limits_.draft > 0 && seq.awaited > 0 && (brings || seq.guessing)) {
         plan.kept += 1 + limits_.draft;
@@ -209,6 +211,14 @@ void Scheduler::extend(Plan& plan, bool ahead) {
   }
   admit_waiting(plan);
   if (shared) fill_up(plan);
+}
+
+// Seqs that decode and may join the plan: where the model has stages, their share of all.
+int Scheduler::decoding_room(const Plan& plan) const {
+  if (limits_.stages == 1) return limits_.seqs;
+  const auto all = std::ranges::count_if(running_, [](const Sequence* seq) { return seq->decoding(); });
+  const auto planned = std::ranges::count_if(plan.items, [](const Plan::Item& item) { return item.decoding; });
+  return static_cast<int>((all + limits_.stages - 1) / limits_.stages - planned);
 }
 
 // It runs, has rows to read before its next token, and none of them is planned.

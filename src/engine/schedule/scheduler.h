@@ -28,6 +28,7 @@ struct SchedulerLimits {
   int context = 0;        // positions of one seq
   int draft = 0;          // guesses of one seq in a step
   size_t mask_words = 0;  // of a mask of tokens
+  int stages = 1;         // of the model: steps in flight have disjoint seqs that decode, a share of them each
   bool has_state = false;
 };
 
@@ -122,6 +123,7 @@ class Scheduler {
  private:
   bool will_end(const Sequence& seq) const;
   bool wants_prompt(const Sequence& seq) const;
+  int decoding_room(const Plan& plan) const;
   bool place(Sequence& seq, int rows, Plan& plan);
   bool place_decoding(Sequence& seq, Plan& plan);
   bool place_prompt(Sequence& seq, int most, Plan& plan);
