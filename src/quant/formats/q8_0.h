@@ -4,7 +4,7 @@
 //          2..33   q of value i, int8
 #pragma once
 
-#include <cmath>
+#include <bit>
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -24,18 +24,20 @@ struct Q8_0 {
     for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(static_cast<int8_t>(q[i])) * d;
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    float largest = 0;
-    for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > largest ? std::abs(in[i]) : largest;
-    const float d = largest / 127.0f;
+  static void encode(const float* __restrict in, uint8_t* __restrict out) {
+    // By the bits, as a largest float is not found in vectors.
+    uint32_t bits = 0;
+    for (int i = 0; i < kBlock; ++i) {
+      const uint32_t magnitude = std::bit_cast<uint32_t>(in[i]) & 0x7fffffffu;
+      bits = magnitude > bits ? magnitude : bits;
+    }
+    const float d = std::bit_cast<float>(bits) / 127.0f;
     const float inverse = inverse_or_zero(d);
     store_f16(d, out);
     for (int i = 0; i < kBlock; ++i) {
-      // Half goes away from zero. Adding 1/2 and cutting would round 0.49999997 up.
-      const float magnitude = clamp_float(std::abs(in[i] * inverse), 0.0f, 127.0f);
-      const int floor = static_cast<int>(magnitude);
-      const int q = floor + (magnitude - static_cast<float>(floor) >= 0.5f ? 1 : 0);
-      out[2 + i] = static_cast<uint8_t>(in[i] * inverse < 0.0f ? -q : q);
+      // Half goes away from zero. Adding 1/2 and cutting would round 0.49999997 up: it is the largest below 1/2.
+      const float x = clamp_float(in[i] * inverse, -127.0f, 127.0f);
+      out[2 + i] = static_cast<uint8_t>(static_cast<int>(x + (x < 0.0f ? -0x1.fffffep-2f : 0x1.fffffep-2f)));
     }
   }
 };
