@@ -35,9 +35,13 @@ struct Q8_0 {
     const float inverse = inverse_or_zero(d);
     store_f16(d, out);
     for (int i = 0; i < kBlock; ++i) {
-      // Half goes away from zero. Adding 1/2 and cutting would round 0.49999997 up: it is the largest below 1/2.
-      const float x = clamp_float(in[i] * inverse, -127.0f, 127.0f);
-      out[2 + i] = static_cast<uint8_t>(static_cast<int>(x + (x < 0.0f ? -0x1.fffffep-2f : 0x1.fffffep-2f)));
+      // Half goes away from zero. Adding 1/2 and cutting would round 0.49999997 up: it is the largest below 1/2. Held
+      // at 127 by the bits, which takes no care of NaN.
+      constexpr int32_t kMost = std::bit_cast<int32_t>(127.0f);
+      const int32_t x = std::bit_cast<int32_t>(in[i] * inverse), magnitude = x & 0x7fffffff;
+      const int32_t held = magnitude < kMost ? magnitude : kMost, sign = x >> 31;
+      const int32_t q = static_cast<int32_t>(std::bit_cast<float>(held) + 0x1.fffffep-2f);
+      out[2 + i] = static_cast<uint8_t>((q ^ sign) - sign);
     }
   }
 };
