@@ -35,6 +35,7 @@ CONSTANT = re.compile(r"\d[\w']*$|size_t\{\d+\}$")
 # Products that are no sizes of a file's data, or were checked before: the code as written, and why.
 HARMLESS_PRODUCTS = {
     "index * sizeof(T)": "an index within an array whose bytes were computed with CheckedSize",
+    "word * (at / 8 * kStep | 1)": "a checksum, no size",
     "sizeof(T) * 8": "bits of a type",
     "2 * depth": "indentation",
 }

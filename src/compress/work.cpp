@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -13,13 +11,22 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "quant/finite.h"
 
 namespace ingot {
 namespace {
 
-// 1 MiB of floats: what a thread holds beside its output, and enough work to make taking it cheap.
-constexpr int64_t kSlabValues = int64_t{1} << 18;
+// 256 KiB of floats, which stay in a core's own cache from decoding to encoding, and enough work to make taking it
+// cheap.
+constexpr int64_t kSlabValues = int64_t{1} << 16;
+constexpr int64_t kRowsTogether = 8;  // that a method may take side by side
 constexpr int64_t kCopyBytes = int64_t{4} << 20;
+
+// What a thread works in, kept from slab to slab.
+struct Buffers {
+  std::vector<float> values;
+  std::vector<std::byte> encoded;
+};
 
 struct Slab {
   size_t tensor = 0;            // of those of the layer
@@ -45,7 +52,7 @@ class Layer {
 
   // Makes what is due and was not made yet. Throws what a thread threw. False: stopped.
   bool run(ThreadPool& pool, std::atomic<int64_t>& done, int64_t skipped) {
-    std::vector<std::vector<float>> values(static_cast<size_t>(pool.threads()));
+    std::vector<Buffers> buffers(static_cast<size_t>(pool.threads()));
     const auto later = std::ranges::stable_partition(slabs_, [&](const Slab& slab) {
       return rounder_.due(all_[items_[slab.tensor]].source->canonical, expert_of(slab));
     });
@@ -53,7 +60,7 @@ class Layer {
       if (stop_.load(std::memory_order_relaxed)) return;
       const Slab& slab = slabs_[static_cast<size_t>(s)];
       try {
-        done += make(slab, values[static_cast<size_t>(thread)]);
+        done += make(slab, buffers[static_cast<size_t>(thread)]);
         if (--left_[slab.tensor] == 0) finish(slab.tensor);
         if (thread == 0 && options_.progress && !options_.progress(done, skipped)) stop_ = true;
       } catch (...) {
@@ -85,8 +92,9 @@ class Layer {
     }
     // A slab's rows are all of one expert.
     const int64_t rows = work.source->rows(), each = work.source->expert_rows(), multiple = work.slab_multiple;
-    const int64_t slab =
-        std::max<int64_t>(1, kSlabValues / std::max<int64_t>(1, work.source->cols()) / multiple) * multiple;
+    int64_t fit = kSlabValues / std::max<int64_t>(1, work.source->cols());
+    if (fit > kRowsTogether) fit -= fit % kRowsTogether;
+    const int64_t slab = std::max<int64_t>(1, fit / multiple) * multiple;
     for (int64_t e = 0; e < rows; e += each) {
       for (int64_t at = 0; at < each; at += slab) slabs_.push_back({i, e + at, std::min(slab, each - at)});
     }
@@ -99,7 +107,7 @@ class Layer {
   }
 
   // The number of values made.
-  int64_t make(const Slab& slab, std::vector<float>& values) {
+  int64_t make(const Slab& slab, Buffers& buffers) {
     const WorkTensor& work = all_[items_[slab.tensor]];
     const ModelTensor& source = *work.source;
     if (work.copied) {
@@ -110,6 +118,7 @@ class Layer {
       return static_cast<int64_t>(static_cast<double>(slab.rows) * share);
     }
     const int64_t cols = source.cols();
+    std::vector<float>& values = buffers.values;
     values.resize(static_cast<size_t>(slab.rows * cols));
     readers_[slab.tensor].read(slab.first, slab.rows, values.data());
     check_finite(source, slab, values);
@@ -131,19 +140,16 @@ class Layer {
       return slab.rows * cols;
     }
     const int64_t row_bytes = format_row_bytes(work.format, cols);
-    std::vector<std::byte> out(static_cast<size_t>(slab.rows * row_bytes));
+    std::vector<std::byte>& out = buffers.encoded;
+    out.resize(static_cast<size_t>(slab.rows * row_bytes));
     rounder_.round(job, out);
     files_.write(work.ranges[0].file, work.ranges[0].offset + static_cast<uint64_t>(slab.first * row_bytes), out);
     return slab.rows * cols;
   }
 
   static void check_finite(const ModelTensor& source, const Slab& slab, const std::vector<float>& values) {
-    // By the bits: an exponent of ones is infinity or no number. A sum of floats would take four times as long.
-    uint32_t largest = 0;
-    for (const float v : values) largest = std::max(largest, std::bit_cast<uint32_t>(v) & 0x7fffffffu);
-    if (largest < 0x7f800000u) return;
-    const auto bad = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); });
-    const int64_t at = bad - values.begin();
+    const int64_t at = first_not_finite(values);
+    if (at < 0) return;
     throw Error("[quantize] '{}' has a value that is not finite, in row {}, column {}", source.name,
                 slab.first + at / source.cols(), at % source.cols());
   }

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <bit>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -36,6 +36,27 @@ void write_all(int fd, std::span<const std::byte> bytes, off_t offset, bool& fai
   }
 }
 
+// Σ word · factor of its place, words of 8 bytes as they lie in the file: sums over the parts of a range add up to the
+// sum over all of it, in any order and wherever it is cut.
+uint64_t place_sum(uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+  uint64_t sum = 0, word = 0;
+  const auto add = [&](uint64_t at) { sum += word * (at / 8 * kStep | 1); };
+  const auto add_part = [&](size_t from, size_t to) {  // of one word
+    word = 0;
+    std::memcpy(reinterpret_cast<std::byte*>(&word) + (offset + from) % 8, bytes.data() + from, to - from);
+    add(offset + from);
+  };
+  size_t i = std::min<size_t>(bytes.size(), (8 - offset % 8) % 8);
+  if (i > 0) add_part(0, i);
+  for (; i + 8 <= bytes.size(); i += 8) {
+    std::memcpy(&word, bytes.data() + i, 8);
+    add(offset + i);
+  }
+  if (i < bytes.size()) add_part(i, bytes.size());
+  return sum;
+}
+
 }  // namespace
 
 PartFiles::PartFiles(std::string out, bool directory, std::vector<PartSpec> files, std::vector<PartItem> items,
@@ -45,7 +66,12 @@ PartFiles::PartFiles(std::string out, bool directory, std::vector<PartSpec> file
       journal_path_(part_ + ".journal"),
       directory_(directory),
       items_(std::move(items)),
-      finished_(items_.size()) {
+      finished_(items_.size()),
+      written_(items_.size()) {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    for (const PartRange& range : items_[i]) places_.push_back({range, i});
+  }
+  std::ranges::sort(places_, {}, [](const Place& p) { return std::pair(p.range.file, p.range.offset); });
   for (PartSpec& spec : files) {
     files_.push_back({.path = directory_ ? part_ + "/" + spec.name : part_, .bytes = spec.bytes});
   }
@@ -106,25 +132,25 @@ void PartFiles::take_finished(const std::string& lines) {
   }
 }
 
-// Four sums side by side, so that it goes at the speed of memory.
+// Of the bytes as they were written, which are still in the cache then; read back where this object did not write all.
 uint64_t PartFiles::checksum(size_t item) const {
-  uint64_t sums[4] = {1, 2, 3, 4};
-  const auto add = [&](size_t lane, uint64_t value) {
-    sums[lane] = std::rotl(sums[lane] ^ value, 27);
-    sums[lane] += sums[lane] << 5;
-  };
-  for (const PartRange& range : items_[item]) {
-    const std::span<const std::byte> bytes = view(range.file, range.offset, range.bytes);
-    size_t i = 0;
-    uint64_t words[4];
-    for (; i + sizeof(words) <= bytes.size(); i += sizeof(words)) {
-      std::memcpy(words, bytes.data() + i, sizeof(words));
-      for (size_t lane = 0; lane < 4; ++lane) add(lane, words[lane]);
-    }
-    for (; i < bytes.size(); ++i) add(0, std::to_integer<uint64_t>(bytes[i]));
-  }
-  for (size_t lane = 1; lane < 4; ++lane) add(0, sums[lane]);
-  return sums[0];
+  uint64_t sum = 0, bytes = 0;
+  for (const PartRange& range : items_[item]) bytes += range.bytes;
+  if (written_[item].bytes == bytes) return written_[item].sum;
+  for (const PartRange& range : items_[item])
+    sum += place_sum(range.offset, view(range.file, range.offset, range.bytes));
+  return sum;
+}
+
+void PartFiles::count(size_t file, uint64_t offset, std::span<const std::byte> bytes) const {
+  const auto next = std::ranges::upper_bound(places_, std::pair(file, offset), {},
+                                             [](const Place& p) { return std::pair(p.range.file, p.range.offset); });
+  if (next == places_.begin()) return;
+  const Place& place = *std::prev(next);
+  const uint64_t end = place.range.offset + place.range.bytes;
+  if (place.range.file != file || offset + bytes.size() > end) return;
+  written_[place.item].sum += place_sum(offset, bytes);
+  written_[place.item].bytes += bytes.size();
 }
 
 void PartFiles::start_journal(const std::string& identity) {
@@ -160,6 +186,7 @@ void PartFiles::write(size_t file, uint64_t offset, std::span<const std::byte> b
   bool failed = false;
   write_all(to.fd, bytes, static_cast<off_t>(offset), failed);
   if (failed) fail(to.path, "cannot be written");
+  count(file, offset, bytes);
 }
 
 std::span<const std::byte> PartFiles::view(size_t file, uint64_t offset, uint64_t bytes) const {

@@ -2,6 +2,7 @@
 // order under another name, beside a journal of the items that are finished.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -50,6 +51,14 @@ class PartFiles {
   void discard();
 
  private:
+  // What was written of an item by this object: how many bytes, and the sum over them.
+  struct Written {
+    std::atomic<uint64_t> bytes{0}, sum{0};
+  };
+  struct Place {
+    PartRange range;
+    size_t item = 0;
+  };
   struct File {
     std::string path;
     uint64_t bytes = 0;
@@ -62,6 +71,7 @@ class PartFiles {
   void open_file(File& file, bool fresh) const;
   void start_journal(const std::string& identity);
   uint64_t checksum(size_t item) const;
+  void count(size_t file, uint64_t offset, std::span<const std::byte> bytes) const;
   void take_finished(const std::string& lines);
   void close_files();
 
@@ -70,6 +80,8 @@ class PartFiles {
   std::vector<File> files_;
   const std::vector<PartItem> items_;
   std::vector<bool> finished_;
+  std::vector<Place> places_;  // of all items, in the order of files and offsets
+  mutable std::vector<Written> written_;
   bool resumed_ = false;
   int journal_ = -1;
 };

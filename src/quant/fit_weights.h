@@ -11,11 +11,19 @@ namespace ingot {
 // without importances, so the gains below are a little flattered): KLD against plain squares 0.94, 0.95, 1.05 and 0.95
 // with Q2_K, Q3_K, Q4_K and IQ4_XS, ± 0.03. A column that was never used keeps a hundred-thousandth of the mean, so
 // that its values are fitted, too.
+// REQUIRES: n is a multiple of 8.
 inline void fit_weights(const float* x, const float* importance, size_t n, float* weights) {
-  float squares = 0, mean = 0;
-  for (size_t i = 0; i < n; ++i) {
-    squares += x[i] * x[i];
-    mean += importance ? importance[i] : 0.0f;
+  // In eight lanes, so that no addition waits for the one before it, in one order on every machine.
+  float lane[8] = {}, lane_mean[8] = {}, squares = 0, mean = 0;
+  for (size_t i = 0; i < n; i += 8) {
+    for (size_t l = 0; l < 8; ++l) lane[l] += x[i + l] * x[i + l];
+  }
+  for (size_t i = 0; importance && i < n; i += 8) {
+    for (size_t l = 0; l < 8; ++l) lane_mean[l] += importance[i + l];
+  }
+  for (size_t l = 0; l < 8; ++l) {
+    squares += lane[l];
+    mean += lane_mean[l];
   }
   squares *= 2.0f / static_cast<float>(n);
   mean *= 1e-5f / static_cast<float>(n);

@@ -4,8 +4,12 @@
 //          2..33   q of value i, int8
 #pragma once
 
-#include <cmath>
+#include <bit>
 #include <cstdint>
+
+#if defined(__ARM_NEON) && !defined(__CUDACC__)
+#include <arm_neon.h>
+#endif
 
 #include "base/host_device.h"
 #include "quant/fields.h"
@@ -24,20 +28,43 @@ struct Q8_0 {
     for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(static_cast<int8_t>(q[i])) * d;
   }
 
-  static void encode(const float* in, uint8_t* out) {
-    float largest = 0;
-    for (int i = 0; i < kBlock; ++i) largest = std::abs(in[i]) > largest ? std::abs(in[i]) : largest;
-    const float d = largest / 127.0f;
+  static void encode(const float* __restrict in, uint8_t* __restrict out) {
+    // By the bits, as a largest float is not found in vectors.
+    uint32_t bits = 0;
+    for (int i = 0; i < kBlock; ++i) {
+      const uint32_t magnitude = std::bit_cast<uint32_t>(in[i]) & 0x7fffffffu;
+      bits = magnitude > bits ? magnitude : bits;
+    }
+    const float d = std::bit_cast<float>(bits) / 127.0f;
     const float inverse = inverse_or_zero(d);
     store_f16(d, out);
-    for (int i = 0; i < kBlock; ++i) {
-      // Half goes away from zero. Adding 1/2 and cutting would round 0.49999997 up.
-      const float magnitude = clamp_float(std::abs(in[i] * inverse), 0.0f, 127.0f);
-      const int floor = static_cast<int>(magnitude);
-      const int q = floor + (magnitude - static_cast<float>(floor) >= 0.5f ? 1 : 0);
-      out[2 + i] = static_cast<uint8_t>(in[i] * inverse < 0.0f ? -q : q);
+    round_away(in, inverse, out + 2);
+  }
+
+ private:
+  // Half goes away from zero.
+#if defined(__ARM_NEON) && !defined(__CUDACC__)
+  static void round_away(const float* __restrict in, float inverse, uint8_t* __restrict q) {
+    const auto four = [&](int i) { return vqmovn_s32(vcvtaq_s32_f32(vmulq_n_f32(vld1q_f32(in + i), inverse))); };
+    for (int i = 0; i < kBlock; i += 16) {
+      const int8x8_t low = vqmovn_s16(vcombine_s16(four(i), four(i + 4)));
+      const int8x8_t high = vqmovn_s16(vcombine_s16(four(i + 8), four(i + 12)));
+      vst1q_u8(q + i, vreinterpretq_u8_s8(vmaxq_s8(vcombine_s8(low, high), vdupq_n_s8(-127))));
     }
   }
+#else
+  static void round_away(const float* __restrict in, float inverse, uint8_t* __restrict q) {
+    for (int i = 0; i < kBlock; ++i) {
+      // Adding 1/2 and cutting would round 0.49999997 up: it is the largest below 1/2. Held at 127 by the bits, which
+      // takes no care of NaN.
+      constexpr int32_t kMost = std::bit_cast<int32_t>(127.0f);
+      const int32_t x = std::bit_cast<int32_t>(in[i] * inverse), magnitude = x & 0x7fffffff;
+      const int32_t held = magnitude < kMost ? magnitude : kMost, sign = x >> 31;
+      const int32_t code = static_cast<int32_t>(std::bit_cast<float>(held) + 0x1.fffffep-2f);
+      q[i] = static_cast<uint8_t>((code ^ sign) - sign);
+    }
+  }
+#endif
 };
 
 }  // namespace ingot
