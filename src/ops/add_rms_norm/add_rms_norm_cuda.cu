@@ -1,55 +1,48 @@
 #include "base/check.h"
-#include "cuda/elements.cuh"
+#include "cuda/row_registers.cuh"
 #include "ops/add_rms_norm/add_rms_norm.h"
 #include "ops/cuda/ops.h"
 
 namespace ingot::cuda {
 namespace {
 
-// A value as a tensor of this type gives it back.
-__device__ float as_stored(float x, DType dtype) {
-  if (dtype == DType::kF32) return x;
-  return dtype == DType::kBF16 ? bf16_value(bf16_bits(x)) : f16_value(f16_bits(x));
-}
-
-// A block for each row, kFours fours a thread: the sum stays in registers. The steps to this kernel:
+// A block for each row: the sum stays in registers, as a tensor of its type gives it back. The steps to this kernel:
 // ladder/add_rms_norm.
-template <int kFours>
-__global__ void __launch_bounds__(1024)
-    add_rms_norm(View a, View b, const float* __restrict__ weight, View sum, View out, float eps, bool wide) {
+template <DType kIn, DType kOut, class Row>
+__global__ void __launch_bounds__(Row::kThreads)
+    add_rms_norm(View a, View b, const float* __restrict__ weight, View sum, View out, float eps) {
   __shared__ float room[32];
   let_next_begin();
   wait_for_inputs();
   const int64_t r = blockIdx.x;
-  const int width = out.cols, first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
-  Four v[kFours], w[kFours];
-#pragma unroll
-  for (int j = 0; j < kFours; ++j) {
-    v[j] = get_four(a.row(r), first + j * step, width, a.dtype, wide);
-    w[j] = get_four(b.row(r), first + j * step, width, b.dtype, wide);
-  }
+  Row row, other;
+  row.template load<kIn>(a.row(r), out.cols);
+  other.template load<kIn>(b.row(r), out.cols);
   float squares = 0;
 #pragma unroll
-  for (int j = 0; j < kFours; ++j) {
+  for (int j = 0; j < Row::kCount; ++j) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      v[j].v[k] += w[j].v[k];
-      squares += v[j].v[k] * v[j].v[k];
+    for (int k = 0; k < Row::kSize; ++k) {
+      float& one = row.v[j][k];
+      one += other.v[j][k];
+      squares += one * one;
     }
-    put_four(sum.row(r), first + j * step, width, sum.dtype, wide, v[j]);
-  }
-  squares = block_sum(squares, room);
-  const float inverse = inverse_root(squares, width, eps);
+    if (Row::within(j, out.cols)) Row::template store_group<kIn>(sum.row(r), Row::group(j), row.v[j]);
 #pragma unroll
-  for (int j = 0; j < kFours; ++j) {
-    w[j] = get_four(reinterpret_cast<const std::byte*>(weight), first + j * step, width, DType::kF32, wide);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) v[j].v[k] = as_stored(v[j].v[k], sum.dtype) * inverse * w[j].v[k];
-    put_four(out.row(r), first + j * step, width, out.dtype, wide, v[j]);
+    for (int k = 0; k < Row::kSize; ++k)
+      if (kIn == DType::kBF16) row.v[j][k] = bf16_value(bf16_bits(row.v[j][k]));
   }
+  const float inverse = inverse_root(block_sum(squares, room), out.cols, eps);
+  row.each(out.cols, [&](auto& v, int i) {
+    std::remove_reference_t<decltype(v)> w;
+    Row::template load_group<DType::kF32>(reinterpret_cast<const std::byte*>(weight), i, w);
+    for (int k = 0; k < Row::kSize; ++k) v[k] = v[k] * inverse * w[k];
+    Row::template store_group<kOut>(out.row(r), i, v);
+  });
 }
 
-// Rows that are too long for registers: each thread reads back only what it has written itself.
+// Rows that are too long for registers, of other types or not of whole groups: each thread reads back only what it has
+// written itself.
 __global__ void long_add_rms_norm(View a, View b, const float* __restrict__ weight, View sum, View out, float eps,
                                   bool wide) {
   __shared__ float room[32];
@@ -85,16 +78,17 @@ void run(const AddRmsNorm& op, Ctx& ctx) {
   CHECK(op.weight.format == Format::kF32, "a norm's weight is f32, not {}", format_name(op.weight.format));
   const int64_t rows = ctx.rows(op.out);
   if (rows == 0) return;
-  const bool wide = in_fours(op.a) && in_fours(op.b) && in_fours(op.sum) && in_fours(op.out) && in_fours(op.weight);
-  const int64_t threads = row_threads(op.out.cols), fours = ceil_div(ceil_div(op.out.cols, 4), threads);
-  const auto give = [&](auto kernel) {
-    const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads))};
-    launch(ctx, kernel, shape, View(op.a), View(op.b), reinterpret_cast<const float*>(op.weight.data), View(op.sum),
-           View(op.out), op.eps, wide);
+  const auto* weight = reinterpret_cast<const float*>(op.weight.data);
+  const auto give = [&](auto in, auto out, auto row) {
+    const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(decltype(row)::kThreads)};
+    launch(ctx, add_rms_norm<decltype(in)::value, decltype(out)::value, decltype(row)>, shape, View(op.a), View(op.b),
+           weight, View(op.sum), View(op.out), op.eps);
   };
-  if (fours == 1) return give(add_rms_norm<1>);
-  if (fours == 2) return give(add_rms_norm<2>);
-  give(long_add_rms_norm);
+  const bool fours = in_fours(op.weight);
+  if (fours && give_typed_row({&op.a, &op.b, &op.sum}, op.out, op.out.cols, give)) return;
+  const bool wide = fours && in_fours(op.a) && in_fours(op.b) && in_fours(op.sum) && in_fours(op.out);
+  const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(row_threads(op.out.cols)))};
+  launch(ctx, long_add_rms_norm, shape, View(op.a), View(op.b), weight, View(op.sum), View(op.out), op.eps, wide);
 }
 
 }  // namespace ingot::cuda

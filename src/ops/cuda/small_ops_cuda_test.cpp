@@ -137,6 +137,57 @@ TEST(CudaSmallOps, Norms) {
   }
 }
 
+// Norms of bf16, and into bf16, of every width that has a kernel of its own: within a rounding of the f32 ones.
+TEST(CudaSmallOps, NormsInBf16OfEveryWidth) {
+  INGOT_NEEDS_DEVICE();
+  Random random(11);
+  for (const int64_t cols : {8, 512, 4096, 4104, 16384, 16392}) {
+    SCOPED_TRACE(cols);
+    const int rows = 2;
+    const Batch batch = rows_batch(rows);
+    const TestWeight weight(random, Format::kF32, 1, cols), bias(random, Format::kF32, 1, cols);
+    const auto of = [&](DType type) { return std::make_unique<Buffer>(rows, cols, kTokenRows, cols, type); };
+    const auto a = of(DType::kF32), b = of(DType::kF32), sum = of(DType::kF32), out = of(DType::kF32);
+    const auto a16 = of(DType::kBF16), b16 = of(DType::kBF16), sum16 = of(DType::kBF16), out16 = of(DType::kBF16);
+    for (const auto& [wide, narrow] : {std::pair(a.get(), a16.get()), std::pair(b.get(), b16.get())}) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < cols; ++c) {
+          const uint16_t bits = f32_to_bf16(random.normal());
+          wide->at(r, c) = bf16_to_f32(bits);
+          narrow->tensor().row<uint16_t>(r)[c] = bits;
+        }
+      }
+    }
+    const auto expect = [&](auto wide, auto narrow) {
+      run_ref(wide, batch);
+      for (const bool mixed : {false, true}) {
+        out16->poison();
+        DeviceRig rig(batch);
+        if (mixed) {
+          auto op = wide;
+          op.out = narrow.out;
+          rig.run(op);
+        } else {
+          rig.run(narrow);
+        }
+        out16->expect_intact();
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < cols; ++c) {
+            const float want = out->at(r, c), got = bf16_to_f32(out16->tensor().row<uint16_t>(r)[c]);
+            ASSERT_NEAR(got, want, 0x1p-7 * std::fabs(want) + 1e-4) << r << ", " << c << (mixed ? " mixed" : "");
+          }
+        }
+      }
+    };
+    expect(RmsNorm{a->tensor(), weight.weight(), out->tensor(), cols, 1e-5f},
+           RmsNorm{a16->tensor(), weight.weight(), out16->tensor(), cols, 1e-5f});
+    expect(LayerNorm{a->tensor(), weight.weight(), bias.weight(), out->tensor(), 1e-5f},
+           LayerNorm{a16->tensor(), weight.weight(), bias.weight(), out16->tensor(), 1e-5f});
+    expect(AddRmsNorm{a->tensor(), b->tensor(), weight.weight(), sum->tensor(), out->tensor(), 1e-5f},
+           AddRmsNorm{a16->tensor(), b16->tensor(), weight.weight(), sum16->tensor(), out16->tensor(), 1e-5f});
+  }
+}
+
 TEST(CudaSmallOps, NormsOfHeads) {
   INGOT_NEEDS_DEVICE();
   Random random(5);

@@ -8,38 +8,40 @@ namespace {
 
 // A block for each row, which it reads once; the variance is of the distances from the mean, so that a large mean costs
 // no digits. The steps to this kernel, and what each gained: ladder/layer_norm.
-template <int kFours, int kThreads>
-__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
-    layer_norm(View x, const float* __restrict__ weight, const float* __restrict__ bias, View out, float eps,
-               bool wide) {
+template <DType kIn, DType kOut, class Row>
+__global__ void __launch_bounds__(Row::kThreads, 1024 / Row::kThreads)
+    layer_norm(View x, const float* __restrict__ weight, const float* __restrict__ bias, View out, float eps) {
   __shared__ float room[32];
   let_next_begin();
   wait_for_inputs();
-  RegisterRow<kFours, kThreads> row;
-  row.load(x.row(blockIdx.x), x.cols, x.dtype, wide);
+  Row row;
+  row.template load<kIn>(x.row(blockIdx.x), x.cols);
   float sum = 0;
-  row.each(x.cols, [&](float v, int) { sum += v; });
+  row.each(x.cols, [&](auto& v, int) {
+    for (const float one : v) sum += one;
+  });
   const float mean = block_sum(sum, room) / static_cast<float>(x.cols);
   float squares = 0;
-  row.each(x.cols, [&](float& v, int) {
-    v -= mean;
-    squares += v * v;
+  row.each(x.cols, [&](auto& v, int) {
+    for (float& one : v) {
+      one -= mean;
+      squares += one * one;
+    }
   });
   const float inverse = inverse_root(block_sum(squares, room), x.cols, eps);
-#pragma unroll
-  for (int j = 0; j < kFours; ++j) {
-    const Four w = get_four(reinterpret_cast<const std::byte*>(weight), row.four(j), x.cols, DType::kF32, wide);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) row.v[j].v[k] = row.v[j].v[k] * inverse * w.v[k];
-    if (bias == nullptr) continue;
-    const Four b = get_four(reinterpret_cast<const std::byte*>(bias), row.four(j), x.cols, DType::kF32, wide);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) row.v[j].v[k] += b.v[k];
-  }
-  row.store(out.row(blockIdx.x), x.cols, out.dtype, wide);
+  row.each(x.cols, [&](auto& v, int i) {
+    std::remove_reference_t<decltype(v)> w;
+    Row::template load_group<DType::kF32>(reinterpret_cast<const std::byte*>(weight), i, w);
+    for (int k = 0; k < Row::kSize; ++k) v[k] = v[k] * inverse * w[k];
+    if (bias != nullptr) {
+      Row::template load_group<DType::kF32>(reinterpret_cast<const std::byte*>(bias), i, w);
+      for (int k = 0; k < Row::kSize; ++k) v[k] += w[k];
+    }
+    Row::template store_group<kOut>(out.row(blockIdx.x), i, v);
+  });
 }
 
-// Rows that are too long for registers are read three times.
+// Rows that are too long for registers, of other types or not of whole groups, are read three times.
 __global__ void long_layer_norm(View x, const float* __restrict__ weight, const float* __restrict__ bias, View out,
                                 float eps, bool wide) {
   __shared__ float room[32];
@@ -83,14 +85,18 @@ void run(const LayerNorm& op, Ctx& ctx) {
         "the weight and the bias of a norm are f32");
   const int64_t rows = ctx.rows(op.x);
   if (rows == 0) return;
-  const bool wide = in_fours(op.x) && in_fours(op.out) && in_fours(op.weight) && in_fours(op.bias);
-  const auto give = [&](auto kernel, int64_t threads) {
-    const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads))};
-    launch(ctx, kernel, shape, View(op.x), reinterpret_cast<const float*>(op.weight.data),
-           reinterpret_cast<const float*>(op.bias.data), View(op.out), op.eps, wide);
+  const auto* weight = reinterpret_cast<const float*>(op.weight.data);
+  const auto* bias = reinterpret_cast<const float*>(op.bias.data);
+  const auto give = [&](auto in, auto out, auto row) {
+    const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(decltype(row)::kThreads)};
+    launch(ctx, layer_norm<decltype(in)::value, decltype(out)::value, decltype(row)>, shape, View(op.x), weight, bias,
+           View(op.out), op.eps);
   };
-  if (op.x.cols > kRegisterCols) return give(long_layer_norm, row_threads(op.x.cols));
-  INGOT_GIVE_REGISTER_ROW(layer_norm, op.x.cols, give);
+  const bool fours = in_fours(op.weight) && in_fours(op.bias);
+  if (fours && give_typed_row({&op.x}, op.out, op.x.cols, give)) return;
+  const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(row_threads(op.x.cols)))};
+  launch(ctx, long_layer_norm, shape, View(op.x), weight, bias, View(op.out), op.eps,
+         fours && in_fours(op.x) && in_fours(op.out));
 }
 
 }  // namespace ingot::cuda
