@@ -9,7 +9,8 @@ option(INGOT_LADDER "The ladders: every kernel from plain to the one that serves
 set(INGOT_LADDER_GENERATED ${INGOT_GENERATED}/ladder)
 set(INGOT_LADDER_SETS baseline neon avx2 avx512)
 
-# ingot_step(FILE OP CUDA): STEP_ORDER, STEP_ID and STEP_LINE, a line of INGOT_LADDER_STEPS.
+# ingot_step(FILE OP CUDA): STEP_ORDER, STEP_ID and STEP_LINE, a line of INGOT_LADDER_STEPS. A CUDA step's hash is of its
+# file and of all .cuh beside it.
 function(ingot_step file op cuda)
   get_filename_component(name ${file} NAME_WE)
   if(NOT name MATCHES "^c?([0-9]+)_(.+)$")
@@ -26,6 +27,16 @@ function(ingot_step file op cuda)
   string(REPLACE "\\" "\\\\" reason "${reason}")
   string(REPLACE "\"" "\\\"" reason "${reason}")
   file(SHA256 ${file} hash)
+  get_filename_component(folder ${file} DIRECTORY)
+  file(GLOB headers CONFIGURE_DEPENDS ${folder}/*.cuh)
+  if(cuda AND headers)
+    foreach(header ${headers})
+      file(SHA256 ${header} of_header)
+      string(APPEND hash ${of_header})
+      set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    endforeach()
+    string(SHA256 hash "${hash}")
+  endif()
   string(SUBSTRING ${hash} 0 12 hash)
   file(RELATIVE_PATH source ${PROJECT_SOURCE_DIR} ${file})
   set(STEP_ORDER ${order} PARENT_SCOPE)

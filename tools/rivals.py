@@ -107,8 +107,28 @@ def gemv(torch, case):
     return lambda: weight @ x, weight.nbytes
 
 
+def heads(torch, case, seqs, rows, n):
+    return tensor(torch, case, [seqs, n, rows, 128])
+
+
+def prompt_attention(torch, case):
+    rows, n, shared = case["size"]
+    q, k, v = heads(torch, case, 1, rows, n), heads(torch, case, 1, rows, shared), heads(torch, case, 1, rows, shared)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return lambda: attend(q, k, v, is_causal=True, enable_gqa=True), 2 * (q.nbytes + k.nbytes)
+
+
+def decode_attention(torch, case):
+    seqs, rows, n, shared = case["size"]
+    q = heads(torch, case, seqs, 1, n)
+    k, v = heads(torch, case, seqs, rows, shared), heads(torch, case, seqs, rows, shared)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return lambda: attend(q, k, v, enable_gqa=True), k.nbytes + v.nbytes
+
+
 OPERATORS = {f.__name__: f for f in (
-    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, gemv)}
+    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, gemv,
+    prompt_attention, decode_attention)}
 
 
 class Rival:

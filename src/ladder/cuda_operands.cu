@@ -44,4 +44,10 @@ Tensor DeviceOperands::words(int64_t n, uint32_t below) {
   return ladder::fixed_tensor(kept_.back().data(), 1, n);
 }
 
+Tensor DeviceOperands::ints(int64_t rows, int64_t cols, const std::vector<int32_t>& values) {
+  kept_.emplace_back(4 * rows * cols);
+  copy_to_device(kept_.back().data(), values.data(), 4 * rows * cols, stream_);
+  return ladder::fixed_tensor(kept_.back().data(), rows, cols, DType::kI32);
+}
+
 }  // namespace ingot::cuda

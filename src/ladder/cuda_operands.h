@@ -16,6 +16,7 @@ class DeviceOperands : public ladder::Operands {
   std::byte* bytes(int64_t count, int value) override;
   Tensor tensor(int64_t rows, int64_t cols, DType dtype) override;
   Tensor words(int64_t n, uint32_t below) override;
+  Tensor ints(int64_t rows, int64_t cols, const std::vector<int32_t>& values) override;
 
  private:
   const StreamRef stream_;

@@ -56,6 +56,11 @@ class HostOperands : public Operands {
       reinterpret_cast<uint32_t*>(t.data)[i] = random_word(static_cast<uint64_t>(i), below);
     return t;
   }
+  Tensor ints(int64_t rows, int64_t cols, const std::vector<int32_t>& values) override {
+    const Tensor t = fixed_tensor(bytes(4 * rows * cols, 0), rows, cols, DType::kI32);
+    std::ranges::copy(values, reinterpret_cast<int32_t*>(t.data));
+    return t;
+  }
 
  private:
   std::vector<Memory> kept_;

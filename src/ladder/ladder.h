@@ -21,7 +21,7 @@ struct StepInfo {
   const char* name;    // "online"
   const char* reason;  // the file's first line
   const char* source;  // "src/ladder/softmax/2_online.cu"
-  const char* hash;    // of the source: the first 12 digits of its SHA-256
+  const char* hash;    // of the source and the .cuh beside it: the first 12 digits of a SHA-256
 };
 
 // Of all operators, one after another, steps on a CUDA device before those of the CPU, in order. Empty in a build

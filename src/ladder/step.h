@@ -74,6 +74,7 @@ class Operands {
   virtual Tensor tensor(int64_t rows, int64_t cols, DType dtype = DType::kF32) = 0;
   // n random uint32, all bits or smaller than `below`, as a row of n.
   virtual Tensor words(int64_t n, uint32_t below = 0) = 0;
+  virtual Tensor ints(int64_t rows, int64_t cols, const std::vector<int32_t>& values) = 0;
   // [n] f32.
   Weight weight(int64_t n) {
     Weight w;

@@ -1,4 +1,4 @@
-// What serves: the kernel of ops/add_rms_norm, with the bits of Add and RmsNorm.
+// What serves: the kernel of ops/add_rms_norm, registers for f32, bf16 and f32 into bf16, a kernel for each.
 #include "ladder/add_rms_norm/add_rms_norm.h"
 #include "ladder/cuda_step.cuh"
 

@@ -1,0 +1,12 @@
+// What serves: a third warpgroup copies ahead, blocks stay for many tiles, the next scores come beside the values.
+#include "ladder/cuda_step.cuh"
+#include "ladder/paged_attention.cuh"
+#include "ladder/prompt_attention/prompt_attention.h"
+
+namespace ingot::cuda::INGOT_STEP {
+
+void run(const PromptAttention& op, Ctx& ctx) {
+  if (ctx.rows(op.q) > 0) attend_by_product(op, ctx);
+}
+
+}  // namespace ingot::cuda::INGOT_STEP
