@@ -12,7 +12,7 @@
 namespace ingot {
 namespace {
 
-constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0};
+constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kInt8, DType::kQ8_0};
 
 constexpr int kMaxForcedTokens = 8;
 
@@ -21,6 +21,7 @@ EngineConfig engine_config(const Model& model, const OpenOptions& options, int c
   if (config.threads == 0) config.threads = available_cores();
   if (options.ref) config.kernels = Kernels::kRef;
   config.device.cuda = cuda;
+  if (cuda >= 0 && options.kv == "int8") throw Error("[kv] int8 is a cache of the CPU: on a GPU --kv q8_0 or fp8");
   // Text that a grammar demands is verified by further rows of a step, computed for little more than one.
   config.max_draft = kMaxForcedTokens;
   // Nobody has named the type of the KV cache: it follows the weights or the CPU.
@@ -50,7 +51,7 @@ DType parse_kv(const std::string& name) {
   for (const DType dtype : kKvTypes) {
     if (name == dtype_name(dtype)) return dtype;
   }
-  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, fp8, q8_0", name);
+  throw Error("[kv] '{}' is not a format of the KV cache; known are f32, f16, bf16, fp8, int8, q8_0", name);
 }
 
 ModelOptions model_options(const OpenOptions& options) {

@@ -82,7 +82,7 @@ constexpr Row kRows[] = {
     {"--verify", "FILE", "Check the model against this manifest first", kEngine, &OpenOptions::verify},
 
     {"--ctx", "N", "Context in tokens (default: the model's)", kSession, &ModelOptions::context, 1, 1 << 30},
-    {"--kv", "TYPE", "KV cache in f32, f16, bf16, fp8 or q8_0 (f16 or bf16; on a GPU by the weights)", kSession,
+    {"--kv", "TYPE", "KV cache in f32, f16, bf16, fp8, int8 or q8_0 (f16 or bf16; on a GPU by the weights)", kSession,
      &OpenOptions::kv, 0, 0, known_kv},
     {"--no-fuse", "RULES", "Fusion rules to switch off, by name, or all", kSession, &ModelOptions::fuse_off},
 

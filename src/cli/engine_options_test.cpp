@@ -65,8 +65,8 @@ const Use kOps{&kBenchCommand, {"ops"}};
 const Use kTrace{&kBenchCommand, {"trace", "x"}};
 
 TEST(EngineOptions, MeanTheSameInEveryCommand) {
-  expect_alike({kRun, kChat, kServe, kLogits, kPpl, kBench, kTrace}, "--kv", {"f32", "f16", "bf16", "fp8", "q8_0"},
-               {"", "F16", "q4_0", "f16,f32"});
+  expect_alike({kRun, kChat, kServe, kLogits, kPpl, kBench, kTrace}, "--kv",
+               {"f32", "f16", "bf16", "fp8", "int8", "q8_0"}, {"", "F16", "q4_0", "f16,f32"});
   const std::vector<Use> computing = {kRun, kChat, kServe, kLogits, kPpl, kTask, kBench, kOps, kTrace};
   expect_alike(computing, "--threads", {"1", "1024"}, {"0", "-1", "1025", "1.5", "x"});
   expect_alike(computing, "--device", {"cpu", "cuda", "cuda:1"}, {"", "tpu", "cuda:", "cuda:x"});
@@ -79,7 +79,7 @@ TEST(EngineOptions, MeanTheSameInEveryCommand) {
 }
 
 TEST(EngineOptions, RefusalsNameWhatWouldDo) {
-  EXPECT_EQ(refusal(kPpl, "--kv", "q2"), "--kv: q2 not in {f32,f16,bf16,fp8,q8_0}");
+  EXPECT_EQ(refusal(kPpl, "--kv", "q2"), "--kv: q2 not in {f32,f16,bf16,fp8,int8,q8_0}");
   EXPECT_EQ(refusal(kRun, "--threads", "0"), "--threads: '0' is not a whole number from 1 to 1024");
   EXPECT_EQ(refusal(kTrace, "--page-rows", "17"), "--page-rows: must be a multiple of 16");
 }

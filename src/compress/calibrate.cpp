@@ -36,9 +36,11 @@ void pass_layers(const Model& model, const CalibrateOptions& options, const Cali
     runner.embed(text.chunk(c), hidden.data());
     states.advance(hidden.data(), pool);
   }
+  if (visitor.kv != nullptr) visitor.kv->begin(runner, text);
   for (int layer = 0; layer < runner.layers(); ++layer) {
     runner.open(layer);
     visitor.opened(runner.inputs());
+    if (visitor.kv != nullptr) visitor.kv->opened(runner);
     for (int64_t c = 0; c < text.chunks(); ++c) {
       states.load(c, hidden.data(), pool);
       runner.run(text.chunk_rows, hidden.data(), visitor.tap);
@@ -48,7 +50,17 @@ void pass_layers(const Model& model, const CalibrateOptions& options, const Cali
                          static_cast<double>(runner.layers() * text.chunks()));
     }
     visitor.passed(runner.inputs());
+    if (visitor.kv != nullptr) visitor.kv->passed(runner);
   }
+  if (!visitor.head) return;
+  runner.open_head();
+  visitor.opened(runner.inputs());
+  for (int64_t c = 0; c < text.chunks(); ++c) {
+    states.load(c, hidden.data(), pool);
+    runner.read_head_inputs(text.chunk_rows, hidden.data(), visitor.tap);
+  }
+  visitor.passed(runner.inputs());
+  if (visitor.kv != nullptr) visitor.kv->end(runner, pool);
 }
 
 Stats calibrate(const CalibrateOptions& options, const CalibrationText& text) {
@@ -56,6 +68,8 @@ Stats calibrate(const CalibrateOptions& options, const CalibrationText& text) {
   ThreadPool pool(options.threads);
   Stats stats;
   std::vector<InputSums> sums;
+  std::optional<KvCalibration> kv;
+  if (options.kv) kv.emplace(*options.kv);
   const LayerVisitor visitor{
       .opened =
           [&](const std::vector<LayerInput>& inputs) {
@@ -70,8 +84,12 @@ Stats calibrate(const CalibrateOptions& options, const CalibrationText& text) {
               for (const MatrixName& matrix : inputs[i].matrices)
                 put(matrix, inputs[i].experts, inputs[i].cols, sums[i], stats);
           },
+      .head = true,
+      .kv = kv ? &*kv : nullptr,
   };
   pass_layers(model, options, text, pool, visitor);
+  if (kv) stats.kv = std::make_shared<const KvScales>(kv->scales(options.kv_bits));
+  if (kv) stats.kv_divergences = kv->divergences();
   stats.datasets = {text.dataset};
   stats.chunks = static_cast<uint32_t>(text.chunks());
   stats.chunk_rows = static_cast<uint32_t>(text.chunk_rows);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "compress/calibration_text.h"
+#include "compress/kv_calibration.h"
 #include "compress/layer_runner.h"
 #include "compress/stats.h"
 
@@ -18,6 +20,8 @@ struct CalibrateOptions {
   std::string scratch;  // where the private file of hidden states goes, for as long as it runs
   int threads = 1;
   WorkProgress progress = {};
+  std::optional<DType> kv = {};  // also scales for a KV cache of this type, kFp8 or kInt8
+  double kv_bits = 8;            // of a value of the cache in the mean: more keeps the worst layers in 16
 };
 
 // Who looks on while a text passes a model's layers, in order.
@@ -25,14 +29,16 @@ struct LayerVisitor {
   std::function<void(const std::vector<LayerInput>& inputs)> opened;  // before a layer's first chunk
   InputTap tap;
   std::function<void(const std::vector<LayerInput>& inputs)> passed;  // behind its last
+  bool head = false;                                                  // the head comes as a layer behind the last
+  KvCalibration* kv = nullptr;                                        // looks on, too
 };
 
 // Takes the text through all layers. `model` was loaded with layer_options() of the text's chunks. Throws Error.
 void pass_layers(const Model& model, const CalibrateOptions& options, const CalibrationText& text, ThreadPool& pool,
                  const LayerVisitor& visitor);
 
-// The statistics of all layers' matrices; those of embedding and head are not among them. The same for any number of
-// threads. Throws Error.
+// The statistics of all layers' matrices and of the head's, which are the embedding's where it is the head. The same
+// for any number of threads. Throws Error.
 Stats calibrate(const CalibrateOptions& options, const CalibrationText& text);
 
 }  // namespace ingot

@@ -75,6 +75,24 @@ std::vector<Token> sampled(const CalibrationTextOptions& options, const Tokenize
 
 }  // namespace
 
+std::string calibration_hashes(const ModelFiles& files) {
+  if (files.is_gguf()) return files.gguf->get_string("ingot.quantize.text_sha256", "");
+  const JsonObject* own = find_object(files.config, "ingot_quantize");
+  return own != nullptr ? get_string(*own, "text_sha256", "") : "";
+}
+
+std::string with_hash(const std::string& hashes, const std::string& hash) {
+  if (hash.empty() || hashes.find(hash) != std::string::npos) return hashes;
+  return hashes.empty() ? hash : hashes + " " + hash;
+}
+
+void check_other_text(const std::string& path, const std::string& text) {
+  const std::string hashes = calibration_hashes(ModelFiles::open(path));
+  if (!hashes.empty() && hashes.find(sha256_file(text)) != std::string::npos)
+    throw Error("[eval] '{}' was compressed with the text '{}': it would look better than it is; give another", path,
+                text);
+}
+
 CalibrationText calibration_text(const CalibrationTextOptions& options) {
   const ModelText model = load_text(options.model);
   const ModelFiles files = ModelFiles::open(options.model);

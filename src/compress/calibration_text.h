@@ -8,6 +8,8 @@
 
 namespace ingot {
 
+struct ModelFiles;
+
 struct CalibrationText {
   std::vector<int32_t> tokens;  // whole chunks
   int64_t chunk_rows = 0;
@@ -27,6 +29,13 @@ struct CalibrationTextOptions {
   int64_t tokens = 0;        // at most; 0: all of the text, 8192 of samples
   int threads = 1;
 };
+
+// The sha256 of the texts that a model was compressed with, as its metadata has them, a space between two; empty: none.
+std::string calibration_hashes(const ModelFiles& files);
+// The same with one more.
+std::string with_hash(const std::string& hashes, const std::string& hash);
+// Throws Error where the model at `path` was compressed with the text of the file `text`.
+void check_other_text(const std::string& path, const std::string& text);
 
 // Each chunk begins with BOS where the model's texts do. Throws Error where the text is no whole chunk, or a line no
 // chat.

@@ -18,8 +18,9 @@ namespace {
 std::string key_of(const GptqSetup& setup) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(setup.text.tokens)));
-  const std::string facts = fmt::format("{} {} {} {} {} {}", setup.recipe, setup.model, setup.text.chunk_rows,
-                                        setup.options.damping, setup.options.of_mean, setup.options.in_order);
+  const std::string facts =
+      fmt::format("{} {} {} {} {} {} {}", setup.recipe, setup.model, setup.text.chunk_rows, setup.options.damping,
+                  setup.options.of_mean, setup.options.in_order, setup.head);
   hash.update(std::as_bytes(std::span(facts)));
   return hex(hash.finish());
 }
@@ -49,6 +50,7 @@ class Gptq : public Rounder {
     matrix_part_.clear();
     part_ = 0;
     parts_ = 1;
+    if (layer < 0 && setup_.head) prepare_head();
     // What went on to the next layer, or is going, was rounded by an earlier run.
     if (layer < 0 || states_.layer() != layer) return;
     if (states_.next_chunk() > 0) {
@@ -77,8 +79,8 @@ class Gptq : public Rounder {
   void finish(int layer, const EncodedLookup&) override {
     forget();
     if (layer < 0) states_.remove();
-    // Nobody asks what the last layer gives.
-    if (layer < 0 || states_.layer() != layer || layer + 1 == runner_.layers()) return;
+    // What the last layer gives only the head asks for.
+    if (layer < 0 || states_.layer() != layer || (layer + 1 == runner_.layers() && !setup_.head)) return;
     if (states_.next_chunk() == 0) encoded_.save(kept_layer());
     runner_.open(layer, [this](const std::string& tensor, int expert) { return encoded(tensor, expert); });
     for (int64_t c = states_.next_chunk(); states_.layer() == layer; ++c) {
@@ -98,15 +100,16 @@ class Gptq : public Rounder {
     TensorJob first = job;
     if (input != nullptr) first.importance = input->squares.data();
     nearest_->round(first, out);
-    if (input == nullptr || format_block(job.format) == 1) return;
+    if (input == nullptr || input->squares_alone || format_block(job.format) == 1) return;
     gptq_round(input->feedback, job.format, job.values, job.rows, job.cols, out, job.segment());
-    encoded_.add(job, out);
+    if (job.layer >= 0) encoded_.add(job, out);
   }
 
  private:
   struct Input {
     Feedback feedback;
     std::vector<float> squares;  // [cols] means
+    bool squares_alone = false;
   };
 
   // The codes of the layer that is being passed.
@@ -158,8 +161,24 @@ class Gptq : public Rounder {
     for (size_t i = 0; i < grams.size(); ++i) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
   }
 
+  void prepare_head() {
+    runner_.open_head();
+    const LayerInput input = runner_.inputs().at(0);
+    auto gram = std::make_unique<Gram>(input.cols);
+    for (int64_t c = 0; c < states_.chunks(); ++c) {
+      states_.load(c, hidden_.data(), pool_);
+      runner_.read_head_inputs(
+          setup_.text.chunk_rows, hidden_.data(),
+          [&](size_t, const float* x, int64_t rows, int64_t stride) { gram->add(x, rows, stride, pool_); });
+    }
+    runner_.close();
+    // Rows of an embedding are looked up, too: errors of some columns for others' sake would be errors there.
+    const bool tied = input.matrices[0].tensor.find("embed") != std::string::npos;
+    keep(input, std::move(gram), tied);
+  }
+
   // Factors what is known of an input, and gives back the memory of the sums.
-  void keep(const LayerInput& input, std::unique_ptr<Gram> gram) {
+  void keep(const LayerInput& input, std::unique_ptr<Gram> gram, bool squares_alone = false) {
     if (gram == nullptr) return;  // an expert that no row met: plain rounding
     const int64_t rows = gram->rows(), cols = gram->cols();
     if (input.experts == 0 && rows < cols)
@@ -167,7 +186,8 @@ class Gptq : public Rounder {
                   input.matrices[0].tensor, cols);
     Input kept;
     for (int64_t k = 0; k < cols; ++k) kept.squares.push_back(gram->square(k) / static_cast<float>(rows));
-    kept.feedback = make_feedback(gram->take(), cols, setup_.options, pool_);
+    kept.squares_alone = squares_alone;
+    if (!squares_alone) kept.feedback = make_feedback(gram->take(), cols, setup_.options, pool_);
     for (const MatrixName& matrix : input.matrices)
       known_.emplace(std::pair(matrix.tensor, matrix.expert), inputs_.size());
     inputs_.push_back(std::move(kept));

@@ -24,6 +24,7 @@ struct GptqSetup {
   std::string recipe = {};  // all that the encoded layers depend on, beside model and text
   // The encoded rows of q and k lie in the order of a GGUF file, which some architectures rotate.
   bool gguf_order = false;
+  bool head = false;  // the head is rounded, too: by XᵀX, or where it is the embedding by the squares of its inputs
   int threads = 1;
   GptqOptions options = {};
   // At least so many bytes of sums are made in a pass.

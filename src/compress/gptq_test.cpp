@@ -92,7 +92,7 @@ TEST(Calibrate, CountsWhatEachMatrixReads) {
   const Stats one = calibrate({.model = small_model(), .scratch = scratch / "a", .threads = 1}, text);
   const Stats two = calibrate({.model = small_model(), .scratch = scratch / "a", .threads = 3}, text);
   EXPECT_FALSE(std::filesystem::exists(scratch / "a"));
-  ASSERT_EQ(one.tensors.size(), 5u * 7);
+  ASSERT_EQ(one.tensors.size(), 5u * 7 + 1);  // and the head, which is the embedding
   const InputStats& q = one.tensors.at("blk.0.attn_q.weight");
   EXPECT_EQ(q.counts, std::vector<float>{3 * kChunk});
   EXPECT_EQ(q.squares, one.tensors.at("blk.0.attn_k.weight").squares);

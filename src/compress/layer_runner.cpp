@@ -153,9 +153,7 @@ void LayerRunner::compile_part(const Graph& graph) {
   scratch_bytes_ = prepare.scratch_bytes;
   scratch_ = Memory(scratch_bytes_ * pool_.threads());
   shared_ = Memory(prepare.shared_bytes);
-  const std::vector<int> pages(program_.kv_groups.size(), limits_.pages_per_seq());
-  kv_ = std::make_unique<KvStore>(program_, pages, kPageRows);
-  kv_->bind(program_);
+  bind_kv();
 }
 
 void LayerRunner::open_embedding(const MatrixLookup& encoded) {
@@ -230,32 +228,6 @@ void LayerRunner::replace_all(Graph& graph, const MatrixLookup& encoded) {
         for (Weight& weight : experts->parts[p].weights) replace(weight, encoded);
     }
   }
-}
-
-void LayerRunner::open_head(const MatrixLookup& encoded) {
-  const Border& last = borders_.back();
-  Graph graph = part(last.out, model_.graph.outputs.at("logits"));
-  first_ = graph.nodes.size();
-  const std::vector<Node>& all = model_.graph.nodes;
-  for (size_t n = last.end; n < all.size(); ++n) {
-    if (n == model_.graph.head_begin) graph.head_begin = graph.nodes.size();
-    graph.nodes.push_back(all[n]);
-  }
-  inputs_.clear();
-  taps_.clear();
-  program_ = Program();
-  replace_all(graph, encoded);
-  compile_part(graph);
-}
-
-const Tensor& LayerRunner::logits(int64_t rows, const float* hidden, std::span<const int32_t> which) {
-  CHECK(!which.empty() && which.size() <= batch_.logit_row.size(), "logits of {} rows", which.size());
-  const Tensor& in = program_.outputs.at("in");
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(hidden + r * width_, width_, in.f32(r));
-  std::ranges::copy(which, batch_.logit_row.begin());
-  batch_.n_logits = static_cast<int>(which.size());
-  run_nodes(1, program_.nodes.size(), rows, {});
-  return program_.outputs.at("out");
 }
 
 void LayerRunner::add_inputs(int layer, size_t first) {
@@ -353,6 +325,8 @@ void LayerRunner::run_nodes(size_t begin, size_t end, int64_t rows, const InputT
   auto next = taps_.begin();
   for (size_t n = begin; n < end; ++n) {
     if (tap && next != taps_.end() && next->node == n) show(*next++, ctx, tap);
+    if (const auto* write = match<KvWrite>(program_.nodes[n]); write != nullptr && kv_tap_)
+      kv_tap_(write->kv, write->k, write->v, rows);
     std::visit([&](auto& op) { cpu::run(op, ctx); }, program_.nodes[n].op);
   }
   if (tap && next != taps_.end()) show(*next, ctx, tap);

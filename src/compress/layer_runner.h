@@ -51,6 +51,9 @@ struct LayerInput {
 // Called with rows that an input had, `stride` values apart; several times for a chunk, or never.
 using InputTap = std::function<void(size_t input, const float* x, int64_t rows, int64_t stride)>;
 
+// Called with the rows of keys and values that a layer puts into its cache.
+using KvTap = std::function<void(const KvLayer& kv, const Tensor& k, const Tensor& v, int64_t rows)>;
+
 // How a model is loaded to be run so.
 ModelOptions layer_options(int chunk_rows);
 
@@ -77,11 +80,18 @@ class LayerRunner {
   void run(int64_t rows, float* hidden, const InputTap& tap = {});
   // Shows a chunk's inputs alone: what the layer makes of the last of them is not computed.
   void read_inputs(int64_t rows, const float* hidden, const InputTap& tap);
+  // Whom run() shows what goes into the caches; empty: nobody.
+  void watch_kv(KvTap tap) { kv_tap_ = std::move(tap); }
+  // The open layer's caches have another type and these scales, [kv heads], until the next open(). They must outlive
+  // it.
+  void set_kv(DType dtype, const float* k_scales, const float* v_scales);
   // Gives back the memory of the open layer. inputs() stay.
   void close();
 
   // Compiles the final norm and the head, in place of a layer.
   void open_head(const MatrixLookup& encoded = {});
+  // Shows what the head's matrix reads for each row of such a chunk, some rows at a time. REQUIRES: the head is open.
+  void read_head_inputs(int64_t rows, const float* hidden, const InputTap& tap);
   // Logits of some rows of a chunk that has passed all layers, [which, vocab]; they stand until the next call.
   // REQUIRES: the head is open, and `which` are at most kHeadRows.
   static constexpr int kHeadRows = 64;
@@ -106,7 +116,10 @@ class LayerRunner {
   void replace_all(Graph& graph, const MatrixLookup& encoded);
   void fill_batch(int64_t rows);
   void enter(int64_t rows, const float* hidden);
+  void enter_head(int64_t rows, const float* hidden, std::span<const int32_t> which);
+  int page_rows() const { return limits_.page_rows; }
   void run_nodes(size_t begin, size_t end, int64_t rows, const InputTap& tap);
+  void bind_kv();
   void show(const Tapped& tapped, Ctx& ctx, const InputTap& tap);
   void show_experts(const ExpertLinear& op, size_t first, Ctx& ctx, const InputTap& tap);
 
@@ -127,6 +140,7 @@ class LayerRunner {
   std::vector<Tapped> taps_;
   std::vector<std::unique_ptr<std::byte[]>> aligned_;  // copies of encoded rows that lie at no whole address
   std::vector<float> gathered_;                        // rows of one expert
+  KvTap kv_tap_;
 };
 
 }  // namespace ingot

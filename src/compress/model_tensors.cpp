@@ -288,11 +288,12 @@ void GgufModel::write_metadata(GgufWriter& writer) const {
     write_gguf_vocabulary(writer, files_, hp_.vocab);
     return;
   }
-  constexpr std::array<std::string_view, 9> kLeftOut = {
-      "general.file_type",    "general.quantization_version", "general.alignment",     "split.no",
-      "split.count",          "split.tensors.count",          "ingot.quantize.recipe", "ingot.quantize.source_sha256",
-      "ingot.quantize.search"};
+  constexpr std::array<std::string_view, 10> kLeftOut = {
+      "general.file_type",     "general.quantization_version", "general.alignment",     "split.no",
+      "split.count",           "split.tensors.count",          "ingot.quantize.recipe", "ingot.quantize.source_sha256",
+      "ingot.quantize.search", "ingot.quantize.text_sha256"};
   for (const GgufEntry& entry : files_.gguf->metadata()) {
+    if (entry.key.starts_with("ingot.kv.")) continue;
     if (std::ranges::find(kLeftOut, entry.key) == kLeftOut.end()) writer.set(entry.key, entry.value);
   }
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "files/json.h"
+#include "weights/kv_scales.h"
 
 namespace ingot {
 namespace {
@@ -35,6 +36,7 @@ std::string recipe_text(const QuantizeOptions& options) {
   JsonObject recipe{{"format", options.format}, {"method", options.method}};
   if (options.pure) recipe["pure"] = true;
   if (!options.tensors.empty()) recipe["tensors"] = tensors;
+  if (options.kv != nullptr) recipe["kv"] = dtype_name(options.kv->format);
   if (!options.statistics.empty()) recipe["statistics"] = options.statistics;
   return to_json(recipe);
 }

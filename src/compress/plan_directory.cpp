@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/sha256.h"
+#include "compress/calibration_text.h"
 #include "compress/directory_format.h"
 #include "compress/fold/fold.h"
 #include "compress/plan.h"
@@ -13,6 +14,7 @@
 #include "models/model.h"
 #include "tensor/memory.h"
 #include "weights/config.h"
+#include "weights/kv_scales.h"
 
 namespace ingot {
 namespace {
@@ -55,14 +57,19 @@ class DirectoryPlan : public QuantizePlan {
     recipe_ = recipe_text(options);
     source_ = source_hash(model_);
     choose_scales();
+    texts_ = with_hash(calibration_hashes(model_), options.text_hash);
+    kv_ = options.kv;
     read_tensors();
+    add_kv_scales();
     if (options.fold) {
       options.fold->apply(model_tensors_, true, "lm_head.weight");
       unties_ = options.fold->unties();
     }
     for (size_t i = 0; i < model_tensors_.size(); ++i) add(i, options);
     place();
-    const std::string what = recipe_ + source_state(model_) + config_text();
+    std::string what = recipe_ + source_state(model_) + config_text();
+    for (const auto& [spec, scales] : kv_values_)
+      what.append(reinterpret_cast<const char*>(scales.data()), scales.size() * sizeof(float));
     identity = sha256_hex(std::as_bytes(std::span(what)));
     finish_notes();
   }
@@ -73,6 +80,10 @@ class DirectoryPlan : public QuantizePlan {
     for (const auto& [spec, shape] : shapes_) {
       const SafeTensorPlace& place = layout_.places[spec];
       parts.write(place.file, place.offset, std::as_bytes(std::span(shape)));
+    }
+    for (const auto& [spec, scales] : kv_values_) {
+      const SafeTensorPlace& place = layout_.places[spec];
+      parts.write(place.file, place.offset, std::as_bytes(std::span(scales)));
     }
     const auto text = [&](const std::string& name, const std::string& content) {
       parts.add_file(name, std::as_bytes(std::span(content)));
@@ -116,6 +127,7 @@ class DirectoryPlan : public QuantizePlan {
   void read_tensors() {
     const std::vector<SafeTensor>& stored = model_.safetensors->tensors();
     for (const SafeTensor& one : stored) {
+      if (kv_ != nullptr && is_kv_scale(one.name)) continue;
       ModelTensor tensor;
       tensor.name = one.name;
       tensor.canonical = canonical_name(one.name);
@@ -133,6 +145,27 @@ class DirectoryPlan : public QuantizePlan {
         return reader;
       };
       model_tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  // k_scale and v_scale of each layer with a cache, [kv heads, 1, 1], as compressed-tensors stores those of heads.
+  void add_kv_scales() {
+    for (size_t i = 0; kv_ != nullptr && i < kv_->layers.size(); ++i) {
+      const KvScales::Layer& layer = kv_->layers[i];
+      if (layer.k.empty()) continue;
+      const std::string module = fmt::format("{}{}.self_attn", arch_->names.layers_prefix, i);
+      const auto known = std::ranges::find_if(
+          model_tensors_, [&](const ModelTensor& t) { return t.canonical.starts_with(module + "."); });
+      if (known == model_tensors_.end())
+        throw Error(
+            "[kv] '{}' names its attention otherwise than 'self_attn': its directories have no place for scales",
+            arch_->name);
+      const std::string path = known->name.substr(0, known->name.find(".self_attn") + 10);
+      const std::vector<int64_t> shape = {static_cast<int64_t>(layer.k.size()), 1, 1};
+      for (const auto& [name, scales] : {std::pair{".k_scale", &layer.k}, std::pair{".v_scale", &layer.v}}) {
+        kv_values_.emplace_back(specs_.size(), *scales);
+        specs_.push_back({path + name, "F32", shape});
+      }
     }
   }
 
@@ -263,8 +296,12 @@ class DirectoryPlan : public QuantizePlan {
       }
     }
     if (unties_) config["tie_word_embeddings"] = false;
-    if (!groups_.empty()) config["quantization_config"] = quantization_config();
-    config["ingot_quantize"] = JsonObject{{"recipe", recipe_}, {"source_sha256", source_}};
+    if (!groups_.empty() || kv_ != nullptr) config["quantization_config"] = quantization_config();
+    JsonObject own{{"recipe", recipe_}, {"source_sha256", source_}};
+    if (!texts_.empty()) own["text_sha256"] = texts_;
+    config["ingot_quantize"] = own;
+    const std::vector<int> kept = kv_ != nullptr ? kv_->kept() : std::vector<int>();
+    if (!kept.empty()) config["ingot_kv"] = JsonObject{{"keep", JsonArray(kept.begin(), kept.end())}};
     return to_json_pretty(config) + "\n";
   }
 
@@ -284,10 +321,17 @@ class DirectoryPlan : public QuantizePlan {
     }
     JsonArray ignored{"lm_head"};
     for (const std::string& module : ignored_) ignored.push_back(Json(module));
-    return {{"config_groups", config_groups},      {"format", compression_name(format_)},
+    return {{"config_groups", config_groups},      {"format", groups_.empty() ? "dense" : compression_name(format_)},
             {"global_compression_ratio", nullptr}, {"ignore", ignored},
-            {"kv_cache_scheme", nullptr},          {"quant_method", "compressed-tensors"},
+            {"kv_cache_scheme", kv_scheme()},      {"quant_method", "compressed-tensors"},
             {"quantization_status", "compressed"}};
+  }
+
+  Json kv_scheme() const {
+    if (kv_ == nullptr) return nullptr;
+    return JsonObject{{"num_bits", 8},           {"type", kv_->format == DType::kInt8 ? "int" : "float"},
+                      {"strategy", "attn_head"}, {"symmetric", true},
+                      {"dynamic", false},        {"group_size", nullptr}};
   }
 
   struct ByGroup {
@@ -309,6 +353,9 @@ class DirectoryPlan : public QuantizePlan {
   std::map<DirectoryFormat, std::vector<std::string>, ByGroup> groups_;
   std::vector<std::string> ignored_;
   SafeTensorsLayout layout_;
+  std::shared_ptr<const KvScales> kv_;
+  std::vector<std::pair<size_t, std::vector<float>>> kv_values_;  // tensors that hold scales of caches
+  std::string texts_;                                             // hashes of those that the model was run with
   int shrunk_ = 0, unfit_ = 0;
   bool unties_ = false;  // the head gets a matrix of its own
 };

@@ -3,9 +3,11 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/calibration_text.h"
 #include "compress/mix.h"
 #include "compress/plan.h"
 #include "files/gguf/gguf_writer.h"
+#include "weights/kv_scales.h"
 #include "weights/names.h"
 
 namespace ingot {
@@ -45,6 +47,9 @@ class GgufPlan : public QuantizePlan {
     writer_.set("ingot.quantize.recipe", recipe);
     writer_.set("ingot.quantize.source_sha256", source);
     if (!options.search.empty()) writer_.set("ingot.quantize.search", options.search);
+    const std::string texts = with_hash(calibration_hashes(model_.files()), options.text_hash);
+    if (!texts.empty()) writer_.set("ingot.quantize.text_sha256", texts);
+    write_kv_scales(options);
     for (WorkTensor& work : tensors) add(work, options);
     header_ = writer_.header();
     for (size_t i = 0; i < tensors.size(); ++i)
@@ -70,6 +75,14 @@ class GgufPlan : public QuantizePlan {
   }
 
  private:
+  // A fold changes values: what was found before it does not fit them.
+  void write_kv_scales(const QuantizeOptions& options) {
+    std::optional<KvScales> own;
+    if (options.kv == nullptr && options.fold == nullptr) own = KvScales::read(model_.files());
+    if (options.kv != nullptr) own = *options.kv;
+    if (own) own->write(writer_);
+  }
+
   void choose(const Mix& mix, const QuantizeOptions& options) {
     std::vector<MixTensor> named;
     for (const ModelTensor& tensor : model_.tensors()) named.push_back({tensor.name, tensor.shape});

@@ -14,6 +14,7 @@
 namespace ingot {
 
 class Fold;
+struct KvScales;
 
 struct QuantizeOptions {
   std::string model;           // a path that ModelFiles::open takes
@@ -25,9 +26,11 @@ struct QuantizeOptions {
   bool requantize = false;  // matrices of less than 8 bits a value may be rounded again
   int threads = 1;
   Importances importances = {};
-  std::shared_ptr<const Fold> fold = {};  // what is changed before it is rounded, without changing the function
-  std::string statistics = {};            // what importances come from, for the recipe: a hash
-  std::string search = {};                // what a search found, for the metadata: JSON
+  std::shared_ptr<const Fold> fold = {};    // what is changed before it is rounded, without changing the function
+  std::shared_ptr<const KvScales> kv = {};  // for the metadata; null: the model's own, where it has any
+  std::string statistics = {};              // what importances come from, for the recipe: a hash
+  std::string text_hash = {};               // sha256 of the text that the model was run with; empty: none
+  std::string search = {};                  // what a search found, for the metadata: JSON
   std::function<bool(int64_t done, int64_t total, int64_t skipped)> progress = {};  // false: stop
 };
 

@@ -12,6 +12,7 @@
 #include "files/gguf/gguf_writer.h"
 #include "models/model.h"
 #include "tensor/dtype.h"
+#include "weights/kv_scales.h"
 #include "weights/model_files.h"
 #include "weights/source.h"
 
@@ -89,6 +90,7 @@ Stats Stats::read(const std::string& path) {
       throw Error("[stats] '{}': '{}' has {} maxima for {} squares", path, name, input.largest.size(),
                   input.squares.size());
   }
+  if (const std::optional<KvScales> kv = KvScales::read(gguf)) stats.kv = std::make_shared<const KvScales>(*kv);
   if (stats.tensors.empty()) throw Error("[stats] '{}' holds no statistics", path);
   return stats;
 }
@@ -101,6 +103,7 @@ void Stats::write(const std::string& path) const {
   writer.set("imatrix.chunk_size", chunk_rows);
   writer.set("ingot.calibrate.text_sha256", text_hash);
   writer.set("ingot.calibrate.model", model);
+  if (kv != nullptr) kv->write(writer);
   for (const auto& [name, input] : tensors) {
     const auto experts = static_cast<int64_t>(input.counts.size());
     writer.add_tensor(name + std::string(kSquares), {input.cols, experts}, kGgufF32, bytes_of(input.squares));

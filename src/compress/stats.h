@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 namespace ingot {
 
 struct Architecture;
+struct KvScales;
 struct ModelFiles;
 
 // Of one tensor; of one that stacks experts, each expert's row behind the one before.
@@ -29,8 +31,11 @@ struct Stats {
   std::map<std::string, InputStats> tensors;  // by GGUF's name
   std::vector<std::string> datasets;
   uint32_t chunks = 0, chunk_rows = 0;
-  std::string text_hash;  // sha256 of the text; empty: not known
-  std::string model;      // model_fingerprint(); empty: not known
+  std::string text_hash;                    // sha256 of the text; empty: not known
+  std::string model;                        // model_fingerprint(); empty: not known
+  std::shared_ptr<const KvScales> kv = {};  // null: none were asked for
+  std::vector<double> kv_divergences =
+      {};  // by each layer's cache alone, where they were measured; no part of the file
 
   // Throws Error: not an importance matrix, a tensor without its counts, a number that is none.
   static Stats read(const std::string& path);

@@ -87,12 +87,13 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const s
   core.logit_rows = logit_rows(config);
   core.stages = std::max<int>(1, static_cast<int>(model.stages.size()));
   core.has_hidden = model.graph.outputs.contains(kLastHidden);
+  core.kv_format.clear();
   for (size_t g = 0; g < pages.size(); ++g) {
     const KvGroupSpec& group = model.graph.kv_groups[g];
     const int64_t eager = config.kv_eager_bytes / std::max<int64_t>(bytes_of_page(model, config), 1);
     core.groups.push_back(
         {.pages = pages[g], .window = group.window, .eager = static_cast<int>(std::min<int64_t>(eager, pages[g]))});
-    core.kv_format = dtype_name(config.kv.value_or(group.dtype));
+    core.kv_format += fmt::format("{}{}", g > 0 ? " " : "", dtype_name(config.kv.value_or(group.dtype)));
   }
   std::random_device random;
   core.hash_key = uint64_t{random()} << 32 | random();

@@ -1,6 +1,8 @@
 #include "graph/build.h"
 
 #include "base/check.h"
+#include "base/error.h"
+#include "weights/kv_scales.h"
 
 namespace ingot {
 
@@ -119,11 +121,19 @@ Tensor Build::head_linear(const Tensor& x, const Weight& weight, int heads, int6
   return out;
 }
 
-KvLayer Build::kv_layer(const AttentionSpec& spec) {
+KvLayer Build::kv_layer(const AttentionSpec& spec, const Names& w) {
+  DType dtype = options_.kv;
+  const int number = layer_number(w.path());
+  const KvScales::Layer* scales =
+      options_.kv_scales != nullptr && !spec.latent ? options_.kv_scales->find(number, spec.kv_heads) : nullptr;
+  if (scales != nullptr && scales->keep) dtype = DType::kF16;
+  if (dtype == DType::kInt8 && (scales == nullptr || scales->k.empty() || scales->v.empty()))
+    throw Error("[kv] layer {} has no scales for int8{}; q8_0 needs none", number,
+                spec.latent ? ", its cache is a latent" : "");
   const KvGroupSpec kind{.kv_heads = spec.kv_heads,
                          .k_dim = spec.k_dim,
                          .v_dim = spec.v_dim,
-                         .dtype = options_.kv,
+                         .dtype = dtype,
                          .window = spec.window,
                          .latent = spec.latent};
   size_t g = 0;
@@ -135,8 +145,12 @@ KvLayer Build::kv_layer(const AttentionSpec& spec) {
   layer.kv_heads = spec.kv_heads;
   layer.k_dim = spec.k_dim;
   layer.v_dim = spec.v_dim;
-  layer.dtype = options_.kv;
+  layer.dtype = dtype;
   layer.latent = spec.latent;
+  if (scales != nullptr && !scales->keep) {
+    if (!scales->k.empty()) layer.k_scales = scales->k.data();
+    if (!scales->v.empty()) layer.v_scales = scales->v.data();
+  }
   return layer;
 }
 
@@ -146,7 +160,7 @@ Tensor Build::attention(const Tensor& q, const Tensor& k, const Tensor& v, const
     spec.chunked = false;
     spec.window = 0;
   }
-  const KvLayer layer = kv_layer(spec);
+  const KvLayer layer = kv_layer(spec, w);
   emit(KvWrite{.k = k, .v = v, .kv = layer}, w["kv_write"].path());
   Attention op;
   op.q = q;

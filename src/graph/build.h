@@ -11,11 +11,14 @@
 
 namespace ingot {
 
+struct KvScales;
+
 struct BuildOptions {
-  int context = 0;           // of the engine: the length-dependent kinds of rope are chosen from it
-  bool keep_hidden = false;  // name and keep the hidden state after the embedding and after each layer
-  bool keep_last = false;    // the last of them alone, after the final norm, as kLastHidden
-  DType kv = DType::kF32;    // of the KV cache
+  int context = 0;                      // of the engine: the length-dependent kinds of rope are chosen from it
+  bool keep_hidden = false;             // name and keep the hidden state after the embedding and after each layer
+  bool keep_last = false;               // the last of them alone, after the final norm, as kLastHidden
+  DType kv = DType::kF32;               // of the KV cache
+  const KvScales* kv_scales = nullptr;  // what the model's files say of 8-bit caches; null: nothing. The graph keeps it
 };
 
 // The output that holds the hidden state of every row after the final norm.
@@ -121,7 +124,7 @@ class Build {
     graph_.nodes.push_back({.op = std::move(op), .label = std::move(label), .made_by = {}});
   }
   const Tensor& rope_table(const RopeSpec& spec);
-  KvLayer kv_layer(const AttentionSpec& spec);
+  KvLayer kv_layer(const AttentionSpec& spec, const Names& w);
 
   Graph& graph_;
   Weights& weights_;

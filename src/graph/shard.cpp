@@ -283,11 +283,18 @@ void Sharder::add(PositionScale op) {
   emit(std::move(op));
 }
 
+// A rank's KV heads of a layer.
+static void own_heads(KvLayer& kv, const ShardRange& own) {
+  kv.kv_heads = static_cast<int>(own.count());
+  if (kv.k_scales != nullptr) kv.k_scales += own.begin;
+  if (kv.v_scales != nullptr) kv.v_scales += own.begin;
+}
+
 void Sharder::add(KvWrite op) {
   const Cut heads = kv_cut(op.kv, 1);
   op.k = local_of(op.k, heads.of(op.kv.k_dim));
   op.v = local_of(op.v, heads.of(op.kv.v_dim));
-  op.kv.kv_heads = static_cast<int>(heads.columns(rank_).count());
+  own_heads(op.kv, heads.columns(rank_));
   emit(std::move(op));
 }
 
@@ -298,7 +305,7 @@ void Sharder::add(Attention op) {
   op.q = local_of(op.q, heads.of(op.kv.q_dim()));
   op.out = new_local(op.out, heads.of(op.kv.v_dim));
   op.heads = static_cast<int>(own.count());
-  op.kv.kv_heads = static_cast<int>(shares.kv_heads[static_cast<size_t>(rank_)].count());
+  own_heads(op.kv, shares.kv_heads[static_cast<size_t>(rank_)]);
   if (op.sinks) op.sinks = weights_.values_of(op.sinks, own.begin, own.count());
   emit(std::move(op));
 }

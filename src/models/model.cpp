@@ -10,6 +10,7 @@
 #include "graph/stages.h"
 #include "models/model_list.inc"
 #include "weights/config.h"
+#include "weights/kv_scales.h"
 #include "weights/model_files.h"
 
 namespace ingot {
@@ -28,15 +29,29 @@ int choose_context(const Hparams& hp, const ModelOptions& options) {
   return options.context ? options.context : hp.context;
 }
 
-Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> source, const ModelOptions& options) {
+// Of an 8-bit cache; null: the files say nothing of it.
+std::shared_ptr<const KvScales> kv_scales_for(const ModelFiles& files, const Hparams& hp, DType kv) {
+  if (kv != DType::kFp8 && kv != DType::kInt8 && kv != DType::kQ8_0) return nullptr;
+  const std::optional<KvScales> scales = KvScales::read(files);
+  return scales ? std::make_shared<const KvScales>(scales->fitted(kv, hp.heads)) : nullptr;
+}
+
+Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> source,
+            std::shared_ptr<const KvScales> scales, const ModelOptions& options) {
   Model model;
   model.arch = &arch;
   model.hp = std::move(hp);
   model.context = choose_context(model.hp, options);
   model.weights = std::make_unique<Weights>(std::move(source));
-  Build b(
-      model.graph, *model.weights,
-      {.context = model.context, .keep_hidden = options.keep_hidden, .keep_last = options.keep_last, .kv = options.kv});
+  model.kv_scales = std::move(scales);
+  if (options.kv == DType::kInt8 && model.kv_scales == nullptr)
+    throw Error("[kv] the model has no scales for int8: `ingot quantize --kv int8` finds them, and q8_0 needs none");
+  Build b(model.graph, *model.weights,
+          {.context = model.context,
+           .keep_hidden = options.keep_hidden,
+           .keep_last = options.keep_last,
+           .kv = options.kv,
+           .kv_scales = model.kv_scales.get()});
   arch.build(b, model.hp);
   model.weights->finish();
   for (int r = 0; r < options.tp && options.tp > 1; ++r) {
@@ -91,7 +106,9 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
   auto files = std::make_shared<ModelFiles>(ModelFiles::open(path));
   const Config config(*files);
   const Architecture& arch = find_architecture(config);
-  Model model = build(arch, numbers_of(arch, config), open_source(*files, arch.names), options);
+  Hparams hp = numbers_of(arch, config);
+  std::shared_ptr<const KvScales> scales = kv_scales_for(*files, hp, options.kv);
+  Model model = build(arch, std::move(hp), open_source(*files, arch.names), std::move(scales), options);
   model.files = std::move(files);
   if (mapping_damaged()) throw Error("[model] a file of '{}' was cut short while it was read", path);
   return model;
@@ -100,7 +117,8 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
 Model Model::random(const Hparams& hp, FormatChoice format, const ModelOptions& options) {
   for (const Architecture* arch : architectures()) {
     if (hp.arch == arch->name)
-      return build(*arch, hp, std::make_unique<RandomSource>(std::move(format), options.random_on_device), options);
+      return build(*arch, hp, std::make_unique<RandomSource>(std::move(format), options.random_on_device), nullptr,
+                   options);
   }
   throw Error("[model] architecture '{}' is not supported", hp.arch);
 }

@@ -16,6 +16,7 @@
 namespace ingot {
 
 class Config;
+struct KvScales;
 struct ModelFiles;
 
 struct Architecture {
@@ -51,6 +52,7 @@ struct Model {
   int context = 0;                    // of the engine, at most hp.context
   std::shared_ptr<ModelFiles> files;  // null for random weights
   std::unique_ptr<Weights> weights;
+  std::shared_ptr<const KvScales> kv_scales;  // null: the files have none
   Graph graph;
   std::vector<Graph> ranks;               // each rank's part of it, where there are several (graph/shard.h)
   std::vector<Graph> stages;              // the graph in stages, where there are several (graph/stages.h)

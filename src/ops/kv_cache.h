@@ -8,9 +8,9 @@
 // In pairs (KvLayer::pairs, bf16 alone) both lie as instructions that multiply 2 × 4 by 4 × 2 values read them: keys in
 // groups of 16 slots [k_dim / 4][16][4], values in groups of 4 slots [v_dim][4].
 //
-// fp8: a byte each, in the same order. q8_0: first the int8 of a row or group in the same order, then its f16 scales,
-// one for each 32 dimensions: [ceil(v_dim / 32)] of a row, [ceil(k_dim / 32)][16] of a group. A head's last block may
-// be short.
+// fp8 and int8: a byte each, in the same order; what is stored is the value over its head's scale. q8_0: first the int8
+// of a row or group in the same order, then its f16 scales, one for each 32 dimensions: [ceil(v_dim / 32)] of a row,
+// [ceil(k_dim / 32)][16] of a group. A head's last block may be short.
 //
 // A latent group (DeepSeek) has one KV head whose key is its value, the latent, followed by a rotary part: `v` holds
 // the v_dim values of the latent in the group's type, `k` the k_dim values of the rotary part in 16 bits or more. So a
@@ -34,7 +34,7 @@ bool multiplies_pairs(int64_t k_dim, int64_t v_dim);
 
 // The type of what `k` holds in a cache of this type.
 constexpr DType kv_key_dtype(DType dtype, bool latent) {
-  return latent && (dtype == DType::kFp8 || dtype == DType::kQ8_0) ? DType::kF16 : dtype;
+  return latent && (dtype == DType::kFp8 || dtype == DType::kQ8_0 || dtype == DType::kInt8) ? DType::kF16 : dtype;
 }
 
 struct KvGroupSpec {
@@ -68,10 +68,17 @@ struct KvLayer {
   std::byte* k = nullptr;  // of page 0
   std::byte* v = nullptr;
   int64_t page_bytes = 0;  // from one page to the next, for keys and for values; 0: they lie side by side
+  // fp8 and int8: what a head's codes are multiplied by, [kv_heads], the model's; null: 1. A GPU's kernels pass them
+  // over.
+  const float* k_scales = nullptr;
+  const float* v_scales = nullptr;
 
   DType k_dtype() const { return kv_key_dtype(dtype, latent); }
   // Values of a query of one head.
   int q_dim() const { return latent ? v_dim + k_dim : k_dim; }
+
+  float k_scale(int head) const { return k_scales != nullptr ? k_scales[head] : 1.0f; }
+  float v_scale(int head) const { return v_scales != nullptr ? v_scales[head] : 1.0f; }
 
   // Of one slot of one head.
   int64_t k_bytes() const { return dtype_row_bytes(k_dtype(), k_dim); }

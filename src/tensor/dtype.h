@@ -7,11 +7,12 @@
 
 namespace ingot {
 
-// kFp8 and kQ8_0 are of rows of the KV cache alone. kFp8: e4m3 (quant/formats/f8_e4m3.h) with a scale of 1: what is
-// finite stays finite, at most 448. kQ8_0: int8, and an f16 scale for each 32 values of the row (the last block may be
+// kFp8, kQ8_0 and kInt8 are of rows of the KV cache alone. kFp8: e4m3 (quant/formats/f8_e4m3.h): what is finite stays
+// finite, at most 448. kInt8: whole numbers, -127 … 127; NaN becomes 0. Of both a head may have a scale, which its
+// layer knows (ops/kv_cache.h). kQ8_0: int8, and an f16 scale for each 32 values of the row (the last block may be
 // shorter), at most kQ8MostScale, so that every value is finite in f16; it has no size of an element, see
 // dtype_row_bytes().
-enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kFp8, kQ8_0 };
+enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kFp8, kQ8_0, kInt8 };
 
 constexpr int kQ8Block = 32;
 constexpr float kQ8MostScale = 515.5f;  // 127 times it is 65468.5, the largest of f16 is 65504
@@ -25,6 +26,7 @@ constexpr int64_t dtype_bytes(DType dtype) {
     case DType::kBF16:
       return 2;
     case DType::kFp8:
+    case DType::kInt8:
       return 1;
     case DType::kQ8_0:
       break;
@@ -51,6 +53,8 @@ constexpr std::string_view dtype_name(DType dtype) {
       return "fp8";
     case DType::kQ8_0:
       return "q8_0";
+    case DType::kInt8:
+      return "int8";
   }
   return "?";
 }

@@ -8,6 +8,7 @@
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "base/seeded_hash.h"
+#include "weights/kv_scales.h"
 #include "weights/model_files.h"
 #include "weights/random_values.h"
 #include "weights/schemes/scheme.h"
@@ -82,7 +83,7 @@ class FileSource : public WeightSource {
       StoredWeight weight;
       weight.name = stripped(tensor.name);
       if (bare && !weight.name.starts_with("lm_head.")) weight.name = names.prefix + weight.name;
-      if (ignorable(weight.name, names)) continue;
+      if (ignorable(weight.name, names) || is_kv_scale(weight.name)) continue;
       const std::optional<Format> format = format_by_name(tensor.dtype);
       weight.bytes = !format;  // with_schemes() knows whether they are part of a weight
       weight.dtype = tensor.dtype;

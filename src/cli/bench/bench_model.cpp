@@ -36,7 +36,7 @@ void add_bench_model_options(CLI::App& app, BenchModelOptions& options) {
   app.add_option("--format", options.format, "With --shape: bf16, q8_0, q4_0, q4_k_m, fp8 …");
   app.add_option("--save", options.save, "With --shape: also write the model as GGUF")->type_name("FILE");
   add_engine_option(app, "--step-rows", options.open, "Rows of a step (512; on a GPU 16384 and the batch)");
-  add_engine_option(app, "--kv", options.open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
+  add_engine_option(app, "--kv", options.open, "Format of the KV cache: f32, f16, bf16, fp8, int8 or q8_0")
       ->type_name("TEXT");
   add_engine_options(app, OptionsOf::kEngine, options.open);
   add_verbose_option(app, options.common);

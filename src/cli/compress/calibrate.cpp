@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
+#include "cli/compress/method_options.h"
 #include "cli/session.h"
 #include "files/json.h"
 
@@ -22,8 +23,16 @@ struct Options {
   int64_t tokens = 32768;
   int64_t chunk_tokens = 512;
   int threads = 0;
+  KvOptions kv;
   CommonOptions common;
 };
+
+JsonObject kv_json(const Stats& stats) {
+  const std::vector<int> kept = stats.kv->kept();
+  return {{"format", dtype_name(stats.kv->format)},
+          {"keep", JsonArray(kept.begin(), kept.end())},
+          {"kld", JsonArray(stats.kv_divergences.begin(), stats.kv_divergences.end())}};
+}
 
 int run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
@@ -36,6 +45,8 @@ int run(const Options& options) {
                                                  .tokens = options.tokens,
                                                  .threads = threads});
   CalibrateOptions setup{.model = path, .scratch = options.out + ".hidden", .threads = threads};
+  if (options.kv.asked()) setup.kv = options.kv.dtype();
+  setup.kv_bits = options.kv.bits;
   int shown = -1;
   setup.progress = [&](double done) {
     const int percent = static_cast<int>(100 * done);
@@ -48,15 +59,18 @@ int run(const Options& options) {
   for (const std::string& line : few) fmt::print(stderr, "fewer than {:.0f} rows met {}\n", kFewRows, line);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options.common.json) {
-    fmt::print("{}\n", to_json(JsonObject{{"tensors", static_cast<int64_t>(stats.tensors.size())},
-                                          {"tokens", static_cast<int64_t>(text.tokens.size())},
-                                          {"chunks", text.chunks()},
-                                          {"hardly_met", JsonArray(few.begin(), few.end())},
-                                          {"out", options.out},
-                                          {"seconds", seconds}}));
+    JsonObject json{{"tensors", static_cast<int64_t>(stats.tensors.size())},
+                    {"tokens", static_cast<int64_t>(text.tokens.size())},
+                    {"chunks", text.chunks()},
+                    {"hardly_met", JsonArray(few.begin(), few.end())},
+                    {"out", options.out},
+                    {"seconds", seconds}};
+    if (stats.kv != nullptr) json["kv"] = kv_json(stats);
+    fmt::print("{}\n", to_json(json));
   } else {
     fmt::print("{}: the inputs of {} tensors over {} tokens of {}, {:.1f} s\n", options.out, stats.tensors.size(),
                text.tokens.size(), text.dataset, seconds);
+    if (stats.kv != nullptr) fmt::print("scales for a KV cache in {}\n", kv_text(*stats.kv));
   }
   return 0;
 }
@@ -70,6 +84,7 @@ CommandBody setup(CLI::App& app) {
   app.add_option("--tokens", options->tokens, "At most so many tokens of the text (0: all)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--chunk-tokens", options->chunk_tokens, "Tokens that see each other")->check(CLI::Range(4, 1 << 20));
+  add_kv_options(app, options->kv);
   app.add_option("--threads", options->threads, "CPU threads (0: all cores)")->check(CLI::Range(0, 4096));
   add_verbose_option(app, options->common);
   add_json_option(app, options->common);

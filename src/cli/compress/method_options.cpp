@@ -1,5 +1,7 @@
 #include "cli/compress/method_options.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 
 #include "base/error.h"
@@ -46,6 +48,7 @@ Method open_scaled(const MethodOptions& options, QuantizeOptions& quantized) {
       {.model = quantized.model, .scratch = beside(quantized.out, ".hidden"), .threads = quantized.threads}, text,
       formats);
   quantized.statistics = text_facts(text);
+  quantized.text_hash = text.hash;
   quantized.fold = scaled.fold;
   if (awq) quantized.importances = scaled.importances;
   return {.rounder = nearest_rounder(),
@@ -54,7 +57,59 @@ Method open_scaled(const MethodOptions& options, QuantizeOptions& quantized) {
                                 scaled.scaled, scaled.groups)}};
 }
 
+void check_free(const std::string& out) {
+  if (std::filesystem::exists(out)) throw Error("[quantize] '{}' exists; it is not overwritten", out);
+}
+
+// Of this model.
+Stats read_stats(const std::string& path, const std::string& model) {
+  Stats stats = Stats::read(path);
+  const ModelFiles files = ModelFiles::open(model);
+  stats.check_model(files, find_architecture(Config(files)));
+  return stats;
+}
+
 }  // namespace
+
+void add_kv_options(CLI::App& app, KvOptions& options) {
+  CLI::Option* kv = app.add_option("--kv", options.type, "Also find scales for a KV cache in fp8 or int8")
+                        ->check(CLI::IsMember(std::vector<std::string>{"fp8", "int8"}));
+  app.add_option("--kv-bits", options.bits, "Of a value of that cache in the mean: above 8 the worst layers keep 16")
+      ->check(CLI::Range(8.0, 16.0))
+      ->needs(kv);
+}
+
+std::string kv_text(const KvScales& scales) {
+  const std::vector<int> kept = scales.kept();
+  return fmt::format("{}{}", dtype_name(scales.format),
+                     kept.empty() ? "" : fmt::format(", layers {} in 16 bits", fmt::join(kept, ", ")));
+}
+
+std::vector<std::string> open_kv(const MethodOptions& options, QuantizeOptions& quantized, bool dry) {
+  if (!options.kv.asked()) return {};
+  if (quantized.method != "rtn" && quantized.method != "imatrix" && quantized.method != "gptq")
+    throw Error("[kv] {} changes the values that scales are found for: write that model first", quantized.method);
+  if (dry) return {};
+  check_free(quantized.out);
+  Stats stats;
+  if (!options.statistics.empty()) {
+    stats = read_stats(options.statistics, quantized.model);
+    if (stats.kv == nullptr || stats.kv->format != options.kv.dtype())
+      throw Error("[kv] '{}' has no scales for {}: `ingot calibrate --kv {}` finds them", options.statistics,
+                  options.kv.type, options.kv.type);
+  } else {
+    const CalibrationText text = text_of(options, quantized);
+    stats = calibrate({.model = quantized.model,
+                       .scratch = beside(quantized.out, ".hidden"),
+                       .threads = quantized.threads,
+                       .kv = options.kv.dtype(),
+                       .kv_bits = options.kv.bits},
+                      text);
+  }
+  quantized.kv = stats.kv;
+  quantized.text_hash = with_hash(quantized.text_hash, stats.text_hash);
+  return {"scales for a KV cache in " + kv_text(*stats.kv)};
+}
 
 void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& quantized) {
   app.add_option("--method", quantized.method,
@@ -65,15 +120,16 @@ void add_method_options(CLI::App& app, MethodOptions& options, QuantizeOptions& 
   app.add_option("--stats", options.statistics, "Statistics of ingot calibrate or llama-imatrix, for imatrix");
   app.add_option("--tokens", options.tokens, "At most so many tokens of the text (0: all)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  add_kv_options(app, options.kv);
   app.add_option("--damping", options.gptq.damping, "Of gptq: a share of each column's square on XᵀX's diagonal")
       ->check(CLI::Range(0.0, 10.0));
 }
 
 Method open_method(const MethodOptions& options, QuantizeOptions& quantized, bool dry) {
   const bool calibrates = quantized.method != "rtn" && quantized.method != "rotate";
-  if (!calibrates && (!options.text.empty() || !options.statistics.empty()))
+  if (!calibrates && !options.kv.asked() && (!options.text.empty() || !options.statistics.empty()))
     throw Error("[quantize] --text and --stats are not for --method {}", quantized.method);
-  if (quantized.method != "imatrix" && !options.statistics.empty())
+  if (calibrates && quantized.method != "imatrix" && !options.statistics.empty())
     throw Error("[quantize] {} needs a text, not statistics: they hold no rows", quantized.method);
   if (quantized.method == "smooth" && quantized.format != "int8")
     throw Error("[quantize] smooth is for --format int8, where the inputs are rounded too; awq is for '{}'",
@@ -85,14 +141,16 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
   }
   if (!calibrates || dry) return {.rounder = nearest_rounder(), .stats = nullptr, .notes = {}};
   // Told before the model runs, not after.
-  if (std::filesystem::exists(quantized.out))
-    throw Error("[quantize] '{}' exists; it is not overwritten", quantized.out);
+  check_free(quantized.out);
   if (quantized.method == "gptq") {
     GptqSetup setup{
         .model = quantized.model, .text = text_of(options, quantized), .state = beside(quantized.out, ".gptq")};
     quantized.statistics = fmt::format("{}, damping {}", text_facts(setup.text), options.gptq.damping);
+    quantized.text_hash = with_hash(quantized.text_hash, setup.text.hash);
     setup.recipe = recipe_text(quantized);
     setup.gguf_order = quantized.out.ends_with(".gguf");
+    const PlannedFormats planned = planned_formats(quantized);
+    setup.head = planned.contains("lm_head.weight") || planned.contains("model.embed_tokens.weight");
     setup.threads = quantized.threads;
     setup.options = options.gptq;
     return {.rounder = gptq_rounder(std::move(setup)), .stats = nullptr, .notes = {}};
@@ -102,8 +160,7 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
   const Architecture& arch = find_architecture(Config(files));
   auto stats = std::make_shared<Stats>();
   if (!options.statistics.empty()) {
-    *stats = Stats::read(options.statistics);
-    stats->check_model(files, arch);
+    *stats = read_stats(options.statistics, quantized.model);
     quantized.statistics = "sha256 " + sha256_file(options.statistics);
   } else {
     const CalibrationText text = text_of(options, quantized);
@@ -111,6 +168,7 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
         {.model = quantized.model, .scratch = beside(quantized.out, ".hidden"), .threads = quantized.threads}, text);
     quantized.statistics = text_facts(text);
   }
+  quantized.text_hash = with_hash(quantized.text_hash, stats->text_hash);
   quantized.importances = stats->importances(arch);
   return {.rounder = nearest_rounder(), .stats = stats, .notes = {}};
 }

@@ -7,13 +7,27 @@
 
 #include "compress/gptq.h"
 #include "compress/quantize.h"
+#include "weights/kv_scales.h"
 
 namespace ingot {
+
+// What is asked for caches of 8 bits.
+struct KvOptions {
+  std::string type;  // fp8 or int8; empty: nothing
+  double bits = 8;   // of a value in the mean
+
+  bool asked() const { return !type.empty(); }
+  DType dtype() const { return type == "int8" ? DType::kInt8 : DType::kFp8; }
+};
+void add_kv_options(CLI::App& app, KvOptions& options);
+// "fp8, layers 3, 7 in 16 bits".
+std::string kv_text(const KvScales& scales);
 
 struct MethodOptions {
   std::string text;        // of the methods that run the model
   std::string statistics;  // a file of `ingot calibrate` or llama-imatrix
   int64_t tokens = 32768;
+  KvOptions kv;
   GptqOptions gptq;
 };
 
@@ -26,6 +40,9 @@ struct Method {
   std::shared_ptr<const Stats> stats;  // the importances read it
   std::vector<std::string> notes;      // for people
 };
+// Finds scales where they are asked for, or reads them from the statistics: `quantized` has them then. Gives notes for
+// people. Throws Error.
+std::vector<std::string> open_kv(const MethodOptions& options, QuantizeOptions& quantized, bool dry);
 Method open_method(const MethodOptions& options, QuantizeOptions& quantized, bool dry);
 
 }  // namespace ingot

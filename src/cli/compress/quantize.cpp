@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/compress/method_options.h"
@@ -141,6 +142,10 @@ int run(Options options) {
     throw CLI::ValidationError("--report and --report-text go together");
   // A limit on the size of files is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  const std::string& text = options.method.text;
+  if (!compare.text.empty() && !text.empty() && sha256_file(text) == sha256_file(compare.text))
+    throw Error("[quantize] --report-text is the text of --text: what it says of the model would be too good");
+  std::vector<std::string> notes = open_kv(options.method, quantized, options.dry_run);
   const SearchedMethod opened = open_with_formats(options);
   const std::unique_ptr<Rounder>& rounder = opened.method.rounder;
   QuantizeSummary summary;
@@ -156,7 +161,7 @@ int run(Options options) {
     summary = quantize(quantized, *rounder);
   }
   if (summary.stopped) throw Interrupted{};
-  const std::vector<std::string>& notes = opened.method.notes;
+  notes.insert(notes.end(), opened.method.notes.begin(), opened.method.notes.end());
   summary.notes.insert(summary.notes.end(), notes.begin(), notes.end());
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
   JsonObject json = summary_json(summary, options);

@@ -67,6 +67,7 @@ SearchedMethod search_method(const SizeOptions& size, MethodOptions options, Qua
   result.found = search(setup);
   quantized.tensors = result.found.tensors;
   quantized.format = result.found.format;
+  quantized.text_hash = with_hash(quantized.text_hash, setup.text.hash);
   quantized.search = to_json(result.found.json());
   if (quantized.method == "rtn") options.text.clear();  // it was for the search alone
   if (quantized.method != "imatrix") result.method = open_method(options, quantized, dry);

@@ -12,6 +12,7 @@
 #include "cli/eval/eval.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
+#include "compress/calibration_text.h"
 #include "compress/compare.h"
 #include "files/atomic_file.h"
 #include "files/json.h"
@@ -56,10 +57,13 @@ std::vector<Subject> open_all(const CompareOptions& options, const Tokenizer& to
   std::vector<std::string> paths;
   for (const std::string& model : options.models) {
     paths.push_back(resolve_model(model));
+    check_other_text(paths.back(), options.text);
     check_same_vocabulary(tokenizer, *Tokenizer::load(paths.back()), paths.back());
   }
   std::vector<Subject> subjects;
-  subjects.push_back(open_subject(teacher, setup));
+  OpenOptions plain = setup;
+  if (setup.kv == "fp8" || setup.kv == "int8" || setup.kv == "q8_0") plain.kv = "f32";  // what it costs is judged, too
+  subjects.push_back(open_subject(teacher, plain));
   const int vocab = subjects[0].open.model->hp.vocab;
   for (const std::string& path : paths) {
     subjects.push_back(open_subject(path, setup));
@@ -206,7 +210,8 @@ CommandBody setup_eval_compare(CLI::App& app) {
   app.add_option("--chunk-tokens", compared.chunk_tokens, "Tokens of a chunk")->check(CLI::Range(4, 1 << 20));
   app.add_option("--html", compared.html, "Also write a page with a chart")->type_name("FILE");
   app.add_flag("!--no-speed", compared.speed, "Without prefill and decode");
-  add_engine_option(app, "--kv", compared.open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
+  add_engine_option(app, "--kv", compared.open,
+                    "KV cache: f32, f16, bf16, fp8, int8 or q8_0 (the teacher's f32 with the last three)")
       ->type_name("TEXT");
   add_engine_options(app, OptionsOf::kEngine, compared.open);
   add_verbose_option(app, options->common);

@@ -79,7 +79,7 @@ CommandBody setup_eval_logits(CLI::App& app) {
       ->check(CLI::Range(0, 256));
   add_engine_option(app, "--no-fuse", options->open, "Fusion rules to switch off, separated by commas, or all")
       ->type_name("TEXT");
-  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
+  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16, fp8, int8 or q8_0")
       ->type_name("TEXT");
   add_engine_options(app, OptionsOf::kEngine, options->open);
   add_verbose_option(app, options->common);

@@ -7,6 +7,7 @@
 #include "cli/engine_options.h"
 #include "cli/eval/eval.h"
 #include "cli/session.h"
+#include "compress/calibration_text.h"
 #include "compress/scoring.h"
 #include "files/json.h"
 #include "text/tokenizer.h"
@@ -26,6 +27,7 @@ struct Options {
 int run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::string path = resolve_model(options.model);
+  check_other_text(path, options.text);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(path);
   OpenOptions setup = options.open;
   setup.model.context = options.chunk_tokens;
@@ -70,7 +72,7 @@ CommandBody setup_eval_ppl(CLI::App& app) {
   app.add_option("--text", options->text, "A text file")->required();
   app.add_option("--chunks", options->chunks, "At most this many chunks (0: all)")->check(CLI::Range(0, 1 << 30));
   app.add_option("--chunk-tokens", options->chunk_tokens, "Tokens of a chunk")->check(CLI::Range(4, 1 << 20));
-  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16, fp8 or q8_0")
+  add_engine_option(app, "--kv", options->open, "Format of the KV cache: f32, f16, bf16, fp8, int8 or q8_0")
       ->type_name("TEXT");
   add_engine_options(app, OptionsOf::kEngine, options->open);
   add_verbose_option(app, options->common);

@@ -21,6 +21,8 @@ double read_element(const std::byte* from, DType dtype, int64_t index, int64_t c
     case DType::kFp8:
       F8_E4M3::decode(reinterpret_cast<const uint8_t*>(from + index), &value);
       return value;
+    case DType::kInt8:
+      return static_cast<double>(static_cast<int8_t>(from[index]));
     case DType::kQ8_0:
       std::memcpy(&half, from + count + scale * 2, sizeof(half));
       return static_cast<double>(static_cast<int8_t>(from[index])) * static_cast<double>(f16_to_f32(half));
@@ -34,7 +36,8 @@ double read_element(const std::byte* from, DType dtype, int64_t index, int64_t c
 void read_key(const KvLayer& kv, int64_t slot, int head, std::vector<double>& out) {
   const int64_t lane = slot % kKeyGroup;
   for (int64_t d = 0; d < kv.k_dim; ++d)
-    out.push_back(read_element(kv.k_group(slot, head), kv.k_dtype(),
+    out.push_back(static_cast<double>(kv.k_scale(head)) *
+                  read_element(kv.k_group(slot, head), kv.k_dtype(),
                                kv.pairs ? d / 4 * 64 + lane * 4 + d % 4 : d * kKeyGroup + lane,
                                int64_t{kv.k_dim} * kKeyGroup, d / kQ8Block * kKeyGroup + lane));
 }
@@ -42,8 +45,9 @@ void read_key(const KvLayer& kv, int64_t slot, int head, std::vector<double>& ou
 void read_value(const KvLayer& kv, int64_t slot, int head, std::vector<double>& out) {
   out.clear();
   for (int64_t d = 0; d < kv.v_dim; ++d)
-    out.push_back(kv.pairs ? read_element(kv.v_group(slot, head), kv.dtype, d * 4 + slot % 4, 0, 0)
-                           : read_element(kv.v_row(slot, head), kv.dtype, d, kv.v_dim, d / kQ8Block));
+    out.push_back(static_cast<double>(kv.v_scale(head)) *
+                  (kv.pairs ? read_element(kv.v_group(slot, head), kv.dtype, d * 4 + slot % 4, 0, 0)
+                            : read_element(kv.v_row(slot, head), kv.dtype, d, kv.v_dim, d / kQ8Block)));
 }
 
 // All heads of one row that share KV head `kv_head`, two passes over the keys.

@@ -34,6 +34,10 @@ std::vector<Case> cases() {
       {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kQ8_0},
       {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kFp8, .page_rows = 64},
       {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kFp8},
+      {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kFp8, .page_rows = 64, .scaled = true},
+      {.k_dim = 17, .v_dim = 35, .window = 40, .softcap = 5, .sinks = true, .dtype = DType::kFp8, .scaled = true},
+      {.heads = 9, .kv_heads = 3, .k_dim = 64, .v_dim = 64, .dtype = DType::kInt8, .page_rows = 64, .scaled = true},
+      {.heads = 6, .kv_heads = 2, .k_dim = 41, .v_dim = 70, .window = 40, .dtype = DType::kInt8, .scaled = true},
       {.heads = 6, .scale = -1.0f / 128},
       {.heads = 5, .kv_heads = 1, .k_dim = 8, .v_dim = 24, .latent = true},
       {.heads = 3,
@@ -52,7 +56,7 @@ std::vector<Case> cases() {
   if (!kPairs) return all;
   const size_t plain = all.size();
   for (size_t i = 0; i < plain; ++i)
-    if (all[i].k_dim % 4 == 0 && all[i].v_dim % 8 == 0 && !all[i].latent) {
+    if (all[i].k_dim % 4 == 0 && all[i].v_dim % 8 == 0 && !all[i].latent && !all[i].scaled) {
       all.push_back(all[i]);
       all.back().dtype = DType::kBF16;
       all.back().pairs = true;

@@ -28,6 +28,7 @@ struct Case {
   float scale = 0;      // 0: by k_dim. A file may name one below 0, where the smallest product is the largest score.
   bool smooth = false;  // values about normal, which no narrow type of the cache holds exactly
   bool latent = false;  // a key is its value, then k_dim more
+  bool scaled = false;  // heads of the cache have scales, powers of two
 
   int q_dim() const { return latent ? v_dim + k_dim : k_dim; }
 };
@@ -53,7 +54,7 @@ struct Seq {
 };
 
 // Values for every position of a seq, exact in the type of the cache: multiples of 1/8 below 4 with outliers 32 times
-// as large (fp8: to 2); for q8_0 multiples of 1/32 with a largest of 127/32 in each block.
+// as large (fp8: to 2); for int8 even numbers to 4, for q8_0 multiples of 1/32 with a largest of 127/32 in each block.
 class Values {
  public:
   Values(uint64_t seed, int positions, int heads, int dim, const Case& c)
@@ -66,6 +67,8 @@ class Values {
       } else if (c.dtype == DType::kQ8_0) {
         v = static_cast<float>(random.below(255) - 127) / 32;
         if (static_cast<int>(i) % dim % kQ8Block == 0) v = v < 0 ? -127.0f / 32 : 127.0f / 32;
+      } else if (c.dtype == DType::kInt8) {
+        v = static_cast<float>(2 * random.below(5) - 4);
       } else {
         v = static_cast<float>(c.dtype == DType::kFp8 ? random.below(33) - 16 : random.below(65) - 32) / 8;
         if (random.below(64) == 0) v *= 32;
@@ -108,6 +111,12 @@ class Step {
         random_(5),
         sinks_(random_, Format::kF32, 1, c.heads, 3.0f) {
     kv_.group = 1;
+    static constexpr float kScales[] = {0.25f, 2, 0.5f, 1, 2};
+    if (c.scaled) {
+      CHECK(c.kv_heads <= 4, "{} heads", c.kv_heads);
+      kv_.k_scales = kScales;
+      kv_.v_scales = kScales + 1;
+    }
     kv_.kv_heads = c.kv_heads;
     kv_.k_dim = c.k_dim;
     kv_.v_dim = c.v_dim;

@@ -34,14 +34,22 @@ void store_q8_0(const Place& to, const float* x, int n) {
   }
 }
 
-void store(const Place& to, DType dtype, const float* x, int n) {
+// A whole number of int8's, -127 … 127; NaN: 0.
+float whole(float x) { return std::isnan(x) ? 0.0f : std::nearbyintf(std::clamp(x, -127.0f, 127.0f)); }
+
+// fp8 and int8 hold x over `scale`.
+void store(const Place& to, DType dtype, const float* x, int n, float scale) {
   if (dtype == DType::kQ8_0) return store_q8_0(to, x, n);
+  const float inverse = 1.0f / scale;
   for (int i = 0; i < n; ++i) {
     const int64_t at = i * to.step + to.first;
-    if (dtype == DType::kF32) {
+    const float scaled = x[i] * inverse;
+    if (dtype == DType::kInt8) {
+      to.base[at] = static_cast<std::byte>(static_cast<int8_t>(whole(scaled)));
+    } else if (dtype == DType::kF32) {
       std::memcpy(to.base + at * 4, x + i, 4);
     } else if (dtype == DType::kFp8) {
-      F8_E4M3::encode(x + i, reinterpret_cast<uint8_t*>(to.base + at));
+      F8_E4M3::encode(&scaled, reinterpret_cast<uint8_t*>(to.base + at));
     } else {
       const uint16_t half = dtype == DType::kF16 ? f32_to_f16(finite_f16(x[i])) : f32_to_bf16(x[i]);
       std::memcpy(to.base + at * 2, &half, 2);
@@ -73,8 +81,8 @@ void run(const KvWrite& op, Ctx& ctx) {
         continue;
       }
       const Place k{kv.k_group(slot, h), slot % kKeyGroup, kKeyGroup, int64_t{kv.k_dim} * kKeyGroup};
-      store(k, kv.k_dtype(), op.k.f32(t) + h * kv.k_dim, kv.k_dim);
-      store({kv.v_row(slot, h), 0, 1, kv.v_dim}, kv.dtype, op.v.f32(t) + h * kv.v_dim, kv.v_dim);
+      store(k, kv.k_dtype(), op.k.f32(t) + h * kv.k_dim, kv.k_dim, kv.k_scale(h));
+      store({kv.v_row(slot, h), 0, 1, kv.v_dim}, kv.dtype, op.v.f32(t) + h * kv.v_dim, kv.v_dim, kv.v_scale(h));
     }
   }
 }

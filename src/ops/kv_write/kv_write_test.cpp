@@ -1,5 +1,7 @@
 #include "ops/kv_write/kv_write.h"
 
+#include <limits>
+
 #include "ops/attention/cpu/attention_kernels.h"
 #include "ops/ops_test_support.h"
 #include "quant/formats/f8_e4m3.h"
@@ -116,6 +118,47 @@ TEST(KvWritePairs, EveryRowLandsInItsSlot) {
   EXPECT_EQ(half, f32_to_bf16(k.at(5, 2 * 20 + 14)));
   std::memcpy(&half, want.v.data() + page * 16 + (place / 4 * 32 + 5 * 4 + place % 4) * 2, 2);
   EXPECT_EQ(half, f32_to_bf16(v.at(5, 2 * 8 + 5)));
+}
+
+// Over a head's scale: by every set as by the reference, and the reference by the definition.
+TEST(KvWriteScales, CodesAreOfTheValueOverItsHeadsScale) {
+  Random random(2);
+  const Batch batch = test::make_batch({{3, 0}, {1, 70}, {65, 2}}, 16, 2);
+  const std::vector<float> k_scales = {0.5f, 3, 0.07f}, v_scales = {11, 0.3f, 1};
+  for (const DType dtype : {DType::kFp8, DType::kInt8}) {
+    KvLayer kv{.group = 1, .index = 0, .kv_heads = 3, .k_dim = 37, .v_dim = 9, .page_rows = 16, .dtype = dtype};
+    kv.k_scales = k_scales.data();
+    kv.v_scales = v_scales.data();
+    Buffer k(batch.n_rows, 3 * 37, kTokenRows, 120), v(batch.n_rows, 3 * 9);
+    k.fill_outliers(random);
+    v.fill_outliers(random);
+    v.at(5, 2 * 9 + 4) = std::numeric_limits<float>::quiet_NaN();
+    const size_t slots = batch.groups[1].page_table.size() * 16 * 3;
+    const auto run = [&](auto&& how) {
+      Cache cache{std::vector(slots * 37, std::byte{0xee}), std::vector(slots * 9, std::byte{0xee})};
+      kv.k = cache.k.data();
+      kv.v = cache.v.data();
+      how(KvWrite{.k = k.tensor(), .v = v.tensor(), .kv = kv});
+      return cache;
+    };
+    Cache want = run([&](const KvWrite& op) { test::run_ref(op, batch); });
+    test::for_each_kernels([&] {
+      for (int threads : {1, 3}) EXPECT_EQ(run([&](const KvWrite& op) { test::run_cpu(op, batch, threads); }), want);
+    });
+    if (dtype != DType::kInt8) continue;
+    kv.k = want.k.data();
+    kv.v = want.v.data();
+    const int64_t slot = batch.groups[1].slot[5];
+    for (int h = 0; h < 3; ++h) {
+      const float scale = k_scales[static_cast<size_t>(h)];
+      for (int d = 0; d < 37; ++d) {
+        const auto code =
+            static_cast<float>(static_cast<int8_t>(kv.k_group(slot, h)[d * kKeyGroup + slot % kKeyGroup]));
+        EXPECT_NEAR(code * scale, std::clamp(k.at(5, h * 37 + d), -127 * scale, 127 * scale), 0.501f * scale);
+      }
+    }
+    EXPECT_EQ(kv.v_row(slot, 2)[4], std::byte{0});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, KvWriteTest,

@@ -6,11 +6,6 @@
 #include "ops/rope_kv_write/rope_kv_write.h"
 
 namespace ingot::cpu {
-namespace {
-
-constexpr int kMaxHead = 1024;  // values of a head on its way to the cache, on the stack
-
-}  // namespace
 
 void run_row(const RopeKvWrite& op, int64_t t, int64_t slot) {
   const KvLayer& kv = op.kv;

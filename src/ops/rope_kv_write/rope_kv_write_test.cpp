@@ -16,7 +16,7 @@ struct Memory {
 // The fused op, and the two that it replaces: the same bits in q and in the cache, by either version.
 TEST(RopeKvWrite, IsRopeThenKvWrite) {
   Random random(1);
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kQ8_0})
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kFp8, DType::kInt8, DType::kQ8_0})
     for (bool interleaved : {false, true})
       for (int rotary_dim : {20, 12}) {
         const int rows = 66, heads = 4, kv_heads = 2, head_dim = 20, v_dim = 9, page_rows = 16;

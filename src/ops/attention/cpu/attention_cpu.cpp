@@ -201,7 +201,7 @@ void run_block(const Work& w, int first, const State& state) {
   const int from = seen.from(), to = seen.to();
   w.kernel.scores(block.dtype, w.q, nq, block.groups + from / kKeyGroup, (to - from) / kKeyGroup, kv.q_dim(),
                   s.scores + from, kBlock);
-  w.kernel.weigh(s.scores, kBlock, nq, seen.ranges(), from, to, w.op.scale, w.op.softcap,
+  w.kernel.weigh(s.scores, kBlock, nq, seen.ranges(), from, to, w.op.scale * kv.k_scale(w.unit.kv_head), w.op.softcap,
                  {state.max, state.sum, s.keep, s.add});
   w.kernel.mix(block.dtype, s.scores, kBlock, nq, seen.ranges(), block.values, block.step, kv.v_dim, s.keep, s.add,
                state.acc);
@@ -296,10 +296,11 @@ void merge(const Work& w, const State& part, const State& total) {
 
 void write_out(const Work& w, const State& total) {
   const int64_t v_dim = w.op.kv.v_dim;
+  const float scale = w.op.kv.v_scale(w.unit.kv_head);
   for (int i = 0; i < w.unit.queries(); ++i) {
     const float* acc = total.acc + i * v_dim;
     float* out = w.op.out.f32(w.unit.first_row + i / w.unit.heads) + (w.unit.first_head + i % w.unit.heads) * v_dim;
-    for (int64_t d = 0; d < v_dim; ++d) out[d] = acc[d] / total.sum[i];
+    for (int64_t d = 0; d < v_dim; ++d) out[d] = acc[d] / total.sum[i] * scale;
   }
 }
 

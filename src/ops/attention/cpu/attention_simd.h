@@ -182,6 +182,17 @@ inline uint16_t quantize(const float* x, int64_t n, int8_t* out) {
   return scale;
 }
 
+// Whole numbers -127 … 127, to nearest even; NaN: 0.
+inline void round_int8(const float* x, int64_t n, int8_t* out) {
+  constexpr float kRound = 12582912.0f;  // as in quantize()
+  for (int64_t i = 0; i < n; ++i) {
+    float q = x[i] > 127.0f ? 127.0f : x[i];
+    q = q < -127.0f ? -127.0f : q;
+    q = q == q ? q : 0.0f;
+    out[i] = static_cast<int8_t>(__builtin_bit_cast(int32_t, q + kRound) - __builtin_bit_cast(int32_t, kRound));
+  }
+}
+
 void store_value(DType dtype, const float* value, int64_t dim, std::byte* row) {
   switch (dtype) {
     case DType::kF16:
@@ -193,6 +204,8 @@ void store_value(DType dtype, const float* value, int64_t dim, std::byte* row) {
     case DType::kFp8:
       for (int64_t d = 0; d < dim; ++d) at<uint8_t>(row)[d] = static_cast<uint8_t>(fp8_of_f32(value[d]));
       return;
+    case DType::kInt8:
+      return round_int8(value, dim, at<int8_t>(row));
     case DType::kQ8_0:
       for (int64_t d = 0; d < dim; d += kQ8Block) {
         const uint16_t scale = quantize(value + d, dim - d < kQ8Block ? dim - d : kQ8Block, at<int8_t>(row) + d);
@@ -229,6 +242,9 @@ void store_key(DType dtype, const float* key, int64_t dim, std::byte* group, int
       return store_lane<uint8_t>(key, dim, group, lane, [](const float* x, int64_t n, uint8_t* out, int64_t) {
         for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(fp8_of_f32(x[i]));
       });
+    case DType::kInt8:
+      return store_lane<int8_t>(key, dim, group, lane,
+                                [](const float* x, int64_t n, int8_t* out, int64_t) { round_int8(x, n, out); });
     case DType::kQ8_0: {
       static_assert(kQ8Block == 32, "a piece is a block");
       uint16_t* scales = at<uint16_t>(group + dim * kKeyGroup);
@@ -246,6 +262,12 @@ void widen(DType dtype, const std::byte* in, int64_t n, float* __restrict out) {
     int64_t i = 0;
     for (; i + kVecLanes <= n; i += kVecLanes) store(out + i, load_fp8(at<uint8_t>(in) + i));
     for (; i < n; ++i) out[i] = f32_of_fp8(at<uint8_t>(in)[i]);
+    return;
+  }
+  if (dtype == DType::kInt8) {
+    int64_t i = 0;
+    for (; i + kVecLanes <= n; i += kVecLanes) store(out + i, load_int8(at<int8_t>(in) + i));
+    for (; i < n; ++i) out[i] = static_cast<float>(at<int8_t>(in)[i]);
     return;
   }
   const uint16_t* from = at<uint16_t>(in);
@@ -323,6 +345,12 @@ struct Stored<DType::kQ8_0> {
   static Vec read(const int8_t* p) { return load_int8(p); }
 };
 
+template <>
+struct Stored<DType::kInt8> {
+  using Type = int8_t;
+  static Vec read(const int8_t* p) { return load_int8(p); }
+};
+
 // Calls f with the type as a constant.
 template <class F>
 inline void with_type(DType dtype, const F& f) {
@@ -333,6 +361,8 @@ inline void with_type(DType dtype, const F& f) {
       return f(Stored<DType::kBF16>{});
     case DType::kFp8:
       return f(Stored<DType::kFp8>{});
+    case DType::kInt8:
+      return f(Stored<DType::kInt8>{});
     case DType::kQ8_0:
       return f(Stored<DType::kQ8_0>{});
     default:
