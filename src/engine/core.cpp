@@ -19,7 +19,8 @@ SchedulerLimits scheduler_limits(const EngineConfig& config, const CoreOptions& 
           .context = o.context,
           .draft = config.max_draft,
           .mask_words = mask_words(o.vocab),
-          .has_state = o.has_state};
+          .has_state = o.has_state,
+          .head_rows = o.head_rows};
 }
 
 std::unique_ptr<PrefixCache> prefix_cache(KvPages& pages, const EngineConfig& config, const CoreOptions& o) {
