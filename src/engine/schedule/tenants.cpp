@@ -10,7 +10,7 @@ namespace {
 // Names that are remembered after their last seq has left.
 constexpr size_t kIdleTenants = 1024;
 // A row that is computed again for a tenant's share keeps it from taking more until its share of the rows is so many:
-// whatever tenants do, at most one row in five is computed again for their sake.
+// at most one row in five is computed again for their sake, but for turns (next_turn).
 constexpr double kRowsForOne = 4;
 // Of the rows of a step, so much is given back to those who were charged for rows twice: however many are computed
 // again at once, the others keep the rest of their shares.
