@@ -24,7 +24,8 @@ SchedulerLimits scheduler_limits(const EngineConfig& config, const CoreOptions& 
           .draft = config.max_draft,
           .mask_words = mask_words(o.vocab),
           .stages = o.stages,
-          .has_state = o.has_state};
+          .has_state = o.has_state,
+          .head_rows = o.head_rows};
 }
 
 std::unique_ptr<PrefixCache> prefix_cache(KvPages& pages, const EngineConfig& config, const CoreOptions& o) {

@@ -38,6 +38,7 @@ struct CoreOptions {
   int vocab = 0;
   int context = 0;                // positions of one seq
   int logit_rows = 0;             // of one run of the head
+  double head_rows = 0;           // what a run of the head costs for a row, in rows of the body
   std::vector<PageGroup> groups;  // of the KV cache
   std::string kv_format = "f32";  // pages of different formats have different addresses
   bool has_state = false;         // the model has recurrent state

@@ -137,7 +137,7 @@ Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
     for (std::unique_ptr<Sequence>& seq : made) {
       Sequence& added = *seq;
       seqs_.emplace(added.id, std::move(seq));
-      if (prefix_ && shared->reuse_prefix) added.prefix_root = prefix_->root(space);
+      if (prefix_ && shared->reuse_prefix) added.prefix_root = prefix_->root(space, shared->tenant, shared->weight);
       scheduler_.add(added, &added != &first);
       if (&added == &first) continue;
       added.first = &first;

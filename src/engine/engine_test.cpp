@@ -54,6 +54,16 @@ struct Fixture {
   }
 };
 
+// The head's 256 · 64 weights over the 2 · 36,864 of the layers; at most those of the last layer are run with the head.
+TEST(Engine, KnowsWhatTheHeadCosts) {
+  Fixture f;
+  f.engine.call([](LocalEngine& local) {
+    const double rows = local.core().options().head_rows;
+    EXPECT_GT(rows, 0.9 * 16'384 / 73'728);
+    EXPECT_LT(rows, 1.1 * (16'384 + 36'864) / 36'864);
+  });
+}
+
 TEST(Engine, RefusesWhatCanNeverBeServed) {
   Fixture f;
   const auto refused = [&](Request r) { return f.engine.submit(std::move(r)).refused; };

@@ -78,9 +78,21 @@ std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig
                                  .kv = config.kv});
 }
 
-CoreOptions core_options(const Model& model, const EngineConfig& config, const std::vector<int>& pages,
+// What a run of the head costs for a row, in rows of the body: by the products of their weights.
+double head_rows(const Graph& graph) {
+  double body = 0, head = 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Cost cost = std::visit([](const auto& op) { return op.cost({.tokens = 1, .logits = 1}); }, graph.nodes[n].op);
+    (n < graph.head_begin ? body : head) += cost.flops;
+  }
+  return body > 0 ? head / body : 0;
+}
+
+CoreOptions core_options(const Model& model, const EngineConfig& config, const DeviceModel& device,
                          MaskWorkers& masks) {
+  const std::vector<int>& pages = device.pages();
   CoreOptions core;
+  core.head_rows = head_rows(model.graph);
   core.masks = &masks;
   core.vocab = model.hp.vocab;
   core.context = model.context;
@@ -107,7 +119,7 @@ LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
       config_(config),
       device_(device_model(model, config)),
       masks_(MaskPool::threads_of(available_cores(), config.device.cuda >= 0), config.max_seqs),
-      core_(*device_, config, core_options(model, config, device_->pages(), masks_),
+      core_(*device_, config, core_options(model, config, *device_, masks_),
             std::max<int>(EngineCore::kFlights, static_cast<int>(model.stages.size()))) {
   core_.damaged = [] { return mapping_damaged(); };
 }

@@ -98,6 +98,7 @@ class Sequence {
 
   TenantShare* tenant = nullptr;     // while the scheduler knows it
   TenantShare* taken_for = nullptr;  // whose share it was set back for, until it is computed again
+  double taken_at = -1;              // Tenants::spent() then, where that put off its whole tenant; -1: it did not
   int paid = 0;                      // rows that its tenant was charged for: computing them again is free
   int lost = 0;                      // of them, those that another seq of its tenant has cost it: not free
   int queued_rows = 0;               // tokens that it had when it came to the queue

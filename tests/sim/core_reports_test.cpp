@@ -48,7 +48,7 @@ TEST(Core, HiddenStatesAreReportedOnceForEachPosition) {
   });
   std::map<int, std::vector<int>> seen;
   for (int i = 0; i < 6; ++i) {
-    Request r = f.request(tokens_of(3, 30), i % 2 ? 0 : 12);
+    Request r = f.request(tokens_of(3, 30), i % 2 ? 0 : 40);
     r.on_hidden = [&seen, i](int position, std::span<const float>) { seen[i].push_back(position); };
     r.hidden_from = i < 4 ? 0 : 21;
     f.submit(r);
@@ -57,7 +57,7 @@ TEST(Core, HiddenStatesAreReportedOnceForEachPosition) {
   for (int i = 0; i < 6; ++i) {
     std::vector<int> all;
     // The last token that is made has no row.
-    for (int p = i < 4 ? 0 : 21; p < 30 + (i % 2 ? 0 : 11); ++p) all.push_back(p);
+    for (int p = i < 4 ? 0 : 21; p < 30 + (i % 2 ? 0 : 39); ++p) all.push_back(p);
     EXPECT_EQ(seen[i], all) << i;
   }
   EXPECT_GT(f.core->stats().preempted, 0);

@@ -35,33 +35,47 @@ bool KvPages::can_ever_fit(int rows) const {
 
 void KvPages::cache(Pool& p, PageId page) {
   Page& entry = p.pages[static_cast<size_t>(page)];
-  entry.before = p.newest;
+  Kept& kept = p.kept[static_cast<size_t>(entry.owner)];
+  entry.before = kept.newest;
   entry.after = kNoPage;
-  (p.newest == kNoPage ? p.oldest : p.pages[static_cast<size_t>(p.newest)].after) = page;
-  p.newest = page;
+  (kept.newest == kNoPage ? kept.oldest : p.pages[static_cast<size_t>(kept.newest)].after) = page;
+  kept.newest = page;
+  ++kept.n;
   ++p.n_cached;
 }
 
 void KvPages::uncache(Pool& p, PageId page) {
   Page& entry = p.pages[static_cast<size_t>(page)];
-  (entry.before == kNoPage ? p.oldest : p.pages[static_cast<size_t>(entry.before)].after) = entry.after;
-  (entry.after == kNoPage ? p.newest : p.pages[static_cast<size_t>(entry.after)].before) = entry.before;
+  Kept& kept = p.kept[static_cast<size_t>(entry.owner)];
+  (entry.before == kNoPage ? kept.oldest : p.pages[static_cast<size_t>(entry.before)].after) = entry.after;
+  (entry.after == kNoPage ? kept.newest : p.pages[static_cast<size_t>(entry.after)].before) = entry.before;
   entry.before = entry.after = kNoPage;
+  --kept.n;
   --p.n_cached;
+}
+
+// The cached page that goes first. REQUIRES: there is one.
+PageId KvPages::least_worth(const Pool& p) const {
+  size_t most = 0;
+  for (size_t o = 1; o < p.kept.size(); ++o) {
+    if (p.kept[o].n / weights_[o] > p.kept[most].n / weights_[most]) most = o;
+  }
+  return p.kept[most].oldest;
 }
 
 // REQUIRES: available(group) > 0.
 PageId KvPages::take(int group) {
   Pool& p = pool(group);
-  PageId page = p.oldest;
+  PageId page = kNoPage;
   // Freed pages lie behind those that were never taken, so the last tells whether memory that is there is left.
-  const bool spare = !p.free.empty() && (p.free.back() < p.unused || p.unused < p.eager || p.oldest == kNoPage);
+  const bool spare = !p.free.empty() && (p.free.back() < p.unused || p.unused < p.eager || p.n_cached == 0);
   if (spare) {
     page = p.free.back();
     p.free.pop_back();
     p.unused = std::max(p.unused, page + 1);
   } else {
-    CHECK(page != kNoPage, "group {} has no page left", group);
+    CHECK(p.n_cached > 0, "group {} has no page left", group);
+    page = least_worth(p);
     uncache(p, page);
     const int32_t address = std::exchange(at(group, page).address, -1);
     ++n_evicted_;
@@ -88,10 +102,20 @@ void KvPages::drop(int group, PageId page) {
   }
 }
 
-void KvPages::set_address(int group, PageId page, int32_t address) {
+void KvPages::set_address(int group, PageId page, int32_t address, int owner) {
   Page& entry = at(group, page);
   CHECK(entry.refs > 0, "page {} of group {} is not held", page, group);
   entry.address = address;
+  entry.owner = owner;
+}
+
+void KvPages::set_owner(int owner, double weight) {
+  const size_t all = static_cast<size_t>(owner) + 1;
+  if (weights_.size() < all) weights_.resize(all, 1);  // first: where memory runs out in between, nothing is amiss
+  for (Pool& p : pools_) {
+    if (p.kept.size() < all) p.kept.resize(all);
+  }
+  weights_[all - 1] = weight;
 }
 
 void KvPages::forget(int group, PageId page) {

@@ -58,8 +58,11 @@ class KvPages {
   // Another holder of a page, free or not in use until now.
   void hold(int group, PageId page);
   // Gives a page an address: when nobody holds it any more its content stays, until the page is needed.
-  // REQUIRES: it is held.
-  void set_address(int group, PageId page, int32_t address);
+  // REQUIRES: it is held, and the owner is known (0 always is).
+  void set_address(int group, PageId page, int32_t address, int owner = 0);
+  // Content is kept for owners by weight: whose pages are most for its weight gives the next, its longest unused first.
+  // One owner alone may fill all.
+  void set_owner(int owner, double weight);
   // Takes the address of a page away. REQUIRES: it is held.
   void forget(int group, PageId page);
   // Called with a page whose content is lost and the address that it had.
@@ -96,15 +99,21 @@ class KvPages {
   struct Page {
     int refs = 0;
     int32_t address = -1;
-    PageId before = kNoPage, after = kNoPage;  // in the list of cached pages
+    int owner = 0;                             // of its content
+    PageId before = kNoPage, after = kNoPage;  // in its owner's list of cached pages
+  };
+  // Cached pages of one owner, by the time when they were last held.
+  struct Kept {
+    PageId oldest = kNoPage, newest = kNoPage;
+    int n = 0;
   };
   struct Pool {
     int window = 0;
     int eager = 0;
     PageId unused = 0;  // this page and those behind it were never taken
     std::vector<Page> pages;
-    std::vector<PageId> free;                   // the next to give at the back; those never taken at the front
-    PageId oldest = kNoPage, newest = kNoPage;  // cached pages by the time when they were last held
+    std::vector<PageId> free;    // the next to give at the back; those never taken at the front
+    std::vector<Kept> kept{{}};  // [owner]
     int n_cached = 0;
   };
 
@@ -115,12 +124,14 @@ class KvPages {
 
   bool shared_tail(int group, const SeqPages& seq, int from) const;
   int missing(int group, const SeqPages& seq, int from, int rows) const;
+  PageId least_worth(const Pool& p) const;
   PageId take(int group);
   void drop(int group, PageId page);
   void cache(Pool& p, PageId page);
   void uncache(Pool& p, PageId page);
 
   std::vector<Pool> pools_;
+  std::vector<double> weights_{1};  // [owner]
   const int page_rows_;
   int64_t n_evicted_ = 0;
 };

@@ -95,6 +95,28 @@ TEST(KvPages, TheLongestUnusedContentGoesFirst) {
   EXPECT_FALSE(pages.grow(next, 2, 3, copies));
 }
 
+// By weight, and whoever is alone has all.
+TEST(KvPages, WhoKeepsMostGivesFirst) {
+  KvPages pages({{.pages = 12}}, 1);
+  std::vector<int32_t> lost;
+  pages.on_evict = [&](int, PageId, int32_t address) { lost.push_back(address); };
+  pages.set_owner(1, 3);
+  std::vector<PageCopy> copies;
+  const auto keep = [&](int owner, int n, int address) {
+    SeqPages seq;
+    ASSERT_TRUE(pages.grow(seq, 0, n, copies));
+    for (int i = 0; i < n; ++i) pages.set_address(0, seq.groups[0][static_cast<size_t>(i)], address + i, owner);
+    pages.release(seq);  // the last first
+  };
+  keep(0, 12, 100);
+  keep(1, 9, 200);
+  EXPECT_EQ(lost, (std::vector<int32_t>{111, 110, 109, 108, 107, 106, 105, 104, 103}));
+  lost.clear();
+  keep(1, 2, 300);  // 9 of 3 shares and 3 of one: its own go, and then as many of each
+  EXPECT_EQ(lost, (std::vector<int32_t>{102, 208}));
+  EXPECT_EQ(pages.cached_pages(0), 12);
+}
+
 TEST(KvPages, OldContentGivesWayBeforeMemoryThatWasNeverUsed) {
   KvPages pages({{.pages = 8, .eager = 3}}, 1);
   std::vector<int32_t> lost;

@@ -101,14 +101,27 @@ int32_t PrefixCache::make(Node node) {
   return id;
 }
 
-int32_t PrefixCache::root(const std::string& space) {
+// That of its other roots, or a free one.
+int PrefixCache::number_of(const std::string& owner) {
+  auto it = std::ranges::find_if(owners_, [&](const Owner& o) { return o.roots > 0 && o.name == owner; });
+  if (it == owners_.end()) it = std::ranges::find(owners_, 0, &Owner::roots);
+  if (it == owners_.end()) it = owners_.emplace(it);
+  it->name = owner;
+  return static_cast<int>(it - owners_.begin());
+}
+
+int32_t PrefixCache::root(const std::string& space, const std::string& owner, double weight) {
   if (const auto it = roots_.find(space); it != roots_.end()) {
+    pages_.set_owner(at(it->second).owner, weight);
     ++at(it->second).holders;
     return it->second;
   }
   Node node;
   node.space = space;
   node.holders = 1;
+  node.owner = number_of(owner);
+  const auto number = static_cast<size_t>(node.owner);
+  pages_.set_owner(node.owner, weight);
   const auto [it, _] = roots_.emplace(space, -1);
   try {
     it->second = make(std::move(node));
@@ -116,6 +129,7 @@ int32_t PrefixCache::root(const std::string& space) {
     roots_.erase(it);
     throw;
   }
+  ++owners_[number].roots;
   return it->second;
 }
 
@@ -185,6 +199,7 @@ int32_t PrefixCache::add(int32_t parent, std::span<const int32_t> tokens, const 
   if (id < 0) {
     Node node;
     node.parent = parent;
+    node.owner = at(parent).owner;
     node.hash = hash_of(parent, tokens);
     id = make(std::move(node));
     std::ranges::copy(tokens, tokens_of(id).begin());
@@ -197,7 +212,7 @@ int32_t PrefixCache::add(int32_t parent, std::span<const int32_t> tokens, const 
     // Where two seqs computed the same page, the first one's stays the known one.
     if (page == kNoPage || known != kNoPage || pages_.address(g, page) >= 0) continue;
     known = page;
-    pages_.set_address(g, page, id);
+    pages_.set_address(g, page, id, at(id).owner);
   }
   release(parent);
   return id;
@@ -236,6 +251,7 @@ void PrefixCache::prune(int32_t id) {
     if (node.snapshot >= 0) forget_snapshot(node.snapshot);
     if (node.parent < 0) {
       roots_.erase(node.space);
+      --owners_[static_cast<size_t>(node.owner)].roots;
     } else {
       int32_t* link = &bucket(node.hash);
       while (*link != id) link = &at(*link).next;

@@ -40,8 +40,9 @@ class PrefixCache {
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // The root of a content space; made when it is new. The caller holds it until release().
-  int32_t root(const std::string& space);
+  // The root of a content space; made when it is new. The caller holds it until release(). What is kept below it is the
+  // owner's (KvPages::set_owner). REQUIRES: a space has one owner.
+  int32_t root(const std::string& space, const std::string& owner = {}, double weight = 1);
 
   // The longest run of pages at the beginning of `tokens` that is there whole, in every group, as far as its window
   // reaches, and at most `most` pages.
@@ -69,6 +70,8 @@ class PrefixCache {
   void forget_snapshot(int slot);
 
   int n_nodes() const { return n_nodes_; }
+  // Of those that ever were at once, the most.
+  int n_owners() const { return static_cast<int>(owners_.size()); }
 
  private:
   struct Node {
@@ -76,9 +79,15 @@ class PrefixCache {
     uint64_t hash = 0;
     int holders = 0;    // children, and seqs that stand here
     int32_t next = -1;  // in the chain of its bucket
+    int owner = 0;
     std::string space;  // of roots
     int snapshot = -1;
     uint64_t used = 0;  // when the snapshot was last used
+  };
+
+  struct Owner {
+    std::string name;
+    int roots = 0;  // 0: the number is free
   };
 
   Node& at(int32_t node) { return nodes_[static_cast<size_t>(node)]; }
@@ -100,6 +109,7 @@ class PrefixCache {
   uint64_t hash_of(int32_t parent, std::span<const int32_t> tokens) const;
   int32_t child(int32_t parent, std::span<const int32_t> tokens) const;
   int32_t make(Node node);
+  int number_of(const std::string& owner);
   bool usable(int32_t node, int n) const;
   void evicted(int group, int32_t address);
   void prune(int32_t node);
@@ -113,6 +123,7 @@ class PrefixCache {
   std::vector<int32_t> buckets_;    // the first node of each chain; -1
   int n_nodes_ = 0;
   std::unordered_map<std::string, int32_t> roots_;
+  std::vector<Owner> owners_;
   StateSlots snapshots_;
   std::vector<int32_t> snapshot_node_;  // whose state is in each slot of snapshots; -1
   uint64_t clock_ = 0;

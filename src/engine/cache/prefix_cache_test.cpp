@@ -69,6 +69,23 @@ TEST(PrefixCache, TheEndOfATextIsForgottenBeforeItsBeginning) {
   EXPECT_EQ(f.cache.n_nodes(), 1 + 8);  // the root, and the pages that are there
 }
 
+// Many texts of one owner leave another's; spaces of one owner count as one, and numbers of those that have gone are
+// free.
+TEST(PrefixCache, OwnersShareWhatIsKept) {
+  Fixture f;
+  const auto keep = [&](const std::string& space, const std::string& owner, int first) {
+    const int32_t root = f.cache.root(space, owner);
+    f.compute(space, tokens_of(first, 8));
+    f.cache.release(root);
+  };
+  keep("q", "quiet", 0);
+  for (int i = 1; i < 10; ++i) keep(i % 2 ? "f1" : "f2", "flood", 100 * i);
+  EXPECT_EQ(f.found("q", tokens_of(0, 8)), 2);
+  EXPECT_EQ(f.found("f1", tokens_of(900, 8)), 2);
+  for (int i = 0; i < 1000; ++i) keep(std::to_string(i), std::to_string(i), i);
+  EXPECT_LE(f.cache.n_owners(), 9);
+}
+
 // Where every hash is the same, contents are still told apart.
 TEST(PrefixCache, CollisionsNeverGiveAnothersPages) {
   Fixture f({{.pages = 200}}, {.hash_bits = 1});

@@ -80,6 +80,11 @@ void Scheduler::launched(const Plan& plan) {
   tenants_.launched(plan.rows);
 }
 
+void Scheduler::ran(int rows, double seconds) {
+  const double row = pace_.row_seconds();
+  tenants_.ran(row > 0 ? std::max<double>(rows, seconds / row) : rows);
+}
+
 void Scheduler::unplan(const Plan& plan) {
   for (const Plan::Item& item : plan.items) {
     if (item.seq && item.seq->state() == SeqState::kPlanned) item.seq->become(SeqState::kRunning);
@@ -116,7 +121,7 @@ bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   }
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
-  tenants_.charge(seq, seq.kv_len, seq.kv_len + fit);
+  charge(seq, seq.kv_len, seq.kv_len + fit);
   const bool decoding = seq.decoding();
   plan.items.push_back({&seq, seq.kv_len, fit, decoding});
   plan.rows += fit;
@@ -124,6 +129,14 @@ bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   plan.changed = true;
   seq.become(SeqState::kPlanned);
   return true;
+}
+
+// Everybody's last row has logits: those of a prompt's other rows are paid for.
+void Scheduler::charge(Sequence& seq, int begin, int end) {
+  tenants_.charge(seq, begin, end);
+  if (!seq.request->on_logits) return;
+  const int scored = std::min(end, seq.n_prompt() - 1) - std::max({begin, seq.request->logits_from, seq.reported});
+  if (scored > 0) charge_work(seq, limits_.head_rows * scored);
 }
 
 bool Scheduler::place_decoding(Sequence& seq, Plan& plan) {
@@ -250,13 +263,19 @@ int Scheduler::held_by(const Sequence& seq, int group) const {
   return pages.groups.empty() ? 0 : static_cast<int>(pages.groups[g].size()) - pages.slid[g];
 }
 
-// Running seqs that will want another page of the group before they end.
-int Scheduler::still_growing(int group) const {
-  int growing = 0;
+// Pages of the group that it holds or wants for its tokens so far: those of a prompt are its own before it is read.
+int Scheduler::claimed_by(const Sequence& seq, int group) const {
+  return std::max(held_by(seq, group), pages_.most_pages(group, seq.n_tokens()));
+}
+
+// Pages of the group that running seqs claim and do not hold, and one for each that will want another before it ends.
+int Scheduler::still_wanted(int group) const {
+  int wanted = 0;
   for (const Sequence* seq : running_) {
-    growing += held_by(*seq, group) < pages_.most_pages(group, seq->longest(limits_.context));
+    const int held = held_by(*seq, group), most = pages_.most_pages(group, seq->longest(limits_.context));
+    wanted += std::min(most, claimed_by(*seq, group) + 1) - std::min(most, held);
   }
-  return growing;
+  return wanted;
 }
 
 // Pages of the group that it wants for its tokens so far.
@@ -266,15 +285,15 @@ int Scheduler::pages_needed(const Sequence& seq, const PrefixHit& hit, int group
   return hit.node < 0 ? all : all - (hit.pages - pages_.first_page(group, hit.pages * pages_.page_rows()));
 }
 
-// Whether there are pages for its tokens so far, with one to spare for each running seq that grows: a seq that is let
-// in and soon preempted has cost its prompt twice.
+// Whether there are pages for its tokens so far, beside what running seqs want for theirs and one to spare for each
+// that grows: a seq that is let in and soon preempted has cost its prompt twice.
 bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
   if (running_.empty()) return true;
   if (n_running() >= limits_.seqs) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
     int spare = pages_.available(g);
     if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
-    if (pages_needed(seq, hit, g) + still_growing(g) > spare) return false;
+    if (pages_needed(seq, hit, g) + still_wanted(g) > spare) return false;
   }
   return true;
 }
@@ -285,11 +304,11 @@ bool Scheduler::admit(Sequence& seq, Plan& plan) {
   while (!has_room(seq, hit)) {
     Sequence* other = gives_way(seq, hit);
     if (!other) return false;
-    const bool taken = other->tenant != seq.tenant;
+    const bool taken = other->tenant != seq.tenant, pages = n_running() < limits_.seqs;
     if (!taken) tenants_.lose(*other);
     preempt(*other, plan);
     if (taken) {
-      tenants_.bill(*other, *seq.tenant);
+      tenants_.bill(*other, *seq.tenant, pages);
       ++n_taken_;
     }
   }

@@ -30,6 +30,7 @@ struct SchedulerLimits {
   size_t mask_words = 0;  // of a mask of tokens
   int stages = 1;         // of the model: steps in flight have disjoint seqs that decode, a share of them each
   bool has_state = false;
+  double head_rows = 0;  // what the logits of a row cost, in rows
 };
 
 // The next step. It is made while the step before runs, when the tokens that this one makes are not known yet, and may
@@ -95,6 +96,8 @@ class Scheduler {
   void preempt(Sequence& seq, Plan& plan);
   // The step of this plan is in flight.
   void launched(const Plan& plan);
+  // A step of so many rows has ended, which `pace` was told before.
+  void ran(int rows, double seconds);
   // The plan will not run: those in it that are planned are not.
   void unplan(const Plan& plan);
   // A step failed and nobody knows what is in memory: all running seqs are computed again, and those of the step run
@@ -125,12 +128,13 @@ class Scheduler {
   bool wants_prompt(const Sequence& seq) const;
   int decoding_room(const Plan& plan) const;
   bool place(Sequence& seq, int rows, Plan& plan);
+  void charge(Sequence& seq, int begin, int end);
   bool place_decoding(Sequence& seq, Plan& plan);
   bool place_prompt(Sequence& seq, int most, Plan& plan);
   bool admit(Sequence& seq, Plan& plan);
   PrefixHit find(const Sequence& seq) const;
   bool has_room(const Sequence& seq, const PrefixHit& hit) const;
-  int still_growing(int group) const;
+  int still_wanted(int group) const;
   void begin(Sequence& seq, const PrefixHit& hit, Plan& plan);
   void fork(Sequence& seq);
   bool can_fork(const Sequence& seq) const;
@@ -154,8 +158,9 @@ class Scheduler {
   const TenantShare* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
   int pages_needed(const Sequence& seq, const PrefixHit& hit, int group) const;
   double places_over(const TenantShare& tenant) const;
-  int pages_held(const TenantShare& tenant, int group) const;
+  int pages_claimed(const TenantShare& tenant, int group) const;
   int held_by(const Sequence& seq, int group) const;
+  int claimed_by(const Sequence& seq, int group) const;
   double page_use(const TenantShare& tenant) const;
 
   const SchedulerLimits limits_;

@@ -92,7 +92,7 @@ void Scheduler::lengthen(Sequence& seq, Plan& plan) {
   if (fit <= it->rows) return;
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
-  tenants_.charge(seq, seq.kv_len + it->rows, seq.kv_len + fit);
+  charge(seq, seq.kv_len + it->rows, seq.kv_len + fit);
   n_read_ += fit - it->rows;
   plan.rows += fit - it->rows;
   plan.prompt_rows += fit - it->rows;
@@ -124,17 +124,17 @@ double Scheduler::places_over(const TenantShare& tenant) const {
   return tenant.held() - limits_.seqs * tenants_.share(tenant);
 }
 
-int Scheduler::pages_held(const TenantShare& tenant, int group) const {
-  int held = 0;
-  for (const Sequence* seq : tenant.running) held += held_by(*seq, group);
-  return held;
+int Scheduler::pages_claimed(const TenantShare& tenant, int group) const {
+  int claimed = 0;
+  for (const Sequence* seq : tenant.running) claimed += claimed_by(*seq, group);
+  return claimed;
 }
 
 // Of its share: above 1 it has more.
 double Scheduler::page_use(const TenantShare& tenant) const {
   double most = 0;
   for (int g = 0; g < pages_.n_groups(); ++g) {
-    most = std::max(most, pages_held(tenant, g) / (pages_.total_pages(g) * tenants_.share(tenant)));
+    most = std::max(most, pages_claimed(tenant, g) / (pages_.total_pages(g) * tenants_.share(tenant)));
   }
   return most;
 }
@@ -173,7 +173,7 @@ Sequence* Scheduler::gives_way(const Sequence& seq, const PrefixHit& hit) const 
     Sequence& last = *tenant.running.back();
     if (last.request->priority < seq.request->priority && !before(last, seq)) return &last;
   }
-  if (tenants_.clock() < tenant.next_take) return nullptr;
+  if (!tenants_.may_take(tenant)) return nullptr;
   const TenantShare* from = n_running() >= limits_.seqs ? gives_place(tenant) : gives_pages(seq, hit);
   return from ? last_unsafe(*from) : nullptr;
 }
@@ -194,10 +194,12 @@ const TenantShare* Scheduler::gives_place(const TenantShare& to) const {
 
 // The same for pages.
 const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& hit) const {
+  double after = 0;  // what its tenant will use of its share
   for (int g = 0; g < pages_.n_groups(); ++g) {
     const double share = pages_.total_pages(g) * tenants_.share(*seq.tenant);
-    if (pages_held(*seq.tenant, g) + pages_needed(seq, hit, g) > share) return nullptr;
+    after = std::max(after, (pages_claimed(*seq.tenant, g) + pages_needed(seq, hit, g)) / share);
   }
+  if (after > 1) return nullptr;
   const TenantShare* from = nullptr;
   double most = 1;
   for (const TenantShare* tenant : tenants_.active()) {
@@ -208,14 +210,14 @@ const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& 
   }
   const Sequence* last = from ? last_unsafe(*from) : nullptr;
   if (!last) return nullptr;
-  // Nobody gives who would then use less of its share: one long prompt, a few pages beyond the share of its tenant, is
-  // not read again for a short one of a tenant that has many.
+  // Nobody gives where the two would then be further apart than they are: one long prompt, a few pages beyond the share
+  // of its tenant, is not read again for a short one of a tenant that has many.
   double left = 0;
   for (int g = 0; g < pages_.n_groups(); ++g) {
-    const int held = pages_held(*from, g) - held_by(*last, g);
-    left = std::max(left, held / (pages_.total_pages(g) * tenants_.share(*from)));
+    const int claimed = pages_claimed(*from, g) - claimed_by(*last, g);
+    left = std::max(left, claimed / (pages_.total_pages(g) * tenants_.share(*from)));
   }
-  return left < page_use(*seq.tenant) ? nullptr : from;
+  return after - left > most - page_use(*seq.tenant) ? nullptr : from;
 }
 
 }  // namespace ingot

@@ -10,7 +10,7 @@ namespace {
 // Names that are remembered after their last seq has left.
 constexpr size_t kIdleTenants = 1024;
 // A row that is computed again for a tenant's share keeps it from taking more until its share of the rows is so many:
-// whatever tenants do, at most one row in five is computed again for their sake.
+// at most one row in five is computed again for their sake, but for turns (next_turn).
 constexpr double kRowsForOne = 4;
 // Of the rows of a step, so much is given back to those who were charged for rows twice: however many are computed
 // again at once, the others keep the rest of their shares.
@@ -95,9 +95,10 @@ void Tenants::charge(Sequence& seq, int begin, int end) {
   seq.paid = std::max(seq.paid, end);
 }
 
-void Tenants::bill(Sequence& seq, TenantShare& taker) {
+void Tenants::bill(Sequence& seq, TenantShare& taker, bool pages) {
   CHECK(!seq.taken_for, "seq {} is billed already", seq.id);
   seq.taken_for = &taker;
+  seq.taken_at = pages && seq.tenant->running.empty() ? spent_ : -1;
   ++taker.bills;
 }
 
@@ -109,7 +110,15 @@ void Tenants::pay(Sequence& seq) {
   if (!seq.taken_for) return;
   TenantShare& taker = *seq.taken_for;
   const int again = std::max(0, seq.paid - seq.kv_len);
-  taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
+  if (seq.taken_at < 0) {
+    taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
+  } else {
+    // Its tenant had nothing else that ran, so that the two take turns, and a row of one that decodes alone takes as
+    // long as a hundred of a prompt: counted is time. That for which it was kept out, and that in which it is computed
+    // again, are the taker's: its share of the time between two such takes, of which at most half is the latter.
+    const double out = (spent_ - seq.taken_at) * weights_;
+    taker.next_turn = std::max(taker.next_turn, seq.taken_at) + (again + std::max<double>(again, out)) / taker.weight;
+  }
   --taker.bills;
   seq.taken_for = nullptr;
 }
@@ -143,6 +152,10 @@ void Tenants::launched(int rows) {
     if (tenant->queue.empty() && !tenant->hungry) tenant->time = std::max(tenant->time, level_);
     tenant->hungry = false;
   }
+}
+
+void Tenants::ran(double rows) {
+  if (weights_ > 0) spent_ += rows / weights_;
 }
 
 std::span<TenantShare* const> Tenants::by_turn() {

@@ -26,6 +26,7 @@ struct TenantShare {
   std::vector<Sequence*> running;  // in order
   int64_t came = 0;                // counts those that came: of two with equal times the earlier is first
   double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
+  double next_turn = 0;            // and none before Tenants::spent() is
   // Of the step that is being planned.
   int want = 0;         // rows of prompts that it has
   int grant = 0;        // of them, its share
@@ -61,8 +62,8 @@ class Tenants {
     const auto it = tenants_.find(tenant);
     if (it != tenants_.end()) it->second.time += rows / it->second.weight;
   }
-  // `seq` was set back for the sake of another tenant's share.
-  void bill(Sequence& seq, TenantShare& taker);
+  // `seq` was set back for the sake of another tenant's share; for its pages where not for its place.
+  void bill(Sequence& seq, TenantShare& taker, bool pages = false);
   // `seq` is about to be set back for another one of its own tenant: what it has in the cache is charged once more.
   void lose(Sequence& seq);
   // It begins again, with what was found of it: what it costs to compute the rest keeps the taker from the next, or is
@@ -71,6 +72,8 @@ class Tenants {
   // A step of `rows` rows was launched: a part of so many is given back to those who are owed rows, and those that want
   // no more than they got are not behind those that do.
   void launched(int rows);
+  // A step has ended that took as long as so many rows of prompts.
+  void ran(double rows);
 
   // The part of all that a tenant is entitled to, beside those that have seqs in the engine.
   double share(const TenantShare& tenant) const { return tenant.weight / weights_; }
@@ -80,6 +83,10 @@ class Tenants {
   std::span<TenantShare* const> active() const { return active_; }
   // Rows computed since the start, over the weights that were present.
   double clock() const { return clock_; }
+  // What steps have taken since the start, in rows of prompts, over the weights that were present.
+  double spent() const { return spent_; }
+  // Whether the tenant may take places or pages of others again.
+  bool may_take(const TenantShare& tenant) const { return clock_ >= tenant.next_take && spent_ >= tenant.next_turn; }
   // The tenant of this name, while it has seqs in the engine; null else.
   const TenantShare* find(const std::string& name) const;
 
@@ -104,6 +111,7 @@ class Tenants {
   double weights_ = 0;                // theirs
   double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
+  double spent_ = 0;
   int64_t came_ = 0;
   int size_ = 0;
 };

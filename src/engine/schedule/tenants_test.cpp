@@ -141,6 +141,25 @@ TEST(Tenants, WhoTakesPaysForWhatIsComputedAgain) {
   EXPECT_EQ(other.tenant->bills, 0);
 }
 
+// Who put off a whole tenant for its pages waits until its share of the time is what that has cost the other.
+TEST(Tenants, WhoPutsOffATenantWaitsForItsTurn) {
+  Fixture f;
+  Sequence& seq = f.come(1, "a", 0);
+  Sequence& other = f.come(2, "b", 0, 3);
+  f.serve(seq, 100);
+  f.tenants.ran(800);
+  f.tenants.bill(seq, *other.tenant, true);
+  f.tenants.ran(600);  // of the taker
+  seq.kv_len = 40;     // what the cache had of it
+  f.tenants.pay(seq);
+  EXPECT_EQ(other.tenant->next_take, 0);
+  EXPECT_FALSE(f.tenants.may_take(*other.tenant));
+  f.tenants.ran(279);  // (600 + 60) · 4 / 3 in all
+  EXPECT_FALSE(f.tenants.may_take(*other.tenant));
+  f.tenants.ran(1);
+  EXPECT_TRUE(f.tenants.may_take(*other.tenant));
+}
+
 // However many rows are computed again at once: an eighth of what is computed is given back, the rest is paid first.
 TEST(Tenants, WhatIsComputedAgainLeavesOthersTheirShares) {
   Fixture f;
