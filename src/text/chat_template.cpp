@@ -93,12 +93,24 @@ Value to_value(Interp& interp, const Json& json, bool trusted) {
   return Value::none();
 }
 
+// Tells how many were done, however the render ends.
+struct CountSteps {
+  const Budget& budget;
+  int64_t all;
+  int64_t* to;
+  ~CountSteps() {
+    if (to != nullptr) *to = all - std::max<int64_t>(budget.steps_left(), 0);
+  }
+};
+
 Text run(const jinja::Program& program, const Json& input, const RenderOptions& options) {
   const JsonObject& variables = as_object(input, "the input of a template");
   InputSize size;
   measure(input, size);
-  Budget budget(kBaseBytes + kBytesPerInputByte * size.bytes + 256 * size.values,
-                kBaseSteps + kStepsPerValue * static_cast<int64_t>(size.values) + static_cast<int64_t>(size.bytes));
+  const int64_t steps =
+      kBaseSteps + kStepsPerValue * static_cast<int64_t>(size.values) + static_cast<int64_t>(size.bytes);
+  Budget budget(kBaseBytes + kBytesPerInputByte * size.bytes + 256 * size.values, steps);
+  const CountSteps count{.budget = budget, .all = steps, .to = options.steps};
   Interp interp(program, budget, options.now);
   for (size_t i = 0; i < program.names.size(); ++i) {
     const Json* value = find(variables, program.names[i]);

@@ -3,6 +3,7 @@
 // raise_exception, strftime_now, tojson without HTML escapes).
 #pragma once
 
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ struct Program;
 
 struct RenderOptions {
   std::optional<std::time_t> now;  // for strftime_now; the system's clock when absent
+  int64_t* steps = nullptr;        // set to the work that was done, also where the render throws
 };
 
 // Immutable once parsed: any number of threads may render at the same time.

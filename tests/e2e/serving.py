@@ -59,11 +59,28 @@ class Answer:
         return found
 
 
+class WrittenFile:
+    """What another process writes, read meanwhile. Both have one offset: reading must not move it, or what is written
+    then lands on what was."""
+
+    def __init__(self):
+        self.file = tempfile.TemporaryFile()
+
+    def fileno(self):
+        return self.file.fileno()
+
+    def text(self):
+        return os.pread(self.fileno(), os.fstat(self.fileno()).st_size, 0).decode()
+
+    def close(self):
+        self.file.close()
+
+
 class Server:
     """A context manager. `model` is a path; further arguments are those of the command."""
 
     def __init__(self, model, *args, env=None, **popen):
-        self.log = tempfile.TemporaryFile(mode="w+")
+        self.log = WrittenFile()
         self.process = support.start("serve", model, "--port", "0", *args, env=env, **{"stderr": self.log, **popen})
         self.lines = queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -93,9 +110,7 @@ class Server:
 
     def errors(self):
         """What it wrote to stderr."""
-        self.log.flush()
-        self.log.seek(0)
-        return self.log.read()
+        return self.log.text()
 
     @property
     def pid(self):

@@ -5,6 +5,8 @@ import os
 import pathlib
 import pty
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -215,6 +217,20 @@ class Tenants(support.TestCase):
             self.assertFalse(running.done())
             self.assertEqual(ask("bob", max_tokens=4).status, 200)
             self.assertEqual(running.result().json()["usage"]["completion_tokens"], 10000)
+
+
+class Written(unittest.TestCase):
+    def test_a_log_that_is_read_while_it_is_written_loses_nothing(self):
+        """All that waits for a line of the server's log stands on it."""
+        lines = 3000
+        log = serving.WrittenFile()
+        self.addCleanup(log.close)
+        writer = subprocess.Popen([sys.executable, "-c", f"""
+import os
+for i in range({lines}): os.write(2, b"line %d\\n" % i)"""], stderr=log)
+        while writer.poll() is None:
+            log.text()
+        self.assertEqual(log.text(), "".join(f"line {i}\n" for i in range(lines)))
 
 
 class Deadlines(support.TestCase):

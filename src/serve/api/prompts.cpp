@@ -196,9 +196,11 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   given["documents"] = nullptr;
   given["add_generation_prompt"] = true;
   std::vector<ChatTemplate::Piece> pieces;
+  int64_t steps = 0;
   try {
-    pieces = chat->render_pieces(template_variables(given, model.source));
+    pieces = chat->render_pieces(template_variables(given, model.source), {.now = std::nullopt, .steps = &steps});
   } catch (const Error& error) {
+    if (work) work->pay_render(steps);
     throw bad_field(generation.param, fmt::format("{} are not a conversation that the model's chat template takes{}",
                                                   generation.param, own_words(*chat, error.what())));
   }

@@ -33,4 +33,6 @@ std::vector<Token> TokenWork::run(size_t bytes, const std::function<std::vector<
   }
 }
 
+void TokenWork::pay_render(int64_t steps) { caller_->take_tokenized(steps / kStepsPerToken + 1); }
+
 }  // namespace ingot

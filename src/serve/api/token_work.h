@@ -2,6 +2,7 @@
 // refused then, ends where nobody waits for it any more, and lets others have the thread between two pieces.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -17,6 +18,8 @@ namespace ingot {
 // One thread at a time: the one that reads the request.
 class TokenWork {
  public:
+  static constexpr int64_t kStepsPerToken = 32;  // of templates: 1 to 3 us, what a tokenizer takes for a token
+
   // `workers`: those whose thread it runs on; none: it is nobody else's.
   TokenWork(std::shared_ptr<Caller> caller, std::shared_ptr<Responder> responder, Workers* workers = nullptr);
   TokenWork(const TokenWork&) = delete;
@@ -26,6 +29,8 @@ class TokenWork {
   // the caller's (Caller::take_text); where the tokenizer gives up on a text, a token for every four bytes. Throws
   // ApiError where the client has gone or the request's time is over.
   std::vector<Token> run(size_t bytes, const std::function<std::vector<Token>(const EncodePause&)>& encode);
+  // The caller pays for so many steps of a template that came to no text.
+  void pay_render(int64_t steps);
 
  private:
   void pause(size_t tokens);

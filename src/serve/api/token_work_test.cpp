@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "serve/api/generation.h"
 #include "serve/serving_test_support.h"
 
 namespace ingot {
@@ -68,6 +69,25 @@ TEST(TokenWork, ATextThatTheTokenizerGivesUpOnIsPaidByItsBytes) {
   TokenWork work(f.caller, f.responder);
   EXPECT_THROW(work.run(4000, [](const EncodePause&) -> std::vector<Token> { throw Error("[test] no"); }), Error);
   EXPECT_EQ(f.paid(), 1001);
+}
+
+// Half a million steps for a few bytes, time and again, would be nobody's.
+TEST(TokenWork, ATemplateThatRunsOutOfItsBudgetIsPaidByItsSteps) {
+  ServedModel model;
+  const auto tokenizer = toy_tokenizer();
+  model.tokenizer = tokenizer.get();
+  model.context = 256;
+  model.source.text =
+      "{% for m in messages %}{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}"
+      "{% endfor %}{% endfor %}";
+  model.chat = std::make_shared<ChatTemplate>(ChatTemplate::parse(model.source.text));
+  const Json body = parse_json(R"({"messages": [{"role": "user", "content": "a"}]})", "test");
+  Fixture f;
+  TokenWork work(f.caller, f.responder);
+  EXPECT_THROW(read_chat(body.get_object(), model, &work), ApiError);
+  const int64_t paid = f.paid();
+  EXPECT_GT(paid, 500'000 / TokenWork::kStepsPerToken);
+  EXPECT_LT(paid, 1'000'000 / TokenWork::kStepsPerToken);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "serve/http/http_format.h"
@@ -271,39 +270,6 @@ void HttpConnection::count_body(size_t bytes) {
 
 void HttpConnection::drop_body() {
   guarded([&] { refuse(503, "too many bodies are being read, and this one came the slowest"); });
-}
-
-void HttpCore::keep_room(size_t more) {
-  while (body_bytes + more > limits.bodies_bytes) {
-    const auto now = HttpConnection::Clock::now();
-    std::unordered_map<std::string_view, size_t> of_payer;
-    for (const HttpConnection* connection : connections) of_payer[connection->payer()] += connection->body_bytes();
-    const auto most = std::max_element(of_payer.begin(), of_payer.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    HttpConnection* slowest = nullptr;
-    for (HttpConnection* connection : connections) {
-      if (connection->body_bytes() == 0 || connection->payer() != most->first) continue;
-      if (!slowest || connection->body_seconds(now) > slowest->body_seconds(now)) slowest = connection;
-    }
-    if (!slowest) return;
-    slowest->drop_body();
-  }
-}
-
-void HttpCore::keep_outbox() {
-  while (outbox->over()) {
-    const auto now = HttpConnection::Clock::now();
-    HttpConnection* slowest = nullptr;
-    double most = 0;
-    for (HttpConnection* connection : connections) {
-      const double seconds = connection->unsent_seconds(now);
-      if (seconds <= most) continue;
-      most = seconds;
-      slowest = connection;
-    }
-    if (!slowest) return;
-    slowest->cut_reader();
-  }
 }
 
 void HttpConnection::hand_over() {

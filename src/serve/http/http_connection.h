@@ -46,7 +46,7 @@ struct HttpCore {
   // While so many further bytes do not fit into the room for bodies: of whoever has most of it, the slowest body is
   // refused. So nobody who keeps within an equal share loses one to others.
   void keep_room(size_t more);
-  // While too much waits to be sent: the slowest reader is cut.
+  // While too much waits to be sent: of whoever has most of it, the slowest reader is cut.
   void keep_outbox();
 };
 
@@ -82,6 +82,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   double body_seconds(Clock::time_point now) const { return body_pace_.seconds_for(counted_body_, now); }
   // Refuses it with 503.
   void drop_body();
+  // The answer that waits for its reader: how much memory it holds.
+  size_t unsent_bytes() const { return exchange_ ? exchange_->held() : 0; }
   // How long its reader has taken and will take, at its rate, for what it holds; 0: nothing waits for it.
   double unsent_seconds(Clock::time_point now) const;
   // Ends it for that.

@@ -44,7 +44,7 @@ void HttpConnection::wake() {
 }
 
 double HttpConnection::unsent_seconds(Clock::time_point now) const {
-  const size_t held = exchange_ ? exchange_->held() : 0;
+  const size_t held = unsent_bytes();
   if (held == 0) return 0;
   const double age = writing_ ? answer_pace_.age(now) : 0;
   if (age > kFreshSeconds) return age + answer_pace_.seconds_for(held, now);

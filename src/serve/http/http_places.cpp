@@ -9,6 +9,52 @@
 
 namespace ingot {
 
+namespace {
+
+// Of whoever has most of something, the connection that takes longest for its part; none: nobody has any.
+// `bytes(connection)`, `seconds(connection)`.
+template <class Bytes, class Seconds>
+HttpConnection* slowest_of_largest(const HttpCore& core, Bytes bytes, Seconds seconds) {
+  std::unordered_map<std::string_view, size_t> of_payer;
+  for (const HttpConnection* connection : core.connections) of_payer[connection->payer()] += bytes(*connection);
+  const auto most = std::max_element(of_payer.begin(), of_payer.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  HttpConnection* slowest = nullptr;
+  double longest = 0;
+  for (HttpConnection* connection : core.connections) {
+    if (connection->payer() != most->first || bytes(*connection) == 0) continue;
+    const double taken = seconds(*connection);
+    if (slowest && taken <= longest) continue;
+    slowest = connection;
+    longest = taken;
+  }
+  return slowest;
+}
+
+}  // namespace
+
+void HttpCore::keep_room(size_t more) {
+  while (body_bytes + more > limits.bodies_bytes) {
+    const auto now = HttpConnection::Clock::now();
+    HttpConnection* slowest = slowest_of_largest(
+        *this, [](const HttpConnection& c) { return c.body_bytes(); },
+        [now](const HttpConnection& c) { return c.body_seconds(now); });
+    if (!slowest) return;
+    slowest->drop_body();
+  }
+}
+
+void HttpCore::keep_outbox() {
+  while (outbox->over()) {
+    const auto now = HttpConnection::Clock::now();
+    HttpConnection* slowest = slowest_of_largest(
+        *this, [](const HttpConnection& c) { return c.unsent_bytes(); },
+        [now](const HttpConnection& c) { return c.unsent_seconds(now); });
+    if (!slowest) return;
+    slowest->cut_reader();
+  }
+}
+
 std::string client_address(const sockaddr_storage& address) {
   const auto text = [](const void* bytes, size_t count) { return std::string(static_cast<const char*>(bytes), count); };
   if (address.ss_family == AF_INET) {

@@ -173,6 +173,34 @@ TEST(HttpReaders, StreamsAndWholeAnswersShareTheBudget) {
   EXPECT_TRUE(eventually([&] { return server->counters().answer_bytes <= (1 << 20); }));
 }
 
+// The slowest of all is not the one that goes, while another key has more than its share.
+TEST(HttpReaders, AKeyThatKeepsWithinItsShareLosesNoReaderToOthers) {
+  constexpr size_t kMiB = 1 << 20;
+  HeldRequests held;
+  HttpOptions options;
+  options.limits.answers_bytes = 16 * kMiB;
+  options.limits.write_seconds = 3600;
+  HttpCallbacks callbacks = held.callbacks();
+  callbacks.admit = [](const HttpHead& head) { return HttpAdmission{.payer = std::string(head.header("x-key"))}; };
+  RunningServer server(callbacks, options);
+  size_t asked = 0;
+  const auto ask = [&](const std::string& key, size_t bytes) {
+    auto client = std::make_unique<RawClient>(server.port(), 4096);
+    client->send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Key: " + key + "\r\n\r\n");
+    const auto responder = held.wait(asked++);
+    EXPECT_TRUE(responder);
+    if (responder) responder->send(plain_text(std::string(bytes, key[0])));
+    return client;
+  };
+  const auto alice = ask("alice", 4 * kMiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // from here on she is known to be slow
+  std::vector<std::unique_ptr<RawClient>> mallory;
+  for (int i = 0; i < 10; ++i) mallory.push_back(ask("mallory", 3 * kMiB));
+  EXPECT_TRUE(eventually([&] { return server->counters().answer_bytes <= static_cast<int64_t>(16 * kMiB); }));
+  EXPECT_GE(server->counters().stalled, 5);
+  EXPECT_TRUE(alice->read_all().ends_with(std::string(4 * kMiB, 'a')));
+}
+
 TEST(HttpReaders, AReaderHasAMinimumRate) {
   HeldRequests held;
   HttpOptions options;

@@ -121,18 +121,22 @@ struct HttpServer::Impl {
 
 HttpServer::Impl::Impl(const HttpOptions& options, HttpCallbacks callbacks) : listener(options) {
   if (options.tls_cert.empty() != options.tls_key.empty()) throw Error("[tls] a certificate and its key are needed");
-  if (!options.tls_cert.empty()) tls.emplace(options.tls_cert, options.tls_key);
+  const int places = connection_limit(options.limits.connections);
+  // All connections of one address may wait at once: each can have as many as it leaves free.
+  const size_t most_handshakes = 2 * (static_cast<size_t>(places) + kBeyond);
+  if (!options.tls_cert.empty()) tls.emplace(options.tls_cert, options.tls_key, most_handshakes);
   core.limits = options.limits;
   core.callbacks = std::move(callbacks);
   core.id_prefix = new_id_prefix();
   core.mailbox = std::make_shared<HttpMailbox>([this](std::function<void()> body) { asio::post(io, std::move(body)); },
                                                [this] { io.stop(); });
   core.outbox = std::make_shared<HttpOutbox>(options.limits.answers_bytes);
-  core.places.emplace(connection_limit(options.limits.connections), kBeyond, options.limits.address_connections);
+  core.places.emplace(places, kBeyond, options.limits.address_connections);
 }
 
 HttpServer::Impl::~Impl() {
   core.mailbox->close();
+  if (tls) tls->stop();
   close_all();
 }
 
@@ -226,7 +230,7 @@ void HttpServer::Impl::take_in(int fd, const sockaddr_storage& from) {
     if (!tls) say_busy(fd, core);
     return;
   }
-  auto stream = tls ? tls->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
+  auto stream = tls ? tls->make_stream(std::move(socket), address) : make_plain_stream(std::move(socket));
   std::make_shared<HttpConnection>(core, io, std::move(stream), place, std::move(address))->start();
 }
 
@@ -256,6 +260,7 @@ void HttpServer::run() {
     if (impl.io.stopped() && !impl.stopped) impl.io.restart();  // the mailbox's kick
   }
   impl.core.mailbox->close();
+  if (impl.tls) impl.tls->stop();
   impl.close_all();
 }
 

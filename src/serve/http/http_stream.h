@@ -42,13 +42,18 @@ class HttpStream {
 
 std::unique_ptr<HttpStream> make_plain_stream(HttpSocket socket);
 
-// The certificate and key of a server, and streams that use them.
+// The certificate and key of a server, and streams that use them. Handshakes are computed by a thread of its own, in
+// turns by the clients' addresses.
 class HttpTls {
  public:
-  // Throws Error: a file cannot be read, they do not belong together, or this build has no TLS.
-  HttpTls(const std::string& cert, const std::string& key);
+  // `most_handshakes`: that wait for that thread; of one address at most as many as are left free. Beyond, a handshake
+  // fails. Throws Error: a file cannot be read, they do not belong together, or this build has no TLS.
+  HttpTls(const std::string& cert, const std::string& key, size_t most_handshakes);
   ~HttpTls();
-  std::unique_ptr<HttpStream> make_stream(HttpSocket socket);
+  // `address`: client_address() of the other side.
+  std::unique_ptr<HttpStream> make_stream(HttpSocket socket, std::string address);
+  // Ends the thread: no handshake goes on. Before the sockets' io_context ends.
+  void stop();
 
  private:
   struct Impl;

@@ -28,6 +28,18 @@ JsonArray one_part(const char* type, const std::string& text) {
 // A user's turn begins here: what came before it may be left out.
 bool is_user(const Json& message) { return message.get_object().at("role") == "user"; }
 
+size_t text_bytes(const Json& value) {
+  size_t bytes = 0;
+  if (value.is_string()) bytes = value.get_string().size();
+  if (value.is_array()) {
+    for (const Json& item : value.get_array()) bytes += text_bytes(item);
+  }
+  if (value.is_object()) {
+    for (const auto& member : value.get_object()) bytes += text_bytes(member.value());
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void ResponseInput::add_instructions(const std::string& text) { say("system", text); }
@@ -153,15 +165,31 @@ void ResponseInput::finish() {
   prepare_calls(messages_, [this](size_t message, size_t call) { return calls_.at({message, call}); });
 }
 
+bool ResponseInput::stays(size_t message) const {
+  return message < turns_[0] && messages_[message].get_object().at("role") != "assistant";
+}
+
 JsonArray ResponseInput::without_turns(size_t turns) const {
   if (turns == 0) return messages_;
   JsonArray left;
   const size_t first = turns_.at(turns);
   for (size_t i = 0; i < messages_.size(); ++i) {
-    const bool system = i < turns_[0] && messages_[i].get_object().at("role") != "assistant";
-    if (i >= first || system) left.push_back(messages_[i]);
+    if (i >= first || stays(i)) left.push_back(messages_[i]);
   }
   return left;
+}
+
+std::vector<size_t> ResponseInput::sizes() const {
+  constexpr size_t kAround = 16;  // such as "<|im_start|>user\n" and what ends it
+  std::vector<size_t> found(turns_.size(), 0);
+  size_t kept = 0, after = 0;
+  for (size_t turn = turns_.size(), i = messages_.size(); i-- > 0;) {
+    const size_t bytes = text_bytes(messages_[i]) + kAround;
+    (stays(i) ? kept : after) += bytes;
+    if (turn > 0 && turns_[turn - 1] == i) found[--turn] = after;
+  }
+  for (size_t& size : found) size += kept;
+  return found;
 }
 
 }  // namespace ingot

@@ -30,6 +30,9 @@ class ResponseInput {
 
   // The messages without the first `turns` turns of the user, the system's kept. REQUIRES: turns < n_turns().
   JsonArray without_turns(size_t turns) const;
+  // For each number of turns that may be left out, how much the messages without them hold: bytes of text, and some for
+  // each message, which templates put words of their own around.
+  std::vector<size_t> sizes() const;
   size_t n_turns() const { return turns_.size(); }
   size_t n_items() const { return items_.size(); }
 
@@ -42,6 +45,8 @@ class ResponseInput {
   void say(const std::string& role, std::string text);
   void keep(const Fields& item, const std::string& type, JsonObject object);
   void end_turn();  // of the assistant
+  // Said before the first turn, and not by the assistant. REQUIRES: n_turns() > 0.
+  bool stays(size_t message) const;
 
   const ServedModel& model_;
   JsonArray messages_, items_;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "serve/answer/choice_text.h"
 #include "serve/api/forced_call.h"
@@ -81,37 +83,72 @@ void add_previous(const Fields& fields, const KeptResponses& kept, ResponseInput
   input.add_kept(parsed.get_array());
 }
 
-// With truncation, the fewest turns of the user are left out that make room for an answer: a quarter of the context, or
-// what was asked for where that is less.
+// A conversation without its first turns, as it was rendered.
+struct Cut {
+  size_t turns = 0;
+  std::optional<size_t> tokens = {};  // of its prompt; none: it is far too long to be counted
+};
+
+// The fewest turns to leave out, more than `low` and at most `high`, by the last two whose tokens are known: these grow
+// with the sizes, beside what instructions, tools and the template itself take.
+size_t guess_cut(const std::vector<size_t>& sizes, const std::vector<Cut>& known, const Cut& low, const Cut& high,
+                 size_t most_tokens) {
+  constexpr double kBytesPerToken = 4;
+  const auto size = [&](size_t turns) { return static_cast<double>(sizes[turns]); };
+  const auto tokens = [&](size_t back) { return static_cast<double>(*known[known.size() - back].tokens); };
+  const auto size_of = [&](size_t back) { return size(known[known.size() - back].turns); };
+  double slope = 1 / kBytesPerToken, base = 0;
+  if (known.size() == 1) slope = tokens(1) / size_of(1);
+  if (known.size() > 1) {
+    slope = (tokens(2) - tokens(1)) / (size_of(2) - size_of(1));
+    base = tokens(1) - slope * size_of(1);
+  }
+  size_t turns = low.turns + 1;
+  while (turns < high.turns && base + slope * size(turns) > static_cast<double>(most_tokens)) ++turns;
+  return turns;
+}
+
+// With truncation, turns of the user are left out until there is room for an answer: a quarter of the context, or what
+// was asked for where that is less. As few as can be found with the first render and kTries further ones: each costs as
+// much as a request of its own.
 void render(const Fields& fields, const ServedModel& model, int context, const ResponseInput& input,
             Conversation& conversation, Generation& generation, TokenWork* work) {
+  constexpr int kTries = 3;
+  constexpr double kFull = 0.9;  // of the room: enough of it is used
   const bool cuts = fields.string("truncation") == "auto" && input.n_turns() > 1;
   const int quarter = std::max(1, context / 4);
   const int room = generation.max_tokens < 0 ? quarter : std::min(quarter, generation.max_tokens);
-  const auto fits = [&](size_t turns) {
-    const bool last = turns + 1 >= input.n_turns();
-    conversation.messages = input.without_turns(turns);
+  const auto most_tokens = static_cast<size_t>(std::max(0, context - room));
+  std::vector<Cut> known;
+  const auto fits = [&](Cut& cut) {
+    const bool last = cut.turns + 1 >= input.n_turns();
+    conversation.messages = input.without_turns(cut.turns);
     generation.prompts.clear();
+    bool within = true;
     try {
       render_conversation(model, conversation, generation, work);
       check_prompts(generation, model, generation.param);
     } catch (const ApiError& error) {
       if (!cuts || last || error.code != "context_length_exceeded") throw;
-      return false;
+      within = false;
     }
-    return !cuts || last || generation.prompts[0].size() + static_cast<size_t>(room) <= static_cast<size_t>(context);
+    if (!generation.prompts.empty()) cut.tokens = generation.prompts[0].size();
+    if (cut.tokens) known.push_back(cut);
+    return within && (!cuts || last || cut.tokens <= most_tokens);
   };
-  if (fits(0)) return;
-  size_t low = 1, high = input.n_turns() - 1;  // the fewest that fit are among these; without all but one it is tried
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (fits(middle)) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
+  Cut low;
+  if (fits(low)) return;
+  Cut high{.turns = input.n_turns() - 1};  // without all but one it is tried in any case
+  size_t rendered = 0;
+  const std::vector<size_t> sizes = input.sizes();
+  for (int tries = 0; tries < kTries && low.turns + 1 < high.turns; ++tries) {
+    if (high.tokens && static_cast<double>(*high.tokens) > kFull * static_cast<double>(most_tokens)) break;
+    Cut cut{.turns = guess_cut(sizes, known, low, high, most_tokens)};
+    if (cut.turns == high.turns) break;
+    rendered = cut.turns;
+    (fits(cut) ? high : low) = cut;
   }
-  fits(high);
+  if (rendered != high.turns) fits(high);
 }
 
 Json or_null(const Json* value) { return value ? *value : Json(nullptr); }

@@ -40,6 +40,7 @@ class Budget {
   void room(size_t n) const {  // n bytes that are not taken yet would still fit
     if (n > bytes_) out_of_memory();
   }
+  int64_t steps_left() const { return steps_; }  // below 0: they ran out
   // Frees `obj` and all that only it held, without recursion however deep they nest.
   void bury(Obj* obj);
 
