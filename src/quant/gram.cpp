@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "quant/gram_bf16.h"
 
 #if defined(__ARM_NEON)
 #include <arm_neon.h>
@@ -96,6 +97,7 @@ void tile(const float* a, const float* b, int64_t rows, int64_t, float (*out)[kW
 #endif
 
 static_assert(kSide % kHeight == 0 && kSide % kWidth == 0 && kSide % kPanel == 0);
+static_assert(kSide % kBf16Height == 0 && kSide % kBf16Width == 0);
 
 }  // namespace
 
@@ -110,35 +112,50 @@ void Gram::add(const float* x, int64_t rows, int64_t stride, ThreadPool& pool) {
 }
 
 void Gram::add_part(const float* x, int64_t rows, int64_t stride, ThreadPool& pool) {
-  packed_.resize(static_cast<size_t>(padded_ * rows));
-  const auto pack = [&](int64_t panel, int) {
-    float* out = packed_.data() + panel * rows * kPanel;
-    const int64_t first = panel * kPanel, count = std::clamp<int64_t>(cols_ - first, 0, kPanel);
-    for (int64_t t = 0; t < rows; ++t, out += kPanel) {
-      for (int64_t c = 0; c < count; ++c) out[c] = x[t * stride + first + c];
-      for (int64_t c = count; c < kPanel; ++c) out[c] = 0;
-    }
-  };
-  pool.run(padded_ / kPanel, pack);
+  if (multiplies_bf16()) {
+    packed_.resize(static_cast<size_t>(padded_ * bf16_column_floats(rows)));
+    pool.run(padded_ / 4, [&](int64_t n, int) { pack_bf16(x, rows, stride, 4 * n, cols_, packed_.data()); });
+  } else {
+    packed_.resize(static_cast<size_t>(padded_ * rows));
+    pool.run(padded_ / kPanel, [&](int64_t panel, int) { pack(x, rows, stride, panel); });
+  }
   const int64_t sides = padded_ / kSide;
   const auto add_block = [&](int64_t n, int) {
     int64_t i = 0;  // block n of the upper triangle, row by row
     while (n >= sides - i) n -= sides - i++;
-    add_tiles(i * kSide, (i + n) * kSide, rows);
+    if (multiplies_bf16()) {
+      const int64_t column = bf16_column_floats(rows);
+      add_tiles<kBf16Height, kBf16Width>(i * kSide, (i + n) * kSide, [&](int64_t a, int64_t b, auto* sum) {
+        tile_bf16(packed_.data() + a * column, packed_.data() + b * column, rows, sum);
+      });
+    } else {
+      const int64_t step = rows * kPanel;
+      const auto at = [&](int64_t k) { return packed_.data() + k / kPanel * step + k % kPanel; };
+      add_tiles<kHeight, kWidth>(i * kSide, (i + n) * kSide,
+                                 [&](int64_t a, int64_t b, auto* sum) { tile(at(a), at(b), rows, step, sum); });
+    }
   };
   pool.run(sides * (sides + 1) / 2, add_block);
 }
 
-void Gram::add_tiles(int64_t i_begin, int64_t j_begin, int64_t rows) {
-  const int64_t step = rows * kPanel;
-  const auto at = [&](int64_t k) { return packed_.data() + k / kPanel * step + k % kPanel; };
-  alignas(64) float sum[kHeight][kWidth];
-  for (int64_t j = j_begin; j < std::min(cols_, j_begin + kSide); j += kWidth) {
-    const int64_t i_end = std::min({cols_, i_begin + kSide, j + kWidth});
-    for (int64_t i = i_begin; i < i_end; i += kHeight) {
-      tile(at(i), at(j), rows, step, sum);
-      for (int64_t r = i; r < std::min(i_end, i + kHeight); ++r)
-        for (int64_t c = std::max(r, j); c < std::min(cols_, j + kWidth); ++c)
+void Gram::pack(const float* x, int64_t rows, int64_t stride, int64_t panel) {
+  float* out = packed_.data() + panel * rows * kPanel;
+  const int64_t first = panel * kPanel, count = std::clamp<int64_t>(cols_ - first, 0, kPanel);
+  for (int64_t t = 0; t < rows; ++t, out += kPanel) {
+    for (int64_t c = 0; c < count; ++c) out[c] = x[t * stride + first + c];
+    for (int64_t c = count; c < kPanel; ++c) out[c] = 0;
+  }
+}
+
+template <int64_t kTall, int64_t kWide, class Product>
+void Gram::add_tiles(int64_t i_begin, int64_t j_begin, const Product& product) {
+  alignas(64) float sum[kTall][kWide];
+  for (int64_t j = j_begin; j < std::min(cols_, j_begin + kSide); j += kWide) {
+    const int64_t i_end = std::min({cols_, i_begin + kSide, j + kWide});
+    for (int64_t i = i_begin; i < i_end; i += kTall) {
+      product(i, j, sum);
+      for (int64_t r = i; r < std::min(i_end, i + kTall); ++r)
+        for (int64_t c = std::max(r, j); c < std::min(cols_, j + kWide); ++c)
           sums_[static_cast<size_t>(r * cols_ + c)] += sum[r - i][c - j];
     }
   }

@@ -1,4 +1,5 @@
-// XᵀX of many rows, in float32: what the methods that look at several columns at once know of a matrix's inputs.
+// XᵀX of many rows, summed in float32, the inputs rounded to bf16 on machines that multiply these (gram_bf16.h): what
+// the methods that look at several columns at once know of a matrix's inputs.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,15 @@ class Gram {
 
  private:
   void add_part(const float* x, int64_t rows, int64_t stride, ThreadPool& pool);
-  void add_tiles(int64_t i_begin, int64_t j_begin, int64_t rows);
+  void pack(const float* x, int64_t rows, int64_t stride, int64_t panel);
+  template <int64_t kTall, int64_t kWide, class Product>
+  void add_tiles(int64_t i_begin, int64_t j_begin, const Product& product);
 
   const int64_t cols_;
   const int64_t padded_;  // a whole number of tiles
   int64_t rows_ = 0;
   std::vector<float> sums_;
-  std::vector<float> packed_;  // [padded / kPanel][rows][kPanel]
+  std::vector<float> packed_;  // [padded / kPanel][rows][kPanel], or as pack_bf16() has it
 };
 
 }  // namespace ingot
