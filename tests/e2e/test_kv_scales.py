@@ -195,6 +195,21 @@ class CalibrationTextTest(SmallModelTest):
         self.run_ok("quantize", self.stories, plain, "--format", "q4_0", "--pure")
         self.assertLess(self.kld(self.stories, small, "f32"), self.kld(self.stories, plain, "f32"))
 
+    def test_a_head_of_its_own_is_rounded_by_what_it_reads(self):
+        model, stats = self.folder / "model.gguf", self.folder / "stats.gguf"
+        self.run_ok("quantize", self.stories, model, "--format", "f16", "--method", "rotate")
+        self.run_ok("calibrate", model, "--text", self.text, "--out", stats)
+        self.assertIn(b"output.weight.in_sum2", stats.read_bytes())
+        cost = {}
+        for method in ("rtn", "imatrix", "gptq"):
+            out = self.folder / f"{method}.gguf"
+            text = () if method == "rtn" else ("--text", self.text)
+            self.run_ok("quantize", model, out, "--format", "q4_0", "--pure", "--tensor", "blk.*=f16", "--tensor",
+                        "token_embd.weight=f16", "--method", method, *text)
+            cost[method] = self.kld(model, out, "f32")
+        self.assertLess(cost["imatrix"], 0.97 * cost["rtn"])
+        self.assertLess(cost["gptq"], 0.97 * cost["imatrix"])
+
     def test_a_text_that_was_calibrated_with_is_not_evaluated(self):
         stats, gguf, folder = self.folder / "stats.gguf", self.folder / "a.gguf", self.folder / "a"
         self.run_ok("calibrate", self.stories, "--text", self.text, "--out", stats)
