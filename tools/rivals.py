@@ -102,6 +102,10 @@ def sgemm(torch, case):
     return lambda: a @ b.t(), a.nbytes + b.nbytes
 
 
+def bf16_gemm(torch, case):
+    return sgemm(torch, case)
+
+
 def gemv(torch, case):
     weight, x = tensor(torch, case, case["size"]), tensor(torch, case, case["size"][-1:])
     return lambda: weight @ x, weight.nbytes
@@ -127,7 +131,7 @@ def decode_attention(torch, case):
 
 
 OPERATORS = {f.__name__: f for f in (
-    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, gemv,
+    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, bf16_gemm, gemv,
     prompt_attention, decode_attention)}
 
 

@@ -34,6 +34,10 @@ void allow_shared(const void* kernel, int64_t bytes) {
   const std::lock_guard lock(mutex);
   int64_t& most = allowed[kernel];
   if (bytes <= most) return;
+  const int64_t limit = device_facts().shared_bytes;
+  if (bytes > limit)
+    throw Error("[cuda] a kernel needs {} KiB of shared memory for a block, and this device has {}", bytes >> 10,
+                limit >> 10);
   check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
                "shared memory of a kernel");
   most = bytes;
