@@ -1,5 +1,5 @@
-# The CUDA backend: every src/**/*.cu and src/**/cuda_*.cpp. It is linked behind engine/model/cuda.h and bench/device.h in
-# one of three forms, each a set of objects that the programs link directly:
+# The CUDA backend: every src/**/*.cu and src/**/cuda_*.cpp. It is linked behind engine/model/cuda.h, bench/device.h
+# and devices/gpu_work.h in one of three forms, each a set of objects that the programs link directly:
 #   ingot_cuda_none      a stub, where there is no CUDA
 #   ingot_cuda_real      compiled by nvcc
 #   ingot_cuda_emulated  compiled as C++, the host plays the device: in tests alone (cmake/emulated)

@@ -12,7 +12,7 @@ if(INGOT_CUDA_BUILT)
   target_link_libraries(ingot_engine INTERFACE $<LINK_ONLY:CUDA::cudart_static> ${CMAKE_DL_LIBS} rt)
 else()
   add_library(ingot_cuda_none OBJECT ${PROJECT_SOURCE_DIR}/src/engine/model/cuda_none.cpp
-    ${PROJECT_SOURCE_DIR}/src/bench/cuda_none.cpp)
+    ${PROJECT_SOURCE_DIR}/src/bench/cuda_none.cpp ${PROJECT_SOURCE_DIR}/src/devices/cuda_none.cpp)
   target_link_libraries(ingot_cuda_none PUBLIC ingot_engine)
   set(backend ingot_cuda_none)
 endif()

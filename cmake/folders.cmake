@@ -117,6 +117,7 @@ endif()
 ingot_folder(grammar ingot_text)
 ingot_folder(engine ingot_models ingot_graph)
 ingot_folder(bench ingot_graph)
+ingot_folder(devices ingot_engine)
 # The cases of each op lie beside it.
 file(GLOB_RECURSE op_benches CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_bench.cpp)
 list(FILTER op_benches EXCLUDE REGEX "/cuda_[a-z0-9_]*\\.cpp$")  # cuda.cmake
@@ -142,7 +143,7 @@ if(OPENSSL_FOUND)
   endif()
 endif()
 ingot_folder(compress ingot_app ingot_models ingot_text)
-ingot_folder(cli ingot_serve ingot_compress ingot_engine ingot_bench ingot_ladder ingot_text CLI11::CLI11 CURL::libcurl edit)
+ingot_folder(cli ingot_serve ingot_compress ingot_engine ingot_devices ingot_bench ingot_ladder ingot_text CLI11::CLI11 CURL::libcurl edit)
 # Nothing in cli/ is hot, and the option parser is a large header: -O1 and a precompiled header take 8 s a file, -O3
 # without it 18 s.
 target_compile_options(ingot_cli PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "ladder": ("bench", "graph", "ops", "matmul", "cpu", "cuda", "quant", "files"),
     "engine": ("models", "graph", "comm"),
+    "devices": ("models", "graph", "weights", "matmul", "cuda", "quant", "comm"),
     "app": ("engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),
     "compress": ("app", "models", "graph", "weights", "quant", "text", "files"),

@@ -1,6 +1,7 @@
 // The cores that a thread may use, and the memory nodes that they lie on.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,5 +15,20 @@ int numa_nodes(const std::string& root, const std::vector<int>& cores);
 
 // The same for this machine.
 int numa_nodes(const std::vector<int>& cores);
+
+// A memory node and those of its cores that may be used.
+struct NumaNode {
+  int id = 0;
+  std::vector<int> cores;
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;  // with what only caches files
+};
+
+// The nodes that the cores lie on, by their ids, by the files node*/cpulist and node*/meminfo under `root`. Where those
+// do not tell: one node, 0, with all cores and no bytes.
+std::vector<NumaNode> list_numa_nodes(const std::string& root, const std::vector<int>& cores);
+
+// The same for this machine.
+std::vector<NumaNode> list_numa_nodes(const std::vector<int>& cores);
 
 }  // namespace ingot

@@ -65,7 +65,7 @@ void add_json_option(CLI::App& app, CommonOptions& options);
 
 extern const Command kRunCommand, kChatCommand, kBenchCommand, kInspectCommand, kTokenizeCommand, kDetokenizeCommand,
     kTemplateCommand, kEvalCommand, kPullCommand, kLsCommand, kRmCommand, kServeCommand, kQuantizeCommand,
-    kCalibrateCommand, kReportCommand;
+    kCalibrateCommand, kReportCommand, kDevicesCommand;
 
 // Flushes stdout and returns `status`, or 1 with a line on stderr where success could not be written.
 int finish_output(int status);

@@ -13,9 +13,9 @@ namespace ingot {
 namespace {
 
 const std::array kCommands = {
-    &kRunCommand,       &kChatCommand,   &kServeCommand,   &kTokenizeCommand, &kDetokenizeCommand,
-    &kTemplateCommand,  &kBenchCommand,  &kInspectCommand, &kEvalCommand,     &kQuantizeCommand,
-    &kCalibrateCommand, &kReportCommand, &kPullCommand,    &kLsCommand,       &kRmCommand,
+    &kRunCommand,     &kChatCommand,    &kServeCommand, &kTokenizeCommand, &kDetokenizeCommand, &kTemplateCommand,
+    &kBenchCommand,   &kInspectCommand, &kEvalCommand,  &kQuantizeCommand, &kCalibrateCommand,  &kReportCommand,
+    &kDevicesCommand, &kPullCommand,    &kLsCommand,    &kRmCommand,
 };
 
 const Command* find_command(std::string_view name) {

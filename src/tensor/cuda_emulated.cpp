@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/cuda_peer.h"
 
 namespace ingot::cuda {
 namespace {
@@ -72,6 +73,13 @@ DeviceFacts device_facts() {
 }
 int64_t free_device_bytes(int) { return capacity() - g_used; }
 bool is_emulated() { return true; }
+
+std::string device_bus_id(int) { return ""; }
+bool reaches_peer(int from, int to) { return from == to; }
+void reach_peer(int) {}
+void copy_to_peer(void* to, int, const void* from, int, int64_t bytes, StreamRef stream) {
+  copy_on_device(to, from, bytes, stream);
+}
 
 DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;

@@ -1,8 +1,11 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/error.h"
 #include "tensor/cuda.h"
+#include "tensor/cuda_peer.h"
 
 namespace ingot::cuda {
 namespace {
@@ -73,6 +76,34 @@ int64_t free_device_bytes(int index) {
 }
 
 bool is_emulated() { return false; }
+
+std::string device_bus_id(int index) {
+  char text[32] = {};
+  check(cudaDeviceGetPCIBusId(text, sizeof(text), index), "cudaDeviceGetPCIBusId");
+  std::string id = text;
+  std::ranges::transform(id, id.begin(), [](char c) { return c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c; });
+  return id;
+}
+
+bool reaches_peer(int from, int to) {
+  int can = 0;
+  return from == to || (cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess && can == 1);
+}
+
+void reach_peer(int to) {
+  int own = 0;
+  check(cudaGetDevice(&own), "cudaGetDevice");
+  if (own == to) return;
+  const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();
+  if (error == cudaErrorPeerAccessAlreadyEnabled) return;
+  throw Error("[cuda] device {} cannot reach the memory of device {}: {}", own, to, cudaGetErrorString(error));
+}
+
+void copy_to_peer(void* to, int to_device, const void* from, int from_device, int64_t bytes, StreamRef stream) {
+  check(cudaMemcpyPeerAsync(to, to_device, from, from_device, static_cast<size_t>(bytes), stream), "a copy to a peer");
+}
 
 DeviceMemory::DeviceMemory(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;

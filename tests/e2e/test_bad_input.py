@@ -181,7 +181,7 @@ class HelpTest(support.TestCase):
         self.assertIn("bench", commands)
         self.assertGreaterEqual(len(commands), 12)
         forms = [[], *([command] for command in commands), ["bench", "serve"], ["bench", "ops"], ["bench", "trace"],
-                 ["bench", "grammar"], ["eval", "ppl"]]
+                 ["bench", "grammar"], ["bench", "comm"], ["bench", "matmul"], ["devices", "plan"], ["eval", "ppl"]]
         for form in forms:
             with self.subTest(form):
                 result = support.run(*form, "--help")
@@ -194,4 +194,4 @@ class HelpTest(support.TestCase):
     def test_help_of_bench_lists_its_subcommands(self):
         text = support.run("bench", "--help").stdout.split("Subcommands:")[1]
         self.assertEqual([line.split()[0] for line in text.split("Example")[0].split("\n") if line.strip()],
-                         ["ops", "ladder", "serve", "trace", "grammar", "schema"])
+                         ["ops", "ladder", "serve", "trace", "grammar", "schema", "comm", "matmul"])

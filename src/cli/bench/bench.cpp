@@ -123,7 +123,8 @@ int run(const Options& options) {
   return 0;
 }
 
-constexpr std::array kParts = {&kBenchOps, &kBenchLadder, &kBenchServe, &kBenchTrace, &kBenchGrammar, &kBenchSchema};
+constexpr std::array kParts = {&kBenchOps,     &kBenchLadder, &kBenchServe, &kBenchTrace,
+                               &kBenchGrammar, &kBenchSchema, &kBenchComm,  &kBenchMatmul};
 
 CommandBody setup(CLI::App& app) {
   auto options = std::make_shared<Options>();

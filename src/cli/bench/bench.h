@@ -5,6 +5,7 @@
 
 namespace ingot {
 
-extern const Command kBenchOps, kBenchLadder, kBenchServe, kBenchTrace, kBenchGrammar, kBenchSchema;
+extern const Command kBenchOps, kBenchLadder, kBenchServe, kBenchTrace, kBenchGrammar, kBenchSchema, kBenchComm,
+    kBenchMatmul;
 
 }  // namespace ingot

@@ -1,4 +1,4 @@
-// Programs of the machine that a report asks, where they are there: nvidia-smi, Chromium.
+// Programs of the machine that a report asks, where they are there: Chromium.
 #pragma once
 
 #include <sys/types.h>

@@ -5,24 +5,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <utility>
+#include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "bench/machine.h"
+#include "devices/gpu_work.h"
+#include "devices/gpus.h"
 #include "matmul/cpu/kernels.h"
 
 namespace ingot {
 namespace {
-
-struct Query {
-  const char* key;   // of the JSON; the driver's is a text
-  const char* name;  // as nvidia-smi calls it
-};
-constexpr Query kQueries[] = {
-    {"driver", "driver_version"},           {"gpu_clock_mhz", "clocks.sm"}, {"gpu_clock_most_mhz", "clocks.max.sm"},
-    {"gpu_memory_clock_mhz", "clocks.mem"}, {"gpu_power_w", "power.draw"},  {"gpu_power_limit_w", "power.limit"},
-    {"gpu_celsius", "temperature.gpu"}};
 
 // Cuts off what stands before `separator`, without the spaces around it.
 std::string_view take(std::string_view& rest, char separator) {
@@ -60,34 +58,59 @@ JsonObject machine_facts() {
 }
 
 GpuWatch::GpuWatch(int index) {
-  const auto program = find_program({"nvidia-smi"});
-  if (!program) return;
-  std::string names;
-  for (const Query& query : kQueries) names += fmt::format("{}{}", names.empty() ? "" : ",", query.name);
-  child_ = std::make_unique<Child>(std::vector<std::string>{
-      *program, "--query-gpu=" + names, "--format=csv,noheader,nounits", "-i", std::to_string(index), "-lms", "1000"});
+  nvml_ = Nvml::load(&why_);
+  if (!nvml_) return;
+  std::vector<Gpu> gpus;
+  for (int i = 0; i < nvml_->count(); ++i) gpus.push_back(nvml_->gpu(i));
+  number_gpus(gpus, {.bus_ids = cuda_bus_ids(), .visible = std::getenv("CUDA_VISIBLE_DEVICES")});
+  const auto found = std::ranges::find(gpus, index, &Gpu::cuda);
+  if (found == gpus.end()) {
+    why_ = fmt::format("the driver knows no cuda:{}", index);
+    return;
+  }
+  facts_["driver"] = nvml_->driver();
+  thread_ = std::thread([this, i = found->nvml] {
+    std::unique_lock lock(mutex_);
+    do {
+      try {
+        add_gpu_facts(nvml_->gpu(i), facts_);
+      } catch (const Error& error) {  // it has fallen off: what was seen stays
+        why_ = error.what();
+        return;
+      }
+    } while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stop_; }));
+  });
 }
 
-JsonObject GpuWatch::finish() { return child_ ? gpu_facts_of(child_->stop()) : JsonObject{}; }
+GpuWatch::~GpuWatch() { stop(); }
 
-JsonObject gpu_facts_of(std::string_view lines) {
-  JsonObject facts;
-  while (!lines.empty()) {
-    std::string_view line = take(lines, '\n');
-    for (const Query& query : kQueries) {
-      const std::string_view text = take(line, ',');
-      if (query.key == std::string_view("driver")) {
-        if (!text.empty()) facts[query.key] = text;
-        continue;
-      }
-      double value = 0;  // "[N/A]" of a GPU that does not tell
-      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (problem != std::errc() || end != text.data() + text.size()) continue;
-      const Json* before = find(facts, query.key);
-      facts[query.key] = before ? std::max(before->as_double(), value) : value;
-    }
+void GpuWatch::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
   }
-  return facts;
+  wake_.notify_one();
+  thread_.join();
+}
+
+JsonObject GpuWatch::finish() {
+  stop();
+  return std::move(facts_);
+}
+
+void add_gpu_facts(const Gpu& gpu, JsonObject& facts) {
+  const auto keep = [&](const char* key, double value) {
+    if (value <= 0) return;
+    const Json* before = find(facts, key);
+    facts[key] = before ? std::max(before->as_double(), value) : value;
+  };
+  keep("gpu_clock_mhz", gpu.clock_mhz);
+  keep("gpu_clock_most_mhz", gpu.most_clock_mhz);
+  keep("gpu_memory_clock_mhz", gpu.memory_clock_mhz);
+  keep("gpu_power_w", gpu.power_w);
+  keep("gpu_power_limit_w", gpu.power_limit_w);
+  keep("gpu_celsius", gpu.celsius);
 }
 
 }  // namespace ingot

@@ -77,7 +77,7 @@ JsonObject measure_report(const ReportRun& run, const std::function<void(const s
   if (watch) {
     const JsonObject facts = watch->finish();
     merge(machine, facts);
-    if (facts.empty()) missing.push_back("Clocks and power of the GPU: nvidia-smi says nothing.");
+    if (facts.empty()) missing.push_back(Json(fmt::format("Clocks and power of the GPU: {}.", watch->why())));
   }
   report["not_measured"] = std::move(missing);
   report["seconds"] = seconds_since(start);

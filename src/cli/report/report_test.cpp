@@ -8,15 +8,20 @@ namespace ingot {
 namespace {
 
 TEST(ReportMachine, TheHighestOfWhatTheGpuSays) {
-  const JsonObject facts = gpu_facts_of(
-      "580.65, 345, 1980, 3201, 80.5, 700.00, 30\n580.65, 1980, 1980, 3201, 611.2, "
-      "700.00, [N/A]\n580.65, 17");
-  EXPECT_EQ(get_string(facts, "driver"), "580.65");
+  JsonObject facts;
+  Gpu gpu;
+  gpu.clock_mhz = 345;
+  gpu.power_w = 80.5;
+  gpu.celsius = 30;
+  add_gpu_facts(gpu, facts);
+  gpu.clock_mhz = 1980;
+  gpu.power_w = 611.2;
+  gpu.celsius = 0;
+  add_gpu_facts(gpu, facts);
   EXPECT_EQ(get_float(facts, "gpu_clock_mhz"), 1980);
   EXPECT_EQ(get_float(facts, "gpu_power_w"), 611.2);
   EXPECT_EQ(get_float(facts, "gpu_celsius"), 30);
-  EXPECT_TRUE(gpu_facts_of("").empty());
-  EXPECT_EQ(find(gpu_facts_of("No devices were found\n"), "gpu_power_w"), nullptr);
+  EXPECT_EQ(find(facts, "gpu_memory_clock_mhz"), nullptr);  // not told
 }
 
 TEST(ReportMachine, Memory) {
