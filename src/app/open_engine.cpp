@@ -32,11 +32,21 @@ EngineConfig engine_config(const Model& model, const OpenOptions& options, int c
   return config;
 }
 
+// The device's index, -1 for the CPU. Throws Error for devices and engines that there cannot be.
+int check_counts(const OpenOptions& options) {
+  EngineConfig config = options.engine;
+  config.device.cuda = choose_device(options.device, options.ref);
+  if (config.engines > 1 && !options.routes) throw Error("[dp] several engines are a server's: ingot serve --dp");
+  if (config.threads == 0) config.threads = available_cores();
+  check_engines(config, options.model.tp);
+  return config.device.cuda;
+}
+
 // What loading needed and running does not: weights that were put in another order before they were packed, and the
 // pages of the files. 16 MB of the default model.
 void give_back(OpenEngine& open) {
+  // All engines read the same packed weights; a GPU has copies of all.
   open.engine->call([&](LocalEngine& local) {
-    // A GPU has copies of all.
     const Runner* runner = local.device().runner();
     open.model->weights->release([&](const std::byte* data) { return runner == nullptr || runner->replaced(data); });
   });
@@ -64,14 +74,15 @@ ModelOptions model_options(const OpenOptions& options) {
 OpenEngine make_engine(Model model, const OpenOptions& options) {
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
-  const int cuda = choose_device(options.device, options.ref);
-  open.engine = std::make_unique<Engine>(*open.model, engine_config(*open.model, options, cuda), options.on_step);
+  const int cuda = check_counts(options);
+  open.engines = std::make_unique<Engines>(*open.model, engine_config(*open.model, options, cuda), options.on_step);
+  open.engine = &open.engines->at(0);
   give_back(open);
   return open;
 }
 
 OpenEngine open_engine(const std::string& path, const OpenOptions& options) {
-  choose_device(options.device, options.ref);  // what is not there is said before the model is read
+  check_counts(options);  // what is not there is said before the model is read
   if (!options.verify.empty()) verify_manifest(path, options.verify);
   return make_engine(Model::load(path, model_options(options)), options);
 }

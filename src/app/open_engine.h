@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/replicas/engines.h"
 #include "models/model.h"
 
 namespace ingot {
@@ -25,12 +25,14 @@ struct OpenOptions {
   EngineConfig engine = {.threads = 0};
   // Sets kv_bytes and kv_eager_bytes for the model that was loaded; null: they are as they are. May throw Error.
   void (*fit_kv)(const Model& model, EngineConfig& config) = nullptr;
-  std::function<void(const StepFacts&)> on_step = {};  // as Engine takes it
+  std::function<void(const StepFacts&)> on_step = {};  // as Engines takes it
+  bool routes = false;                                 // requests go through OpenEngine::engines: there may be several
 };
 
 struct OpenEngine {
   std::unique_ptr<Model> model;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Engines> engines;
+  Engine* engine = nullptr;  // the first of them
 };
 
 // Throws Error: a device that is not there is told before the files are read.

@@ -38,17 +38,19 @@ void fit_kv(const Model& model, EngineConfig& config) {
   const int64_t page = kv_page_bytes(model.graph, config.kv, config.page_rows);
   const int64_t context_pages = (model.context + config.page_rows - 1) / config.page_rows;
   if (config.kv_bytes > 0) {
-    const int64_t pages = config.kv_bytes / std::max<int64_t>(page, 1);
+    const int64_t pages = config.kv_bytes / config.engines / std::max<int64_t>(page, 1);
     if (pages >= context_pages) return;
-    throw Error("[kv] {} bytes hold {} tokens, and the context is {}: give --ctx, or more", config.kv_bytes,
-                pages * config.page_rows, model.context);
+    throw Error("[kv] {} bytes{} hold {} tokens, and the context is {}: give --ctx, or more", config.kv_bytes,
+                config.engines > 1 ? fmt::format(" for {} engines", config.engines) : "", pages * config.page_rows,
+                model.context);
   }
   // A GPU's memory is for nothing else: more pages keep more prompts for those who come again.
   if (config.device.cuda >= 0) {
     config.kv_bytes = kAllFreeBytes;
     return;
   }
-  const int64_t pages = std::max(context_pages, config.max_seqs * kRowsOfSeq / config.page_rows);
+  // A request is one engine's: each has room for a context.
+  const int64_t pages = std::max(context_pages * config.engines, config.max_seqs * kRowsOfSeq / config.page_rows);
   const int64_t available = available_memory();
   const int64_t bytes = (CheckedSize(pages, "[kv] bytes of the cache") * page).as_int64();
   if (available > 0 && bytes > available) {
@@ -67,6 +69,7 @@ OpenOptions server_options() {
   options.engine.max_seqs = options.engine.step_rows = options.engine.page_rows = 0;
   options.engine.max_waiting = 256;
   options.engine.gap_ms = 75;
+  options.routes = true;
   options.fit_kv = fit_kv;
   return options;
 }

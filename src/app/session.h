@@ -30,7 +30,8 @@ class Session {
 
   const std::string& path() const { return path_; }
   const Model& model() const { return *open_.model; }
-  Engine& engine() { return *open_.engine; }
+  Engine& engine() { return *open_.engine; }  // the first
+  Engines& engines() { return *open_.engines; }
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
   const SamplingParams& sampling() const { return sampling_; }          // the model's own
   const std::vector<Token>& end_tokens() const { return end_tokens_; }  // each ends an answer

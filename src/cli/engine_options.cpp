@@ -51,8 +51,8 @@ constexpr Who operator|(OptionsOf a, OptionsOf b) {
   return both;
 }
 
-// One option: what it is called, what its value is called in the help (nothing: a flag), the help, who has
-// it, and where it goes.
+// One option: what it is called, what its value is called in the help (nothing: a flag), the help (nothing: it is not
+// listed), who has it, and where it goes.
 struct Row {
   const char* name;
   const char* type;
@@ -74,6 +74,7 @@ constexpr Row kRows[] = {
      1, 64},
     {"--pp", "N", "Stages, each with some of the layers and threads (1; on the CPU alone)", kEngine, &ModelOptions::pp,
      1, 64},
+    {"--dp", "N", "", kEngine, &EngineConfig::engines, 1, 64},  // serve's alone: others say so
     {"--device", "DEVICE", "cpu, cuda or cuda:N (default: the best there is)", kEngine, &OpenOptions::device, 0, 0,
      known_device},
     {"--batch-invariant", "", "On a GPU: answers never depend on the batch; slower", kEngine,
@@ -156,6 +157,7 @@ CLI::Option* add_row(CLI::App& app, const Row& row, OpenOptions& options, const 
   CLI::Option* option = std::visit([&](auto member) { return add(app, row, text, at(options, member)); }, row.member);
   if (*row.type != '\0') option->type_name(row.type);
   if (row.check != nullptr) option->check(row.check);
+  if (*text == '\0') option->group("");
   return option;
 }
 

@@ -86,12 +86,12 @@ int run(Options options) {
   return_large_blocks();
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
-  std::atomic<const Engine*> engine{nullptr};
+  std::atomic<const Engines*> engines{nullptr};
   open.on_step = [&](const StepFacts& step) {
     server.on_step(step);
     // Who is in flight is told, step by step, and then nobody can be answered any more.
-    const Engine* const running = engine.load();
-    if (running != nullptr && !running->lost().empty() && engine.exchange(nullptr) != nullptr) signals.drain();
+    const Engines* const running = engines.load();
+    if (running != nullptr && !running->lost().empty() && engines.exchange(nullptr) != nullptr) signals.drain();
   };
   // Before the first byte of the model is read, which may be anybody's.
   const SandboxOptions sandbox = sandbox_options(options, choose_device(open.device, open.ref) >= 0);
@@ -106,13 +106,14 @@ int run(Options options) {
   }
   if (!options.no_sandbox) tell(server, options, "no sandbox", enter_sandbox(sandbox));
   signals.begin(server);  // before the line that tells others to come: who reads it may send a signal at once
-  engine = &session.engine();
+  engines = &session.engines();
   fmt::print("ingot: listening on {}\n", server.address());
   std::fflush(stdout);
   const DeviceUse device = session.engine().device();
   JsonObject facts{{"address", server.address()},
                    {"model", model.name},
                    {"device", device.name.empty() ? "cpu" : device.name},
+                   {"engines", session.engines().size()},
                    {"load_ms", static_cast<int64_t>(session.load_seconds() * 1e3)}};
   if (!device.name.empty()) {
     facts["graphs"] = device.graphs;
@@ -120,10 +121,10 @@ int run(Options options) {
   }
   server.log().info("ready", std::move(facts));
   server.run();
-  engine = nullptr;  // a step that is lost from here on signals nobody
+  engines = nullptr;  // a step that is lost from here on signals nobody
   signals.end();
   server.log().info("stopped");
-  if (const std::string lost = session.engine().lost(); !lost.empty()) {
+  if (const std::string lost = session.engines().lost(); !lost.empty()) {
     fmt::print(stderr, "ingot: {}\n", lost);
     std::fflush(nullptr);
     std::_Exit(1);  // a rank that hangs would not be joined
@@ -212,6 +213,8 @@ CommandBody setup(CLI::App& app) {
   app.add_flag("--require-sandbox", options->require_sandbox, "Do not serve where there is no sandbox")->excludes(none);
   add_rare_options(app, *options);
   add_session_options(app, options->session);
+  app.get_option("--tp")->description(
+      "Ranks that share each layer (1); --dp: engines that share the weights (1); both share the threads");
   return [options] { return run(*options); };
 }
 

@@ -16,6 +16,8 @@ namespace ingot {
 inline constexpr int64_t kAllFreeBytes = std::numeric_limits<int64_t>::max();
 
 struct EngineConfig {
+  // That share all of what follows, but for the rows of a step (Engines). LocalEngine and Engine are one.
+  int engines = 1;
   int threads = 1;
 
   // A step.

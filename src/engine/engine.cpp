@@ -51,8 +51,9 @@ void Stream::push(const Event& event) {
   if (lost) throw std::bad_alloc();  // the engine ends the request
 }
 
-Engine::Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step)
-    : model_(model), config_(config), on_step_(std::move(on_step)), local_(model, config) {
+Engine::Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step,
+               SeqId first_id)
+    : model_(model), config_(config), on_step_(std::move(on_step)), next_id_(first_id), local_(model, config) {
   stats_ = local_.core().stats();
   stats_.kv_bytes = local_.device().kv_bytes();
   device_ = local_.device().use();
@@ -75,14 +76,15 @@ Engine::~Engine() {
   thread_.join();
 }
 
-Submitted Engine::submit(Request request, std::function<void(const Event&)> on_event) {
-  if (std::string reason = local_.core().refusal(request); !reason.empty()) {
-    const std::lock_guard lock(mutex_);
-    ++refused_;
-    return {.id = -1, .refused = std::move(reason)};
-  }
+std::string Engine::refuse(const Request& request) {
+  std::string reason = local_.core().refusal(request);
+  const std::lock_guard lock(mutex_);
+  refused_ += !reason.empty();
+  return reason;
+}
+
+Submitted Engine::offer(Request& request, std::function<void(const Event&)>& on_event) {
   const int64_t now = now_ns();
-  Post post{.id = -1, .came_ns = now, .request = std::move(request), .on_event = std::move(on_event)};
   SeqId id = -1;
   {
     const std::lock_guard lock(mutex_);
@@ -90,21 +92,30 @@ Submitted Engine::submit(Request request, std::function<void(const Event&)> on_e
     const int free = std::max(0, config_.max_seqs - stats_.running);
     Admission::Answer answer;
     if (inbox_.size() == inbox_.capacity()) inbox_.reserve(2 * inbox_.size() + 8);  // who is let in is not lost
-    if (!draining_ && !stop_) answer = local_.core().admission().ask(*post.request, free);
+    if (!draining_ && !stop_) answer = local_.core().admission().ask(request, free);
     if (!answer.in) {
-      ++busy_;
-      late_ += answer.late;
       return {.id = -1, .refused = {}, .busy = true, .late = answer.late, .retry_seconds = answer.retry_seconds};
     }
-    id = post.id = next_id_;
-    inbox_.push_back(std::move(post));
-    next_id_ += inbox_.back().request->choices;
+    id = next_id_;
+    next_id_ += request.choices;
+    inbox_.push_back({.id = id, .came_ns = now, .request = std::move(request), .on_event = std::move(on_event)});
     if (live_ == 0) progress_ns_ = now;
     ++live_;
     ++queued_;
   }
   wake_.notify_one();
   return {.id = id, .refused = {}};
+}
+
+Submitted Engine::submit(Request request, std::function<void(const Event&)> on_event) {
+  if (std::string reason = refuse(request); !reason.empty()) return {.id = -1, .refused = std::move(reason)};
+  Submitted submitted = offer(request, on_event);
+  if (submitted.busy) {
+    const std::lock_guard lock(mutex_);
+    ++busy_;
+    late_ += submitted.late;
+  }
+  return submitted;
 }
 
 Submission Engine::submit(Request request) {

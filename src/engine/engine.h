@@ -55,9 +55,13 @@ struct Submission {
 
 class Engine {
  public:
+  // An engine has so many ids for its requests.
+  static constexpr SeqId kIds = SeqId{1} << 40;
+
   // `model` must outlive the engine. `on_step` is called after each step by the engine's thread; it must not wait, and
-  // what it throws is lost.
-  Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step = {});
+  // what it throws is lost. Its ids are those from `first_id` on: above those of cores, which calls may use.
+  Engine(const Model& model, const EngineConfig& config, std::function<void(const StepFacts&)> on_step = {},
+         SeqId first_id = kIds);
   // Cancels what is left.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -67,6 +71,10 @@ class Engine {
   // As above, but `on_event` is called with each event by the engine's thread: it must not wait. One that throws ends
   // its own request.
   Submitted submit(Request request, std::function<void(const Event&)> on_event);
+  // submit() in two parts, for who has several engines. Why the request can never be served, counted; empty: it can.
+  std::string refuse(const Request& request);
+  // Takes both unless it is busy, which is not counted: then they stay as they are. REQUIRES: refuse() returned empty.
+  Submitted offer(Request& request, std::function<void(const Event&)>& on_event);
   // The request's choices end with kCancelled; nothing where it has ended.
   void cancel(SeqId id);
   // One choice ends with kCancelled, the others go on: its reader has enough.
@@ -132,7 +140,7 @@ class Engine {
   int64_t busy_ = 0, late_ = 0, refused_ = 0;
   bool draining_ = false;
   bool stop_ = false;
-  SeqId next_id_ = SeqId{1} << 40;  // apart from the core's own, which calls may use
+  SeqId next_id_;
 
   // The engine's thread alone.
   LocalEngine local_;

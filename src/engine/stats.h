@@ -42,6 +42,9 @@ struct EngineStats {
   int64_t pages = 0, free_pages = 0, cached_pages = 0;
   int64_t kv_bytes = 0;  // of the KV cache; 0 in the stats of a core, which knows pages alone
   ExpertUse experts;     // likewise
+
+  // Those of another engine beside this one.
+  void add(const EngineStats& other);
 };
 
 }  // namespace ingot

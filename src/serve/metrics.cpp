@@ -75,6 +75,31 @@ void experts_text(Out& out, const ExpertUse& use) {
       use.busiest);
 }
 
+// Of each engine, where there are several.
+void engines_text(Out& out, const std::vector<EngineStats>& engines) {
+  if (engines.empty()) return;
+  const auto series = [&](const char* name, const char* type, const char* help, auto value) {
+    head(out, name, type, help);
+    for (size_t e = 0; e < engines.size(); ++e) {
+      labelled(out, name, "engine", std::to_string(e).c_str(), static_cast<int64_t>(value(engines[e])));
+    }
+  };
+  using S = const EngineStats&;
+  series("ingot_each_engine_running", "gauge", "Seqs that take part in steps of this engine.",
+         [](S s) { return s.running; });
+  series("ingot_each_engine_waiting", "gauge", "Requests that wait in this engine.", [](S s) { return s.waiting; });
+  series("ingot_each_engine_requests_total", "counter", "Requests that this engine was given.",
+         [](S s) { return s.submitted; });
+  series("ingot_each_engine_steps_total", "counter", "Steps of this engine.", [](S s) { return s.steps; });
+  series("ingot_each_engine_rows_total", "counter", "Rows that it computed.", [](S s) { return s.rows; });
+  series("ingot_each_engine_tokens_total", "counter", "Tokens that it made.", [](S s) { return s.tokens; });
+  series("ingot_each_engine_prompt_tokens_total", "counter", "Tokens of prompts that began in it.",
+         [](S s) { return s.prompt_tokens; });
+  series("ingot_each_engine_prefix_hit_tokens_total", "counter", "Of them, found in its prefix cache.",
+         [](S s) { return s.reused_tokens; });
+  series("ingot_each_engine_cached_pages", "gauge", "Pages of its prefix cache.", [](S s) { return s.cached_pages; });
+}
+
 void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
   one(out, "ingot_requests_running", "gauge", "Seqs that take part in steps.", s.running);
   one(out, "ingot_requests_waiting", "gauge", "Requests that wait for their first step.", s.waiting);
@@ -227,6 +252,7 @@ std::string Metrics::text(const Now& now) const {
   one(out, "ingot_tools_relaxed_total", "counter", "Tools that were offered without their schema being held.",
       tools_relaxed.value());
   engine_text(out, now.engine, now);
+  engines_text(out, now.engines);
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});

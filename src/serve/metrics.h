@@ -1,6 +1,6 @@
 // Counters of the server in Prometheus' text format. Names and labels are fixed at compile time, but for the names of
-// tenants, at most a hundred (UsageBook): nothing a client sends becomes a label, so the number of series does not
-// grow.
+// tenants, at most a hundred (UsageBook), and the numbers of engines: nothing a client sends becomes a label, so the
+// number of series does not grow.
 #pragma once
 
 #include <array>
@@ -81,7 +81,7 @@ class Metrics {
   Histogram gap_seconds;          // between two tokens of a choice
   Histogram request_seconds;      // from arrival to the last byte given to the socket
   Histogram queue_seconds;        // from submission to the first step
-  // Written by the engine's thread after each step.
+  // Written by the engines' threads after each step.
   Histogram step_seconds;
   Histogram step_rows;                                            // rows of a step
   Histogram step_seqs;                                            // seqs of a step
@@ -95,7 +95,8 @@ class Metrics {
 
   // What is known only when it is asked for.
   struct Now {
-    EngineStats engine;
+    EngineStats engine;                // of all together
+    std::vector<EngineStats> engines;  // of each, where there are several
     HttpCounters http;
     bool ready = false, draining = false;
     double stalled_seconds = 0;

@@ -69,8 +69,21 @@ TEST(Metrics, TellsHowExpertsWereUsed) {
   EXPECT_EQ(found.at("ingot_expert_busiest_rows_total"), 50);
 }
 
+TEST(Metrics, TellsOfEachEngineWhereThereAreSeveral) {
+  Metrics::Now now;
+  EXPECT_FALSE(series(Metrics().text(now)).contains("ingot_each_engine_running{engine=\"0\"}"));
+  now.engines.resize(2);
+  now.engines[0].running = 2;
+  now.engines[1].rows = 7;
+  const auto found = series(Metrics().text(now));
+  EXPECT_EQ(found.at("ingot_each_engine_running{engine=\"0\"}"), 2);
+  EXPECT_EQ(found.at("ingot_each_engine_rows_total{engine=\"1\"}"), 7);
+}
+
 TEST(Metrics, EverySeriesHasHelpAndAType) {
-  const std::string text = Metrics().text({});
+  Metrics::Now now;
+  now.engines.resize(2);
+  const std::string text = Metrics().text(now);
   std::set<std::string> declared;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -188,6 +188,16 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
   const double unix_now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   const std::optional<double> gap = server.recent_gap_seconds();
   const bool gpu = !now.device.name.empty();
+  JsonArray engines;
+  for (const EngineStats& e : now.engines) {
+    engines.push_back(JsonObject{{"running", e.running},
+                                 {"waiting", e.waiting},
+                                 {"tokens", e.tokens},
+                                 {"rows", e.rows},
+                                 {"prompt_tokens", e.prompt_tokens},
+                                 {"reused_tokens", e.reused_tokens},
+                                 {"cached_pages", e.cached_pages}});
+  }
   send_json(*responder, JsonObject{{"model", model.name},
                                    {"context", model.context},
                                    {"running", s.running},
@@ -210,6 +220,7 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
                                    {"expert_layers", s.experts.layers},
                                    {"experts_touched", s.experts.touched},
                                    {"expert_busiest_rows", s.experts.busiest},
+                                   {"engines", engines},
                                    {"in_flight", now.requests_in_flight},
                                    {"connections", now.http.open},
                                    {"uptime_seconds", unix_now - facts.start_seconds}});

@@ -38,7 +38,7 @@ struct ServeContext {
   double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 
-  Engine& engine() const { return *model.engine; }
+  Engines& engine() const { return *model.engine; }
 };
 
 // Whether the tenant may use the model, by any of its names.
@@ -48,7 +48,7 @@ inline bool may_use(const TenantRights& rights, const ServedModel& model) {
 }
 
 // A list of which not all can wait at once would be turned away for ever. Throws ApiError, 400.
-inline void check_list(std::string_view param, size_t items, const Engine& engine) {
+inline void check_list(std::string_view param, size_t items, const Engines& engine) {
   const size_t room = static_cast<size_t>(engine.config().max_waiting) + static_cast<size_t>(engine.config().max_seqs);
   if (items <= room) return;
   throw bad_field(param, fmt::format("{} has {} entries; this server takes {} at once", param, items, room));

@@ -70,7 +70,7 @@ ServedModel served_model(Session& session, ModelNames names, std::string& templa
   served.aliases = std::move(names.aliases);
   served.unlisted = std::move(names.unlisted);
   served.created = std::time(nullptr);
-  served.engine = &session.engine();
+  served.engine = &session.engines();
   served.tokenizer = &session.tokenizer();
   served.source = session.template_source();
   served.chat = parse_template(served.source.text, template_error);

@@ -10,7 +10,7 @@
 
 #include "app/constraints.h"
 #include "app/session.h"
-#include "engine/engine.h"
+#include "engine/replicas/engines.h"
 #include "serve/answer/calls/taught_form.h"
 #include "text/chat_template.h"
 #include "text/prompt.h"
@@ -24,7 +24,7 @@ struct ServedModel {
   std::vector<std::string> unlisted;  // further names that are told to nobody
   int64_t created = 0;                // unix time
 
-  Engine* engine = nullptr;
+  Engines* engine = nullptr;
   const Tokenizer* tokenizer = nullptr;
   TemplateSource source;
   std::shared_ptr<const ChatTemplate> chat;       // none: the model has no template

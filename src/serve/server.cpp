@@ -111,7 +111,9 @@ void Server::on_step(const StepFacts& step) {
   metrics_.step_seconds.observe(step.seconds);
   metrics_.step_rows.observe(step.rows);
   metrics_.step_seqs.observe(step.seqs);
-  if (step.seconds > longest_step_) longest_step_ = step.seconds;  // one thread alone writes it
+  double longest = longest_step_;
+  while (step.seconds > longest && !longest_step_.compare_exchange_weak(longest, step.seconds)) {
+  }
 }
 
 // ---- What is refused before the body is read ----
@@ -363,8 +365,11 @@ Server::Health Server::health() const {
 
 Metrics::Now Server::now() const {
   const Health state = health();
-  const Engine& engine = context_->engine();
+  const Engines& engine = context_->engine();
+  std::vector<EngineStats> engines;
+  for (int e = 0; e < engine.size() && engine.size() > 1; ++e) engines.push_back(engine.at(e).stats());
   return {.engine = engine.stats(),
+          .engines = std::move(engines),
           .http = http_.counters(),
           .ready = state.ready,
           .draining = context_->draining,

@@ -66,7 +66,7 @@ struct Fixture {
 
   Server server;
   Model model = Model::load(INGOT_SOURCE_DIR "/tests/data/arch/llama", {.context = 64});
-  Engine engine{model, {.threads = 1, .max_seqs = 2, .step_rows = 32, .page_rows = 16}};
+  Engines engine{model, {.threads = 1, .max_seqs = 2, .step_rows = 32, .page_rows = 16}};
   ServedModel served;
 };
 

@@ -284,7 +284,7 @@ class ToyServer {
  private:
   Model weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  Engine engine_;
+  Engines engine_;
 };
 
 }  // namespace ingot

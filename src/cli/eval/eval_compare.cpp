@@ -162,7 +162,7 @@ JsonObject run_compare(const CompareOptions& options) {
   if (!options.html.empty()) page.emplace(options.html);
   std::vector<Subject> subjects = open_all(options, *tokenizer, teacher);
   std::vector<Engine*> engines;
-  for (size_t i = 1; i < subjects.size(); ++i) engines.push_back(subjects[i].open.engine.get());
+  for (size_t i = 1; i < subjects.size(); ++i) engines.push_back(subjects[i].open.engine);
   const InterruptGuard guard;
   const Compared compared = compare(*subjects[0].open.engine, engines, text, [&](size_t done) {
     if (interrupted()) throw Interrupted();

@@ -74,7 +74,7 @@ TEST(Stages, StepsOfDisjointSeqsAreInFlight) {
     const Model model = Model::load(path, {.context = 64, .pp = stages});
     LocalEngine engine(model, config);
     EXPECT_EQ(answers(engine, 7), want) << stages << " stages";
-    const EngineStats stats = engine.stats();
+    const EngineStats stats = engine.core().stats();
     EXPECT_GT(stats.ahead, stats.steps / 2) << stages << " stages";
   }
 }
