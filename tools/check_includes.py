@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "ladder": ("bench", "graph", "ops", "matmul", "cpu", "cuda", "quant", "files"),
     "engine": ("models", "graph", "comm"),
-    "app": ("engine", "models", "grammar", "text", "files"),
+    "app": ("comm", "engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),
     "compress": ("app", "models", "graph", "weights", "quant", "text", "files"),
 }
@@ -61,6 +61,7 @@ LIBRARIES = {
     "boost/": ("files/json", "serve/http"),
     "openssl/": ("serve/http",),
     "gtest/": ("test",),
+    "mpi.h": ("comm/mpi_plugin.cpp",),
 }
 
 TEST = re.compile(r"_test(_\w+)?\.(h|cpp)$|/test_\w+\.(h|cpp)$")  # tests and what only they use
