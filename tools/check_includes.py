@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "ladder": ("bench", "graph", "ops", "matmul", "cpu", "cuda", "quant", "files"),
     "engine": ("models", "graph", "comm"),
-    "app": ("comm", "engine", "models", "grammar", "text", "files"),
+    "app": ("engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),
     "compress": ("app", "models", "graph", "weights", "quant", "text", "files"),
 }
@@ -46,6 +46,7 @@ SHARED_HEADERS = {
     "ops/sample/sampling_params.h": ("engine", "app", "serve"),
     "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
     "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
+    "comm/world.h": ("app",),  # processes that share a model compare what they were given
     "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
     "matmul/cuda/cuda_blas.h": ("graph",),  # a runner owns the library of products of its device
     "cuda/kernel.cuh": ("graph",),  # random weights are made by a kernel

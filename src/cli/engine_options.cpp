@@ -70,8 +70,8 @@ using enum OptionsOf;
 
 constexpr Row kRows[] = {
     {"--threads", "N", "Threads (default: the cores it may use)", kEngine, &EngineConfig::threads, 1, 1024},
-    {"--tp", "N", "Ranks that share each layer, threads among them (1; on the CPU alone)", kEngine, &ModelOptions::tp,
-     1, 64},
+    {"--tp", "N", "Ranks that share each layer, threads among them (1, or those of mpirun; CPU alone)", kEngine,
+     &ModelOptions::tp, 1, 64},
     {"--device", "DEVICE", "cpu, cuda or cuda:N (default: the best there is)", kEngine, &OpenOptions::device, 0, 0,
      known_device},
     {"--batch-invariant", "", "On a GPU: answers never depend on the batch; slower", kEngine,

@@ -1,7 +1,6 @@
 #include "comm/comm_mpi.h"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -168,11 +167,8 @@ int MpiComm::nap(const std::vector<Pending>& pending, std::chrono::nanoseconds t
 
 void MpiComm::await(const char* call, std::vector<Pending>& pending, std::chrono::milliseconds time) {
   const auto done = [&] { return poll(call, pending); };
-  const auto yields = [&] {
-    sched_yield();
-    return done();
-  };
-  if (spins_ ? spin(kSpinNs, done) : spin(kSpinNs, yields)) return;
+  // Where ranks share a core, one that spins keeps it from the one that it waits for.
+  if (spin(spins_ ? kSpinNs : 0, done)) return;
   std::chrono::nanoseconds left = time, napped = kFirstNap;
   Clock::time_point looked = Clock::now();
   int gone = -1;
