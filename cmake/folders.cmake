@@ -56,7 +56,7 @@ function(ingot_folder name)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test(_${INGOT_SETS})?\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_(bench|test(_${INGOT_SETS})?)\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "/cli/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/cli/main\\.cpp$|/comm/mpi_plugin\\.cpp$")  # mpi.cmake
   if(name STREQUAL "ladder")
     list(FILTER sources EXCLUDE REGEX "/c[0-9]+_[a-z0-9_]+\\.cpp$")  # steps: ladder.cmake
     if(INGOT_LADDER)
@@ -97,7 +97,7 @@ endfunction()
 
 ingot_folder(base)
 ingot_folder(tensor ingot_base)
-ingot_folder(comm ingot_base)
+ingot_folder(comm ingot_base ${CMAKE_DL_LIBS})
 ingot_folder(quant ingot_tensor)
 ingot_folder(cpu ingot_tensor)
 ingot_folder(matmul ingot_cpu ingot_quant)
@@ -163,6 +163,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   add_executable(ingot src/cli/main.cpp)
   target_link_libraries(ingot PRIVATE ingot_cli)
   target_compile_definitions(ingot PRIVATE INGOT_VERSION="${PROJECT_VERSION}")
+  include(${CMAKE_CURRENT_LIST_DIR}/mpi.cmake)
 endif()
 
 # Tests of the whole program: tests/golden, tests/issues and tests/sim, one program each.

@@ -47,6 +47,7 @@ SHARED_HEADERS = {
     "ops/sample/sampling_params.h": ("engine", "app", "serve"),
     "graph/kv_store.h": ("app",),  # types and bytes of the KV cache, which follow from model and machine
     "weights/model_files.h": ("app",),  # what its publisher says of sampling and of end tokens
+    "comm/world.h": ("app",),  # processes that share a model compare what they were given
     "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
     "matmul/cuda/cuda_blas.h": ("graph",),  # a runner owns the library of products of its device
     "cuda/kernel.cuh": ("graph",),  # random weights are made by a kernel
@@ -62,6 +63,7 @@ LIBRARIES = {
     "boost/": ("files/json", "serve/http"),
     "openssl/": ("serve/http",),
     "gtest/": ("test",),
+    "mpi.h": ("comm/mpi_plugin.cpp",),
 }
 
 TEST = re.compile(r"_test(_\w+)?\.(h|cpp)$|/test_\w+\.(h|cpp)$")  # tests and what only they use

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "app/device.h"
+#include "app/join_ranks.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "files/manifest.h"
@@ -18,7 +19,7 @@ constexpr int kMaxForcedTokens = 8;
 
 EngineConfig engine_config(const Model& model, const OpenOptions& options, int cuda) {
   EngineConfig config = options.engine;
-  if (config.threads == 0) config.threads = available_cores();
+  if (config.threads == 0) config.threads = threads_of_rank();
   if (options.ref) config.kernels = Kernels::kRef;
   config.device.cuda = cuda;
   if (cuda >= 0 && options.kv == "int8") throw Error("[kv] int8 is a cache of the CPU: on a GPU --kv q8_0 or fp8");
@@ -68,6 +69,7 @@ ModelOptions model_options(const OpenOptions& options) {
   ModelOptions model = options.model;
   model.kv = !options.kv.empty() ? parse_kv(options.kv) : options.ref ? DType::kF32 : DType::kF16;
   if (options.ref) model.fuse_off = {"all"};
+  model.tp = ranks_of_world(model.tp);
   return model;
 }
 
@@ -75,7 +77,9 @@ OpenEngine make_engine(Model model, const OpenOptions& options) {
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
   const int cuda = check_counts(options);
-  open.engines = std::make_unique<Engines>(*open.model, engine_config(*open.model, options, cuda), options.on_step);
+  EngineConfig config = engine_config(*open.model, options, cuda);
+  join_ranks(*open.model, model_options(options), config);
+  open.engines = std::make_unique<Engines>(*open.model, config, options.on_step);
   open.engine = &open.engines->at(0);
   give_back(open);
   return open;

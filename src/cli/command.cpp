@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "cli/interrupt.h"
+#include "comm/world.h"
 
 namespace ingot {
 
@@ -32,6 +33,7 @@ void print_error(std::string_view message) {
     line += byte < 0x20 || byte == 0x7f ? ' ' : c;
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
+  if (World* const world = World::joined(); world != nullptr && world->tell(line)) return;
   fmt::print(stderr, "ingot: {}\n", line);
 }
 
@@ -48,6 +50,8 @@ int wrong_usage(const CLI::App& app, const Command& command, const CLI::ParseErr
 int run_body(const CLI::App& app, const Command& command, const CommandBody& body) {
   try {
     return body();
+  } catch (const RankEnded&) {
+    return 0;
   } catch (const CLI::ParseError& e) {
     return wrong_usage(app, command, e);
   } catch (const Interrupted&) {

@@ -1,13 +1,18 @@
 // The program: finds the command that argv[1] names and runs it. Commands are described in command.h.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string_view>
+#include <thread>
 
+#include "base/error.h"
 #include "cli/command.h"
+#include "comm/world.h"
 
 namespace ingot {
 namespace {
@@ -35,6 +40,28 @@ int print_help() {
   return 0;
 }
 
+// Commands whose model may lie on several processes.
+bool has_ranks(std::string_view name) {
+  constexpr std::string_view kNames[] = {"run", "chat", "serve", "bench", "eval"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+// Rank 0 alone prints. Says whether the others were met.
+bool join_world() {
+  Launched launch;
+  try {
+    launch = launched();
+    if (launch.rank > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return false;
+    World::join();
+    return true;
+  } catch (const Error& e) {
+    // One line for all: rank 0 of the same machine has the same to say, and the launcher of another ends this one.
+    if (launch.rank > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (launch.rank == 0 || !launch.one_machine) fmt::print(stderr, "ingot: {}\n", e.what());
+    return false;
+  }
+}
+
 int run_program(int argc, const char* const* argv) {
   if (argc < 2) return print_help();
   std::string_view name = argv[1];
@@ -54,6 +81,7 @@ int run_program(int argc, const char* const* argv) {
     const std::array<const char*, 2> help_args = {command->name, "--help"};
     return run_command(*command, 2, help_args.data());
   }
+  if (has_ranks(name) && !join_world()) return 1;
   return run_command(*command, argc - 1, argv + 1);
 }
 
@@ -62,7 +90,9 @@ int run_program(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
-    return ingot::finish_output(ingot::run_program(argc, argv));
+    const int status = ingot::finish_output(ingot::run_program(argc, argv));
+    if (ingot::World* const world = ingot::World::joined()) world->leave(status);
+    return status;
   } catch (const std::exception& e) {  // what run_command did not catch: memory that ran out while options were read
     const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
     std::fputs(memory ? "ingot: out of memory\n" : "ingot: internal error\n", stderr);

@@ -18,6 +18,7 @@
 #include "cli/serve_signals.h"
 #include "cli/session.h"
 #include "cli/strings.h"
+#include "comm/world.h"
 #include "serve/sandbox/sandbox.h"
 #include "serve/server.h"
 
@@ -67,9 +68,20 @@ void tell(Server& server, const Options& options, const char* what, const std::s
 }
 
 SandboxOptions sandbox_options(const Options& options, bool device) {
-  return {.unlink = !options.server.http.unix_socket.empty(),
+  // MPI removes its files of shared memory at the end.
+  return {.unlink = !options.server.http.unix_socket.empty() || World::joined() != nullptr,
           .device = device,
           .writable = device ? device_folders() : std::vector<std::string>()};
+}
+
+// A rank above 0: it listens to rank 0 alone.
+int follow(const Options& options) {
+  if (!options.no_sandbox) {
+    const std::string why = enter_loading_sandbox(sandbox_options(options, false));
+    if (!why.empty() && options.require_sandbox) throw Error("[sandbox] no sandbox while the model is loaded: {}", why);
+  }
+  open_session(options.session);
+  return 0;
 }
 
 int run(Options options) {
@@ -84,6 +96,7 @@ int run(Options options) {
 
   ignore_failed_writes();
   return_large_blocks();
+  if (World* const world = World::joined(); world != nullptr && world->rank() > 0) return follow(options);
   ServeSignals signals(options.drain_seconds);  // before any thread: all inherit that signals are its alone
   Server server(options.server);
   std::atomic<const Engines*> engines{nullptr};
@@ -127,6 +140,7 @@ int run(Options options) {
   if (const std::string lost = session.engines().lost(); !lost.empty()) {
     fmt::print(stderr, "ingot: {}\n", lost);
     std::fflush(nullptr);
+    if (World* const world = World::joined()) world->leave(1);
     std::_Exit(1);  // a rank that hangs would not be joined
   }
   return 0;

@@ -44,6 +44,8 @@ class Comm {
 
   // parts[rank()] is given to all, and parts[r] filled with what rank r gives. All ranks know all sizes.
   virtual void all_gather(std::span<const CommBlock> parts) = 0;
+  // The same for `root` alone: on every other rank all parts but its own are null.
+  virtual void gather(std::span<const CommBlock> parts, int /*root*/) { all_gather(parts); }
   // x becomes the sum over all ranks.
   virtual void all_reduce(std::span<float> x) = 0;
   // Rank r gets the sum of [begins[r], begins[r + 1]) of all ranks' x. `out` may be that part of its own x.
@@ -63,8 +65,12 @@ class Comm {
   // Ends every wait of every rank, and all calls from now on. The first reason is kept. Any thread may call it.
   virtual void abort(const std::string& reason) = 0;
 
-  // How long any other wait may last.
-  std::chrono::milliseconds deadline{30'000};
+  // How long any other wait may last: what is waited for in a step is some part of a layer, so a rank that hangs is
+  // known, and clients told, within 5 s.
+  static constexpr std::chrono::milliseconds kStepWait{4'500};
+  // The first step of a rank reads its weights from a disk.
+  static constexpr std::chrono::milliseconds kFirstStepWait{60'000};
+  std::chrono::milliseconds deadline = kFirstStepWait;
   // Named in errors.
   int64_t step = 0;
 };

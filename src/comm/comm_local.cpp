@@ -46,6 +46,7 @@ struct RankState {
   alignas(64) std::atomic<uint32_t> event{0};    // changes when something happens that it may wait for, while it sleeps
   std::atomic<uint32_t> sleeping{0};
   std::atomic<uint32_t> gone{0};
+  std::atomic<uint32_t> reading{0};  // what others offer, where it lies
   alignas(64) Offer offer;
   std::unique_ptr<std::byte[]> staged[2] = {std::make_unique<std::byte[]>(kStaged),
                                             std::make_unique<std::byte[]>(kStaged)};
@@ -121,7 +122,12 @@ class LocalComm final : public Comm {
   void abort(const std::string& reason) override { group_->abort(fmt::format("rank {}: {}", rank_, reason)); }
 
  private:
+  // Whoever is in the middle of reading what this rank offers has ended before its memory goes: all have aborted, so
+  // nobody begins any more.
   [[noreturn]] void fail(const char* call, int other, const std::string& why) {
+    own_.reading.store(0);
+    for (const RankState& state : group_->states)
+      while (state.reading.load() != 0) pause_cpu();
     throw CommError("[comm] rank {}, step {}: in {}, for rank {}: {}", rank_, step, call, other, why);
   }
 
@@ -152,13 +158,18 @@ class LocalComm final : public Comm {
   }
 
   void check_aborted(const char* call, int other) {
-    if (group_->aborted.load(std::memory_order_acquire) == 0) return;
-    const std::lock_guard lock(group_->mutex);
-    fail(call, other, group_->reason);
+    if (group_->aborted.load() == 0) return;
+    std::string reason;
+    {
+      const std::lock_guard lock(group_->mutex);
+      reason = group_->reason;
+    }
+    fail(call, other, reason);
   }
 
-  // All ranks meet: what each wrote before is there for all.
+  // All ranks meet: what each wrote before is there for all, and what each has read is read.
   void meet(const char* call) {
+    own_.reading.store(0);
     const uint32_t number = ++meetings_;
     own_.arrived.store(number);
     for (int r = 0; r < ranks(); ++r)
@@ -174,6 +185,9 @@ class LocalComm final : public Comm {
   void begin(const char* call, const void* args) {
     own_.offer = {call, args};
     meet(call);
+    // Sequentially consistent, as is the pair of a rank that fails: either we see its abort or it sees that we read.
+    own_.reading.store(1);
+    check_aborted(call, rank_);
     for (int r = 0; r < ranks(); ++r) {
       const char* theirs = group_->of(r).offer.call;
       if (std::strcmp(theirs, call) != 0) disagree(call, r, fmt::format("it is in {}", theirs));
@@ -257,6 +271,8 @@ void LocalComm::all_reduce(std::span<float> x) {
   begin(kCall, &own);
   add_up(first(rank_), first(rank_ + 1), x.data() + first(rank_), kCall);
   meet(kCall);
+  own_.reading.store(1);
+  check_aborted(kCall, rank_);
   for (int r = 0; r < ranks(); ++r)
     if (r != rank_)
       std::copy(theirs<Reduction>(r).x + first(r), theirs<Reduction>(r).x + first(r + 1), x.data() + first(r));

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/mapping_guard.h"
 #include "base/thread_pool.h"
+#include "comm/world.h"
+#include "engine/follow.h"
 #include "engine/model/cpu_model.h"
 #include "engine/model/cuda.h"
 #include "graph/kv_store.h"
@@ -55,18 +57,26 @@ int least_pages(const EngineConfig& config, const StepLimits& limits, int pages)
   return asked && config.pages == 0 ? pages : std::min(pages, limits.pages_per_seq());
 }
 
+// On the CPU.
+RunOptions run_options(const Model& model, const EngineConfig& config) {
+  World* const world = World::joined();
+  return {.limits = step_limits(model, config),
+          .threads = config.threads,
+          .kernels = config.kernels,
+          .short_cols = config.short_cols,
+          .kv = config.kv,
+          .comm = world != nullptr && !model.ranks.empty() ? &world->comm() : nullptr};
+}
+
+std::vector<int> pages_of_groups(const Model& model, const EngineConfig& config) {
+  return std::vector<int>(model.graph.kv_groups.size(), page_count(model, config));
+}
+
 std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig& config) {
+  if (config.device.cuda < 0)
+    return std::make_unique<CpuModel>(model, run_options(model, config), pages_of_groups(model, config));
   const StepLimits limits = step_limits(model, config);
   const int pages = page_count(model, config);
-  if (config.device.cuda < 0) {
-    return std::make_unique<CpuModel>(model,
-                                      RunOptions{.limits = limits,
-                                                 .threads = config.threads,
-                                                 .kernels = config.kernels,
-                                                 .short_cols = config.short_cols,
-                                                 .kv = config.kv},
-                                      std::vector<int>(model.graph.kv_groups.size(), pages));
-  }
   if (!model.stages.empty()) throw Error("[pp] several stages are the CPU's: --device cpu");
   if (!model.ranks.empty()) throw Error("[tp] several ranks are the CPU's: --device cpu");
   if (config.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
@@ -113,6 +123,13 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const D
 }
 
 }  // namespace
+
+void follow_engine(const Model& model, const EngineConfig& config) {
+  RunOptions options = run_options(model, config);
+  CHECK(options.comm != nullptr && options.comm->rank() > 0, "this process leads");
+  options.own_thread = true;
+  follow(model.ranks[static_cast<size_t>(options.comm->rank())], options, pages_of_groups(model, config));
+}
 
 LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
     : model_(model),

@@ -36,7 +36,8 @@ FAKES = {
       chmod +x "$2/ingot" """,
 }
 # Programs that tests drive: stand-ins that only have to be there.
-DRIVEN = ("xz", "openssl", "chromedriver", "promtool", "systemd-analyze", "clang-format-14")
+DRIVEN = ("xz", "openssl", "chromedriver", "promtool", "systemd-analyze", "clang-format-14", "mpirun.openmpi",
+          "mpirun.mpich")
 # All else that the launcher calls, of the system.
 SYSTEM = ("bash", "cat", "chmod", "dirname", "env", "find", "flock", "grep", "ln", "mkdir", "mv", "nproc", "python3",
           "readlink", "rm", "sh", "tail")

@@ -1,7 +1,6 @@
 #include "engine/model/ranks.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <utility>
 
@@ -10,14 +9,54 @@
 
 namespace ingot {
 
+namespace {
+
+// What a rank is given for each wait of a step.
+void begin_step(Comm& comm, int64_t step) {
+  comm.step = step;
+  comm.deadline = step <= 1 ? Comm::kFirstStepWait : Comm::kStepWait;
+}
+
+}  // namespace
+
+void follow(const Graph& part, const RunOptions& options, const std::vector<int>& pages,
+            const std::function<void(int rank)>& on_step) {
+  Comm& comm = *options.comm;
+  Runner runner(part, options);
+  KvStore kv(runner.program(), pages, options.limits.page_rows);
+  runner.bind(kv);
+  const int64_t kv_bytes = kv.bytes();
+  comm.send(std::as_bytes(std::span(&kv_bytes, 1)), 0);  // ready
+  const int groups = static_cast<int>(pages.size());
+  std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options.limits, groups)));
+  Batch batch(options.limits, groups);
+  for (;;) {
+    const int64_t bytes = comm.recv(message, 0, Comm::kForever);
+    if (bytes == 0) return;  // the end
+    const ReadStep read =
+        read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options.limits, pages, batch);
+    begin_step(comm, read.step);
+    if (read.body) {
+      if (on_step) on_step(comm.rank());
+      for (const PageCopy& copy : read.copies) kv.copy_page(copy.group, copy.from, copy.to);
+      runner.run_body(batch);
+    }
+    if (batch.n_logits > 0) runner.run_head(batch);
+  }
+}
+
 Ranks::Ranks(const Model& model, const RunOptions& options, const std::vector<int>& pages)
-    : options_(options), pages_(pages) {
-  const int ranks = static_cast<int>(model.ranks.size());
-  CHECK(ranks > 1, "{} ranks", ranks);
-  comms_ = make_local_comms(ranks, std::max(options.threads, ranks) <= available_cores());
-  threw_.resize(model.ranks.size());
+    : options_(options), pages_(pages), ranks_(static_cast<int>(model.ranks.size())), first_(options.comm) {
+  CHECK(ranks_ > 1, "{} ranks", ranks_);
   message_.reserve(StepMessage::most_bytes(options_.limits, static_cast<int>(pages_.size())));
   logit_rows_.reserve(static_cast<size_t>(options_.limits.logits));
+  if (first_ != nullptr) {
+    CHECK(first_->ranks() == ranks_, "{} ranks, not {}", first_->ranks(), ranks_);
+    return;
+  }
+  comms_ = make_local_comms(ranks_, std::max(options.threads, ranks_) <= available_cores());
+  first_ = comms_[0].get();
+  threw_.resize(model.ranks.size());
   try {
     for (size_t r = 1; r < model.ranks.size(); ++r) threads_.emplace_back([this, &model, r] { run_rank(model, r); });
   } catch (...) {
@@ -28,34 +67,34 @@ Ranks::Ranks(const Model& model, const RunOptions& options, const std::vector<in
 
 Ranks::~Ranks() { join(); }
 
-// A rank that waits for rank 0 hears that it has gone.
 void Ranks::join() {
-  comms_[0].reset();
+  if (comms_.empty()) {
+    try {
+      for (int r = 1; r < ranks_; ++r) first_->send({}, r);  // the end
+    } catch (const CommError&) {
+      // They have gone, or know that another has.
+    }
+    return;
+  }
+  comms_[0].reset();  // a rank that waits for rank 0 hears that it has gone
   for (std::thread& thread : threads_) thread.join();
 }
 
 RunOptions Ranks::options_of(int rank) const {
   RunOptions options = options_;
-  const auto own = ThreadPool::share(options_.threads, rank, static_cast<int64_t>(comms_.size()));
+  options.own_thread = true;
+  if (comms_.empty()) return options;
+  const auto own = ThreadPool::share(options_.threads, rank, ranks_);
   options.threads = std::max(1, static_cast<int>(own.end - own.begin));
   options.comm = comms_[static_cast<size_t>(rank)].get();
-  options.own_thread = true;
   return options;
 }
 
 void Ranks::run_rank(const Model& model, size_t rank) {
-  Comm& comm = *comms_[rank];
-  const std::array<std::byte, 1> ready{};
   try {
-    Runner runner(model.ranks[rank], options_of(static_cast<int>(rank)));
-    KvStore kv(runner.program(), pages_, options_.limits.page_rows);
-    runner.bind(kv);
-    {
-      const std::lock_guard lock(mutex_);
-      kv_bytes_ += kv.bytes();
-    }
-    comm.send(ready, 0);
-    run_steps(runner, kv, comm);
+    follow(model.ranks[rank], options_of(static_cast<int>(rank)), pages_, [this](int r) {
+      if (on_step) on_step(r);
+    });
   } catch (const CommError&) {
     // Told to the one who made the wait fail; at the end rank 0 has gone.
   } catch (const std::exception& error) {
@@ -63,33 +102,16 @@ void Ranks::run_rank(const Model& model, size_t rank) {
       const std::lock_guard lock(mutex_);
       threw_[rank] = std::current_exception();
     }
-    comm.abort(error.what());
-  }
-}
-
-void Ranks::run_steps(Runner& runner, KvStore& kv, Comm& comm) {
-  const int groups = static_cast<int>(pages_.size());
-  std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options_.limits, groups)));
-  Batch batch(options_.limits, groups);
-  for (;;) {
-    const int64_t bytes = comm.recv(message, 0, Comm::kForever);
-    const ReadStep read =
-        read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options_.limits, pages_, batch);
-    comm.step = read.step;
-    if (read.body) {
-      if (on_step) on_step(comm.rank());
-      for (const PageCopy& copy : read.copies) kv.copy_page(copy.group, copy.from, copy.to);
-      runner.run_body(batch);
-    }
-    if (batch.n_logits > 0) runner.run_head(batch);
+    comms_[rank]->abort(error.what());
   }
 }
 
 void Ranks::await_ready() {
-  std::array<std::byte, 1> ready{};
-  for (size_t r = 1; r < comms_.size(); ++r) {
+  for (int r = 1; r < ranks_; ++r) {
     try {
-      comms_[0]->recv(ready, static_cast<int>(r), Comm::kForever);
+      int64_t bytes = 0;
+      first_->recv(std::as_writable_bytes(std::span(&bytes, 1)), r, Comm::kForever);
+      kv_bytes_ += bytes;
     } catch (const CommError&) {
       const std::lock_guard lock(mutex_);
       for (const std::exception_ptr& threw : threw_)
@@ -107,8 +129,8 @@ void Ranks::send(size_t logits, size_t first, const StepWork& work) {
   } else {
     message_.write_head(step_, logit_rows_);
   }
-  comms_[0]->step = step_;
-  for (size_t r = 1; r < comms_.size(); ++r) comms_[0]->send(message_.bytes(), static_cast<int>(r));
+  begin_step(*first_, step_);
+  for (int r = 1; r < ranks_; ++r) first_->send(message_.bytes(), r);
 }
 
 void Ranks::begin(const StepWork& work, size_t logits) { send(logits, 0, work); }
@@ -123,7 +145,7 @@ void Ranks::abort(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (lost_.empty()) lost_ = reason;
   }
-  comms_[0]->abort(reason);
+  first_->abort(reason);
 }
 
 std::string Ranks::lost() const {

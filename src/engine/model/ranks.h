@@ -1,5 +1,6 @@
-// The ranks of a model on the CPU beside rank 0: each a thread with worker threads, a program and a KV cache of its
-// own, that runs the steps which rank 0 sends. Rank 0's thread runs its own part and calls what is below.
+// The ranks of a model on the CPU beside rank 0: each a thread of this process, or a process of its world
+// (comm/world.h), with worker threads, a program and a KV cache of its own, that runs the steps which rank 0 sends.
+// Rank 0's thread runs its own part and calls what is below.
 #pragma once
 
 #include <exception>
@@ -19,9 +20,15 @@
 
 namespace ingot {
 
+// A rank other than 0: packs its part of the model and runs the steps that rank 0 sends over options.comm, until that
+// ends. Calls *on_step before each. Throws CommError once a rank was lost, and what packing throws.
+void follow(const Graph& part, const RunOptions& options, const std::vector<int>& pages,
+            const std::function<void(int rank)>& on_step = {});
+
 class Ranks {
  public:
-  // Starts the threads; options.threads are all ranks' together. REQUIRES: model.ranks has several.
+  // Starts the threads; options.threads are all ranks' together. With options.comm the others are processes that
+  // follow(), and the threads this one's own. REQUIRES: model.ranks has several.
   Ranks(const Model& model, const RunOptions& options, const std::vector<int>& pages);
   ~Ranks();
   Ranks(const Ranks&) = delete;
@@ -50,16 +57,17 @@ class Ranks {
   void join();
   RunOptions options_of(int rank) const;
   void run_rank(const Model& model, size_t rank);
-  void run_steps(Runner& runner, KvStore& kv, Comm& comm);
   void send(size_t logits, size_t first, const StepWork& work);
 
   const RunOptions options_;
   const std::vector<int> pages_;
-  std::vector<std::unique_ptr<Comm>> comms_;  // [ranks]
+  const int ranks_;
+  std::vector<std::unique_ptr<Comm>> comms_;  // [ranks]; none where the others are processes
+  Comm* first_ = nullptr;                     // rank 0's
   StepMessage message_;
   std::vector<int32_t> logit_rows_;
   int64_t step_ = 0;
-  int64_t kv_bytes_ = 0;  // written before all are ready
+  int64_t kv_bytes_ = 0;
 
   mutable std::mutex mutex_;
   std::string lost_;  // guarded by mutex_, with what is below

@@ -27,7 +27,11 @@ void run(const AllGather& op, Ctx& ctx) {
     parts[r].bytes = op.counts[r] * static_cast<int64_t>(sizeof(float));
     parts[r].pitch = pitch * static_cast<int64_t>(sizeof(float));
   }
-  op.comm->all_gather(std::span(parts).first(op.begins.size()));
+  const auto all = std::span<const CommBlock>(parts).first(op.begins.size());
+  if (op.first_only)
+    op.comm->gather(all, 0);
+  else
+    op.comm->all_gather(all);
 }
 
 }  // namespace ingot::cpu

@@ -1,0 +1,129 @@
+#include "app/join_ranks.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/thread_pool.h"
+#include "comm/world.h"
+#include "engine/follow.h"
+#include "weights/model_files.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFacts = 4096;
+
+// Size and 64 pieces of 4 KiB: models that differ do so nearly everywhere, and a file of 100 GB is not read twice.
+void add_file(Sha256& hash, const fs::path& path) {
+  std::error_code ignored;
+  const auto bytes = static_cast<int64_t>(fs::file_size(path, ignored));
+  const std::string name = fmt::format("{} {}\n", path.filename().string(), bytes);
+  hash.update(std::as_bytes(std::span(name)));
+  std::ifstream in(path, std::ios::binary);
+  constexpr int64_t kPieces = 64;
+  std::vector<char> piece(4096);
+  for (int64_t i = 0; i < kPieces; ++i) {
+    in.clear();
+    in.seekg(std::max<int64_t>(0, bytes - static_cast<int64_t>(piece.size())) * i / (kPieces - 1));
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    hash.update(std::as_bytes(std::span(piece).first(static_cast<size_t>(in.gcount()))));
+  }
+}
+
+std::string identity(const Model& model) {
+  if (model.files == nullptr) return "random weights";
+  const fs::path path = model.files->path;
+  std::vector<fs::path> files;
+  if (fs::is_directory(path)) {
+    for (const auto& entry : fs::directory_iterator(path)) {
+      const std::string kind = entry.path().extension().string();
+      if (kind == ".safetensors" || kind == ".gguf" || entry.path().filename() == "config.json")
+        files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+  } else {
+    files.push_back(path);
+  }
+  Sha256 hash;
+  for (const fs::path& file : files) add_file(hash, file);
+  return fmt::format("{} bytes, {}", model.files->bytes(), hex(hash.finish()).substr(0, 16));
+}
+
+// What must be equal on all ranks, a line each: "what: value". The first difference is told.
+std::string facts_of(const Model& model, const ModelOptions& options, const EngineConfig& config) {
+  std::string facts = fmt::format("the program: {}\n", sha256_file("/proc/self/exe").substr(0, 16));
+  facts += fmt::format("the model: {}, {}\n", model.arch->name, identity(model));
+  facts += fmt::format("the device: {}\n", config.device.cuda < 0 ? "cpu" : "cuda");
+  facts += fmt::format("--ref: {}\n", config.kernels == Kernels::kRef);
+  facts += fmt::format("--ctx: {}\n", model.context);
+  facts += fmt::format("--kv: {}\n", dtype_name(config.kv.value_or(options.kv)));
+  std::string rules;
+  for (const std::string& rule : options.fuse_off) rules += " " + rule;
+  facts += fmt::format("--no-fuse:{}\n", rules);
+  facts += fmt::format("outputs: {}\n", model.graph.outputs.size());
+  facts += fmt::format("requests at once: {}\n", config.max_seqs);
+  facts += fmt::format("rows of a step: {}\n", config.step_rows);
+  facts += fmt::format("rows of a page: {}\n", config.page_rows);
+  facts += fmt::format("columns of float weights: {}\n", config.short_cols);
+  return facts;
+}
+
+// Throws where `theirs` differs.
+void compare(const std::string& own, const std::string& theirs, const MpiComm& comm, int other) {
+  std::istringstream ours_in(own), theirs_in(theirs);
+  std::string ours_line, their_line;
+  while (std::getline(ours_in, ours_line)) {
+    if (!std::getline(theirs_in, their_line)) their_line = "";
+    if (ours_line == their_line) continue;
+    const size_t colon = ours_line.find(':');
+    const bool same_fact = their_line.starts_with(ours_line.substr(0, colon + 1));
+    throw Error("[ranks] {} of {} is another:{}, and{} on {}", ours_line.substr(0, colon), comm.name(other),
+                same_fact ? their_line.substr(colon + 1) : " not told", ours_line.substr(colon + 1), comm.name(0));
+  }
+}
+
+}  // namespace
+
+int ranks_of_world(int asked) {
+  World* const world = World::joined();
+  if (world == nullptr) return asked;
+  if (asked != 1 && asked != world->ranks())
+    throw Error("[tp] --tp {} for {} processes: each is one rank", asked, world->ranks());
+  return world->ranks();
+}
+
+int threads_of_rank() {
+  World* const world = World::joined();
+  return std::max(1, available_cores() / (world != nullptr ? world->sharers() : 1));
+}
+
+void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& config) {
+  World* const world = World::joined();
+  if (world == nullptr) return;
+  static bool joined = false;
+  if (joined) throw Error("[ranks] processes that share a model open one, once");
+  joined = true;
+  MpiComm& comm = world->comm();
+  const std::string own = facts_of(model, options, config);
+  // How much memory the cache may have is asked of the machine: rank 0's answer counts for all.
+  if (world->rank() > 0) {
+    comm.send(std::as_bytes(std::span(own)), 0);
+    comm.recv(std::as_writable_bytes(std::span(&config.kv_bytes, 1)), 0, Comm::kForever);
+    follow_engine(model, config);
+    throw RankEnded();
+  }
+  for (int r = 1; r < comm.ranks(); ++r) {
+    std::string theirs(kMostFacts, '\0');
+    theirs.resize(static_cast<size_t>(comm.recv(std::as_writable_bytes(std::span(theirs)), r, Comm::kForever)));
+    compare(own, theirs, comm, r);
+  }
+  for (int r = 1; r < comm.ranks(); ++r) comm.send(std::as_bytes(std::span(&config.kv_bytes, 1)), r);
+}
+
+}  // namespace ingot

@@ -1,0 +1,21 @@
+// How the processes of a world (comm/world.h) come to share one model. All of these do nothing in a process that was
+// started alone.
+#pragma once
+
+#include "engine/config.h"
+#include "models/model.h"
+
+namespace ingot {
+
+// The ranks that share each layer: those of the world. Throws Error where other than 1 or that were `asked` for.
+int ranks_of_world(int asked);
+
+// The cores that this process may use, shared with other ranks that may use the same.
+int threads_of_rank();
+
+// Compares program, model and options with rank 0's, and takes from it what follows from its machine. On a rank above 0
+// it then runs that rank's part until rank 0's engine ends, and throws RankEnded. Throws Error that names the first
+// difference, or where this process has had an engine before.
+void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& config);
+
+}  // namespace ingot

@@ -1,0 +1,105 @@
+// Ranks that are processes, through an MPI library. Every message goes through memory of its own, so that one which
+// fails leaves nothing behind that MPI may still write. A rank that waits spins for as long as parts of a step lie
+// apart, then looks in growing distances: an idle one takes less than a hundredth of a core. The death of a process on
+// the same machine is seen at once, of one elsewhere by the deadline.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/comm.h"
+#include "comm/mpi_plugin.h"
+
+namespace ingot {
+
+struct MpiPeer {
+  std::string host;
+  int pidfd = -1;  // readable once it has ended; -1: on another machine, or this rank itself
+};
+
+class MpiComm final : public Comm {
+ public:
+  // REQUIRES: mpi.init() has given these numbers. Must not be destroyed once it has failed.
+  MpiComm(const IngotMpi& mpi, int rank, int ranks);
+  // Nothing is sent or received any more. Before mpi.finalize().
+  void close();
+
+  // Who the ranks are, for errors and their ends. `spins`: every rank has a core of its own.
+  void set_peers(std::vector<MpiPeer> peers, bool spins);
+  // "rank 1 on HOST".
+  std::string name(int rank) const;
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(peers_.size()); }
+
+  void all_gather(std::span<const CommBlock> parts) override { collect("all_gather", parts, -1); }
+  void gather(std::span<const CommBlock> parts, int root) override { collect("gather", parts, root); }
+  void all_reduce(std::span<float> x) override;
+  void reduce_scatter(std::span<const float> x, std::span<const int64_t> begins, float* out) override;
+  void all_to_all(std::span<const std::span<const std::byte>> give, std::span<const std::span<std::byte>> got) override;
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  void send(std::span<const std::byte> message, int to) override;
+  int64_t recv(std::span<std::byte> into, int from, std::chrono::milliseconds time) override;
+  void abort(const std::string& reason) override;
+
+  // Whether a wait has failed or abort() was called, here or there.
+  bool aborted() const { return aborted_.load(); }
+  // The rank that this one has lost by itself; -1: none.
+  int lost() const { return lost_.load(); }
+
+ private:
+  struct Pending {
+    int other = 0;
+    bool receives = false;
+    uint64_t request = 0;
+    int64_t bytes = 0;  // received: at most, then how many came
+    bool done = false;
+  };
+  struct Outgoing {
+    std::vector<std::byte> message;
+    std::vector<Pending> sent;  // at most one
+  };
+
+  [[noreturn]] void fail(const char* call, int other, const std::string& why);
+  [[noreturn]] void lose(const char* call, int other, const std::string& why);
+  void check_aborted(const char* call, int other);
+  void start(const char* call, Pending one, const std::byte* data, int tag, std::vector<Pending>& pending);
+  bool poll(const char* call, std::vector<Pending>& pending);
+  void await(const char* call, std::vector<Pending>& pending, std::chrono::milliseconds time);
+  int nap(const std::vector<Pending>& pending, std::chrono::nanoseconds time) const;
+  void read_note();
+  void abort_with(const std::string& reason);
+  void collect(const char* call, std::span<const CommBlock> parts, int root);
+  void exchange(const char* call);
+  void swap(const char* call, std::span<const std::span<const std::byte>> give);
+  void scatter_sum(const char* call, std::span<const float> x, std::span<const int64_t> begins, float* out);
+  std::string describe(int code) const;
+
+  static constexpr size_t kNoteBytes = 512;
+
+  const IngotMpi& mpi_;
+  const int rank_;
+  std::vector<MpiPeer> peers_;
+  bool spins_ = false;
+  // Of the collective that runs: what goes to and comes from each rank, in give_memory_ and got_memory_.
+  struct Part {
+    int64_t at = 0;
+    int64_t bytes = -1;  // -1: nothing, not even an empty message
+  };
+  std::vector<Part> give_, got_;  // [ranks]
+  std::vector<std::byte> give_memory_, got_memory_;
+  std::vector<Pending> pending_;
+  std::vector<Outgoing> outgoing_;  // [ranks]
+  std::atomic<bool> aborted_{false};
+  std::atomic<int> lost_{-1};
+  // Taken for every call of mpi_; guards what is below.
+  std::mutex mutex_;
+  std::string reason_;
+  char note_in_[kNoteBytes] = {}, note_out_[kNoteBytes] = {};
+  uint64_t note_ = 0;  // the request of a reason of others
+};
+
+}  // namespace ingot

@@ -1,0 +1,260 @@
+#include "comm/world.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace ingot {
+namespace {
+
+using namespace std::chrono_literals;
+
+World* g_world = nullptr;  // never destroyed: MPI may write into its memory until the process ends
+
+constexpr auto kMeetTime = 60s;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+int number(const char* name, int otherwise) {
+  const std::string text = variable(name);
+  int value = otherwise;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() && end == text.data() + text.size() ? value : otherwise;
+}
+
+// Ends the process with a line where a call of MPI, which has no deadline, does not return in time.
+class Watchdog {
+ public:
+  Watchdog(std::chrono::milliseconds time, int status, std::string line)
+      : thread_([this, time, status, text = std::move(line)] {
+          std::unique_lock lock(mutex_);
+          if (wake_.wait_for(lock, time, [this] { return done_; })) return;
+          if (!text.empty()) std::fprintf(stderr, "ingot: %s\n", text.c_str());
+          _exit(status);
+        }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+// Threads that are started meanwhile get no signals: the program's own decide what those do.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// A card that each rank shows the others when they meet.
+struct Card {
+  std::array<char, 64> host{};
+  std::array<char, 128> place{};  // the machine and the numbers of its processes: equal where pids mean the same
+  std::array<uint64_t, 16> cores{};
+  int64_t pid = 0;
+};
+
+void put(const std::string& text, std::span<char> into) {
+  std::copy_n(text.begin(), std::min(text.size(), into.size() - 1), into.begin());
+}
+
+Card own_card() {
+  Card card;
+  gethostname(card.host.data(), card.host.size() - 1);
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code ignored;
+  put(boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string(), card.place);
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  sched_getaffinity(0, sizeof(mask), &mask);
+  std::memcpy(card.cores.data(), &mask, std::min(sizeof(mask), sizeof(card.cores)));
+  card.pid = getpid();
+  return card;
+}
+
+std::filesystem::path plugin_path(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / ("libingot_" + name + ".so");
+}
+
+// Both libraries copy large messages by process_vm_readv where they may, which neither containers nor our sandbox
+// allow: a copy more of some 100 KiB costs less than the failure.
+void choose_transports() {
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  setenv("UCX_TLS", "^cma", 0);
+}
+
+// MPI maps files there and dies by a signal where they cannot grow.
+void check_shared_memory(int ranks) {
+  struct statvfs facts {};
+  if (statvfs("/dev/shm", &facts) != 0) return;
+  const uint64_t room = uint64_t{facts.f_bavail} * facts.f_frsize, need = uint64_t(ranks) * (16 << 20);
+  if (room < need)
+    throw Error("[mpi] /dev/shm has {} MiB free, and {} ranks need {}: its size is set by --shm-size of a container",
+                room >> 20, ranks, need >> 20);
+}
+
+const IngotMpi& load_plugin(const Launched& launch) {
+  std::string why;
+  for (const std::string& name : launch.plugins) {
+    const std::filesystem::path path = plugin_path(name);
+    // Open MPI's own parts look for its symbols among all.
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) {
+      why += (why.empty() ? "" : "; ") + std::string(dlerror());
+      continue;
+    }
+    const auto plugin = reinterpret_cast<IngotMpiPlugin>(dlsym(library, kIngotMpiSymbol));
+    const IngotMpi* const mpi = plugin != nullptr ? plugin() : nullptr;
+    if (mpi == nullptr || mpi->version != kIngotMpiVersion)
+      throw Error("[mpi] {} is of another version of Ingot: build it again", path.string());
+    return *mpi;
+  }
+  throw Error("[mpi] {} processes were started together, and no MPI can be loaded: {} (docs/multi-device.md)",
+              launch.ranks, why);
+}
+
+}  // namespace
+
+Launched launched() {
+  const std::string asked = variable("INGOT_MPI");
+  Launched found;
+  if (asked == "off") return found;
+  if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
+    found = {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks, {"openmpi"}};
+  } else if (const int of_pmi = number("PMI_SIZE", 0); of_pmi > 0) {
+    found = {of_pmi, number("PMI_RANK", 0), number("MPI_LOCALNRANKS", 0) == of_pmi, {"mpich"}};
+  } else if (const int tasks = number("SLURM_STEP_NUM_TASKS", 0); tasks > 1) {
+    if (variable("PMIX_RANK").empty())
+      throw Error("[mpi] srun started {} tasks without MPI: --mpi=pmix or --mpi=pmi2, or INGOT_MPI=off for tasks apart",
+                  tasks);
+    found = {tasks, number("SLURM_PROCID", 0), number("SLURM_STEP_NUM_NODES", 0) == 1, {"openmpi", "mpich"}};
+  }
+  if (!asked.empty()) found.plugins = {asked};
+  return found;
+}
+
+World::World(const IngotMpi& mpi, int rank, int ranks)
+    : mpi_(mpi), comm_(std::make_unique<MpiComm>(mpi, rank, ranks)) {}
+
+World* World::joined() { return g_world; }
+
+World* World::join() {
+  const Launched launch = launched();
+  if (launch.ranks <= 1) return nullptr;
+  check_shared_memory(launch.ranks);
+  choose_transports();
+  const NoSignals no_signals;  // MPI has threads of its own
+  const IngotMpi& mpi = load_plugin(launch);
+  const Watchdog watchdog(kMeetTime, 1,
+                          fmt::format("[mpi] rank {}: not all of {} ranks have come in {} s", launch.rank, launch.ranks,
+                                      std::chrono::seconds(kMeetTime).count()));
+  int rank = 0, ranks = 0;
+  if (const int code = mpi.init(&rank, &ranks); code != 0) {
+    char text[256] = "";
+    mpi.describe(code, text, sizeof(text));
+    throw Error("[mpi] {}: {}", mpi.library, text);
+  }
+  if (ranks != launch.ranks)
+    throw Error("[mpi] {} sees {} ranks where {} were started: another MPI's mpirun? INGOT_MPI chooses the library",
+                mpi.library, ranks, launch.ranks);
+  std::unique_ptr<World> world(new World(mpi, rank, ranks));
+  world->meet();
+  g_world = world.release();
+  return g_world;
+}
+
+// Every pair has spoken after this: connections are there before a sandbox forbids them.
+void World::meet() {
+  std::vector<Card> cards(static_cast<size_t>(ranks()));
+  std::vector<CommBlock> parts;
+  for (Card& card : cards) parts.push_back({.data = reinterpret_cast<std::byte*>(&card), .bytes = sizeof(Card)});
+  Card& own = cards[static_cast<size_t>(rank())];
+  own = own_card();
+  comm_->all_gather(parts);
+  sharers_ = 0;
+  for (int r = 0; r < ranks(); ++r) {
+    const Card& card = cards[static_cast<size_t>(r)];
+    MpiPeer peer{.host = std::string(card.host.data(), strnlen(card.host.data(), card.host.size()))};
+    const bool here = card.place == own.place;
+    if (here && r != rank()) peer.pidfd = static_cast<int>(syscall(SYS_pidfd_open, card.pid, 0));
+    if (here && card.cores == own.cores) ++sharers_;
+    peers_.push_back(std::move(peer));
+  }
+  comm_->set_peers(peers_, sharers_ <= available_cores());
+  // Who stops the program asks rank 0, which ends the others.
+  if (rank() > 0) {
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGTERM, SIG_IGN);
+  }
+}
+
+bool World::tell(const std::string& error) {
+  comm_->abort(error);
+  error_ = error;
+  return rank() > 0;
+}
+
+void World::leave(int status) {
+  if (status == 0 && !comm_->aborted()) {
+    const Watchdog watchdog(kMeetTime, status, "");
+    comm_->close();
+    mpi_.finalize();
+    return;
+  }
+  // Rank 0 tells its clients, prints and ends all. Where it does not, this one does.
+  if (rank() > 0) {
+    pollfd end{.fd = peers_[0].pidfd, .events = POLLIN, .revents = 0};
+    const timespec time{.tv_sec = comm_->lost() == 0 ? 0 : 2, .tv_nsec = 0};
+    ::ppoll(&end, 1, &time, nullptr);
+    if (end.revents == 0 && !error_.empty()) std::fprintf(stderr, "ingot: %s\n", error_.c_str());
+  }
+  std::fflush(nullptr);
+  const Watchdog watchdog(2s, status, "");
+  mpi_.abort(status);
+}
+
+}  // namespace ingot

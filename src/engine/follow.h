@@ -1,0 +1,13 @@
+// The engine of a rank that is a process of its own and not the first: it decides nothing.
+#pragma once
+
+#include "engine/config.h"
+#include "models/model.h"
+
+namespace ingot {
+
+// Runs the steps that rank 0 sends until its engine ends. Throws as follow() of engine/model/ranks.h.
+// REQUIRES: World::joined(), a rank above 0, and rank 0 makes an engine of the same model and config.
+void follow_engine(const Model& model, const EngineConfig& config);
+
+}  // namespace ingot

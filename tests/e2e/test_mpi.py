@@ -1,0 +1,233 @@
+"""Ranks that are processes: `mpirun -n N ingot …` under Open MPI and MPICH, their answers, and what is said when one is
+lost. Each MPI is skipped, by name, where it is not installed."""
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import support
+
+ALONE = "waits for ranks that are lost"  # not beside other modules: tools/run_tests.py
+
+MODEL = support.DATA / "models/stories260K/stories260K.gguf"
+PROMPT = ("--temp", "0", "--raw", "Once upon a time")
+# What is promised is 5 s and 10 s; machines that are shared get more.
+TOLD_SECONDS, GONE_SECONDS = 8, 16
+
+
+def ranks_of(launcher):
+    """{rank: pid} of the processes that this launcher has started."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if f"INGOT_TEST_LAUNCH={launcher}\0" not in (folder / "environ").read_text(errors="replace"):
+                continue
+            if not (folder / "exe").readlink().name == support.BINARY.name:
+                continue
+            variables = dict(pair.split("=", 1) for pair in (folder / "environ").read_text().split("\0") if "=" in pair)
+        except OSError:
+            continue
+        rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
+        if rank is not None:
+            found[int(rank)] = int(folder.name)
+    return found
+
+
+def ended(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+class MpiCase:
+    """For each MPI: `launcher`, the words before the ranks, and `wrapper`, its compiler."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if shutil.which(cls.launcher) is None:
+            raise unittest.SkipTest(f"{cls.launcher} is not installed")
+        plugin = support.BINARY.parent / f"libingot_{cls.kind}.so"
+        cls.environment = {}
+        if not plugin.exists():  # MPI came after the build
+            if shutil.which(cls.wrapper) is None:
+                raise unittest.SkipTest(f"there is neither {plugin.name} nor {cls.wrapper}")
+            folder = tempfile.mkdtemp(prefix="ingot-e2e-")
+            cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+            plugin = pathlib.Path(folder) / plugin.name
+            subprocess.run([cls.wrapper, "-std=c++20", "-shared", "-fPIC", "-I", support.ROOT / "src", "-o", plugin,
+                            support.ROOT / "src/comm/mpi_plugin.cpp"], check=True)
+            cls.environment = {"INGOT_MPI": str(plugin)}
+
+    def setUp(self):
+        super().setUp()
+        self.mark = f"{os.getpid()}-{self.id()}"
+
+    def variables(self, env):
+        return {**os.environ, **self.environment, "INGOT_TEST_LAUNCH": self.mark, **(env or {})}
+
+    def mpirun(self, *words, ranks=2, env=None, before=()):
+        """All that `mpirun -n RANKS ingot WORDS` does. Several lists of words, separated by ":", for one rank each."""
+        command = [*before, self.launcher, *self.options, "-n", str(1 if ":" in words else ranks), str(support.BINARY)]
+        for word in words:
+            command += [":", "-n", "1", str(support.BINARY)] if word == ":" else [str(word)]
+        return subprocess.run(command, capture_output=True, text=True, env=self.variables(env), timeout=120,
+                              stdin=subprocess.DEVNULL)
+
+    def own_lines(self, result):
+        return [line for line in result.stderr.splitlines() if line.startswith("ingot: ")]
+
+    def assert_one_line(self, result, *words):
+        self.assertNotEqual(result.returncode, 0)
+        lines = self.own_lines(result)
+        self.assertEqual(len(lines), 1, result.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_logits_are_those_of_one_rank(self):
+        for name, ranks in (("llama", 2), ("qwen3-moe", 3)):
+            words = ("eval", "logits", support.DATA / "arch" / name, "--ids", "1,5,9,2,7,30,4,11", "--json")
+            one = support.run(*words)
+            several = self.mpirun(*words, ranks=ranks)
+            self.assertEqual(several.returncode, 0, several.stderr)
+            self.assertEqual(json.loads(several.stdout), json.loads(one.stdout), name)
+
+    def test_rank_0_alone_prints(self):
+        one = support.run("run", MODEL, "-n", "30", *PROMPT)
+        self.assertEqual(self.mpirun("run", MODEL, "-n", "30", *PROMPT).stdout, one.stdout)
+        self.assertEqual(self.mpirun("run", "--help").stdout, support.run("run", "--help").stdout)
+
+    def test_every_call_of_comm(self):
+        program = support.BINARY.parent / "comm_tests"
+        if not program.exists():
+            self.skipTest("comm_tests is not built")
+        result = subprocess.run([self.launcher, *self.options, "-n", "2", program, "--gtest_filter=CommMpi.*"],
+                                capture_output=True, text=True, timeout=120, env=self.variables(
+                                    {"INGOT_MPI": str(support.BINARY.parent / f"libingot_{self.kind}.so"),
+                                     **self.environment}))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.count("OK ]"), 2, result.stdout)
+
+    def test_the_first_difference_is_named(self):
+        first = ("run", MODEL, "--ctx", "256", "-n", "5", *PROMPT)
+        host = os.uname().nodename
+        self.assert_one_line(self.mpirun(*first, ":", "run", MODEL, "--ctx", "128", "-n", "5", *PROMPT),
+                             f"--ctx of rank 1 on {host} is another: 128", "256 on rank 0")
+        other = self.temp_dir() / "other.gguf"
+        content = bytearray(MODEL.read_bytes())
+        content[-1000] ^= 1
+        other.write_bytes(content)
+        self.assert_one_line(self.mpirun(*first, ":", "run", other, "--ctx", "256", "-n", "5", *PROMPT),
+                             f"the model of rank 1 on {host} is another")
+        self.assert_one_line(self.mpirun(*first, ":", "run", "/nowhere.gguf", *PROMPT), f"rank 1 on {host}", "/nowhere.gguf")
+
+    def test_what_cannot_be_is_one_line(self):
+        words = ("run", MODEL, "-n", "5", *PROMPT)
+        self.assert_one_line(self.mpirun(*words, "--tp", "3"), "--tp 3 for 2 processes")
+        self.assert_one_line(self.mpirun(*words, env={"INGOT_MPI": "nothing"}), "libingot_nothing.so", "no MPI can be loaded")
+        old = self.temp_dir() / "old.so"
+        source = "extern \"C\" const void* ingot_mpi_plugin() { static const unsigned v[32] = {99}; return v; }"
+        subprocess.run(["g++", "-x", "c++", "-shared", "-fPIC", "-o", old, "-"], input=source, text=True, check=True)
+        self.assert_one_line(self.mpirun(*words, env={"INGOT_MPI": str(old)}), "of another version of Ingot")
+
+    def test_a_full_dev_shm(self):
+        if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+            self.skipTest("only root can mount a small /dev/shm")
+        small = ("unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=4m tmpfs /dev/shm && exec \"$@\"", "sh")
+        self.assert_one_line(self.mpirun("run", MODEL, "-n", "5", *PROMPT, before=small), "/dev/shm has 4 MiB free")
+
+    def serve(self, *options):
+        """A server of two ranks: its launcher, {rank: pid} and its port."""
+        errors = tempfile.TemporaryFile("w+")
+        server = subprocess.Popen([self.launcher, *self.options, *options, "-n", "2", str(support.BINARY), "serve",
+                                   str(MODEL), "--port", "0", "--log", "off"], stdout=subprocess.PIPE, stderr=errors,
+                                  stdin=subprocess.DEVNULL, text=True, env=self.variables(None))
+        self.addCleanup(errors.close)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.kill)
+        port = int(server.stdout.readline().rsplit(":", 1)[1])
+        ranks = ranks_of(self.mark)
+        self.assertEqual(sorted(ranks), [0, 1])
+        return server, ranks, port, errors
+
+    def ask(self, port, tokens):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.addCleanup(connection.close)
+        body = {"prompt": "Once upon", "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+        connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
+        return connection.getresponse()
+
+    def lose(self, number, rank):
+        """Sends the signal in the middle of an answer. Returns the end of the stream and what was printed."""
+        # A launcher that ends all ranks at once with the first leaves rank 0 no time to say who it was.
+        server, ranks, port, errors = self.serve(*(self.lets_live if number == signal.SIGKILL else ()))
+        self.ask(port, 5).read()
+        told = []
+
+        def listen():
+            try:
+                response, seen = self.ask(port, 480), b""
+                while piece := response.read1(65536):
+                    seen += piece
+                    first.set()
+            except (OSError, http.client.HTTPException):
+                pass
+            told.append((time.monotonic(), seen))
+
+        first = threading.Event()
+        listener = threading.Thread(target=listen)
+        listener.start()
+        self.assertTrue(first.wait(60))
+        began = time.monotonic()
+        os.kill(ranks[rank], number)
+        listener.join(60)
+        status = server.wait(60)
+        while not all(map(ended, ranks.values())) and time.monotonic() < began + 60:
+            time.sleep(0.05)
+        self.assertLess(told[0][0] - began, TOLD_SECONDS)
+        self.assertLess(time.monotonic() - began, GONE_SECONDS)
+        self.assertNotEqual(status, 0)
+        self.assertNotIn(b"[DONE]", told[0][1])
+        self.assertEqual([name for name in os.listdir("/dev/shm") if "vader" in name or "mpich" in name.lower()], [])
+        errors.seek(0)
+        return [line for line in errors if line.startswith("ingot: ")]
+
+    def test_a_killed_rank(self):
+        lines = self.lose(signal.SIGKILL, 1)
+        self.assertEqual(len(lines), 1, lines)
+        host = os.uname().nodename
+        self.assertRegex(lines[0], rf"rank 0 on {host}, step \d+: in \w+, for rank 1 on {host}: its process has ended")
+
+    def test_a_hung_rank(self):
+        lines = self.lose(signal.SIGSTOP, 1)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in \w+, for rank 1 on .*: it did not come in 4500 ms")
+
+    def test_rank_0_ends_all(self):
+        server, ranks, port, _ = self.serve()
+        self.ask(port, 5).read()
+        os.kill(ranks[0], signal.SIGTERM)
+        self.assertEqual(server.wait(60), 0)
+        self.assertTrue(all(map(ended, ranks.values())))
+
+
+class OpenMpi(MpiCase, support.TestCase):
+    kind, launcher, wrapper = "openmpi", "mpirun.openmpi", "mpic++.openmpi"
+    options, lets_live = ("--allow-run-as-root", "--oversubscribe"), ()
+
+
+class Mpich(MpiCase, support.TestCase):
+    kind, launcher, wrapper = "mpich", "mpirun.mpich", "mpicxx.mpich"
+    options, lets_live = (), ("-disable-auto-cleanup",)
+
+
+if __name__ == "__main__":
+    unittest.main()
