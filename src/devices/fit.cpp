@@ -186,7 +186,13 @@ Layout layout_of(const std::vector<Graph>& cut, int pp, const SizedModel& model,
       links_of(machine, {devices.begin(), devices.begin() + static_cast<int64_t>(layout.ranks.size())});
   for (const double ms : stage_ms) layout.step_ms += ms;
   layout.step_ms += 1e-3 * (carry_us * kMeetings * model.numbers().layers + (pp - 1) * between.second);
-  layout.replicas = static_cast<int>(devices.size() / layout.ranks.size());
+  // Each takes as many devices as follow the last one's.
+  for (size_t first = 0; first + layout.ranks.size() <= devices.size(); first += layout.ranks.size()) {
+    bool room = true;
+    for (size_t r = 0; r < layout.ranks.size(); ++r)
+      room = room && layout.ranks[r].total() <= devices[first + r].free_bytes;
+    layout.replicas += room;
+  }
   return layout;
 }
 

@@ -145,6 +145,7 @@ class PlanTest(DevicesCase):
         self.assertEqual([rank["stage"] for rank in stages], [0, 1, 2, 3])
         self.assertEqual(sum(rank["weight_bytes"] for rank in stages), whole["weight_bytes"])
         self.assertEqual([rank["device"] for rank in by[2, 2]["ranks"]], [f"cuda:{i}" for i in range(4)])
+        self.assertEqual([by[n, 1]["replicas"] for n in (1, 2, 3, 4)], [0, 3, 1, 1])  # none with GPU 5
         self.assertLess(by[4, 1]["step_ms_on_paper"], by[2, 1]["step_ms_on_paper"])
         best = found["best"]
         self.assertTrue(best["fits"])

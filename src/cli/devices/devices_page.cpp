@@ -8,7 +8,7 @@ namespace {
 
 // A matrix is a square of cells, the darker the larger the number; texts have no colour.
 constexpr std::string_view kScript = R"html(element(body, "h1", {}, data.title);
-for (const note of data.notes) element(body, "p", { style: "white-space: pre-wrap" }, note);
+for (const note of data.notes) element(body, "p", { style: "white-space: pre-wrap; font-family: monospace; margin: 0" }, note);
 for (const t of data.tables) {
   const wide = element(body, "div", { class: "wide" });
   element(wide, "h2", {}, t.title);
