@@ -1,4 +1,4 @@
-// The products of XᵀX with inputs rounded to bf16, on ARM machines that multiply these: about three times as fast as
+// The products of XᵀX with inputs rounded to bf16, on ARM machines that multiply these: about twice as fast as
 // float32. Sums are float32. What is rounded is a text's inputs, so XᵀX stays that of some inputs, and can be factored.
 #pragma once
 
