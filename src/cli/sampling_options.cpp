@@ -78,7 +78,7 @@ class ShortFormatter : public CLI::Formatter {
 }  // namespace
 
 std::string more_sampling_options() {
-  constexpr size_t kWidth = 96;
+  constexpr size_t kWidth = 110;
   std::string text = "More on sampling:";
   size_t line = 0;  // where it begins
   const auto add = [&](const std::string& option) {

@@ -138,18 +138,22 @@ class ReplicasEnd(support.TestCase):
 
     def test_counts_that_do_not_fit(self):
         tiny = serving.models.make_tiny(self.temp_dir() / "tiny")
+        text = self.temp_dir() / "text"
+        text.write_text("once upon a time")
+        elsewhere = "[dp] several engines are a server's: ingot serve --dp"
         for command, words in (
-                (("serve", "--dp", "3", "--threads", "2"), "[dp] 3 engines of 1 rank each need 3 threads, and there are 2"),
-                (("serve", "--dp", "2", "--tp", "2", "--threads", "3"),
+                (("serve", tiny, "--dp", "3", "--threads", "2"),
+                 "[dp] 3 engines of 1 rank each need 3 threads, and there are 2"),
+                (("serve", tiny, "--dp", "2", "--tp", "2", "--threads", "3"),
                  "[dp] 2 engines of 2 ranks each need 4 threads, and there are 3"),
-                (("serve", "--dp", "2", "--threads", "2", "--parallel", "1"), "and 1 requests may run at once"),
-                (("serve", "--dp", "2", "--threads", "2", "--kv-memory", "64K"), "bytes for 2 engines hold"),
-                (("run", "--dp", "2"), "[dp] several engines are a server's: ingot serve --dp"),
-                (("bench", "--dp", "2"), "[dp] several engines are a server's: ingot serve --dp"),
-                (("eval", "ppl", "--dp", "2"), "[dp] several engines are a server's: ingot serve --dp")):
+                (("serve", tiny, "--dp", "2", "--threads", "2", "--parallel", "1"), "and 1 requests may run at once"),
+                (("serve", tiny, "--dp", "2", "--threads", "2", "--kv-memory", "64K"), "bytes for 2 engines hold"),
+                (("run", tiny, "hello", "--dp", "2"), elsewhere),
+                (("bench", tiny, "--dp", "2"), elsewhere),
+                (("eval", "ppl", tiny, "--text", text, "--dp", "2"), elsewhere)):
             with self.subTest(command):
-                at = 2 if command[0] == "eval" else 1
-                result = support.run(*command[:at], tiny, *command[at:], *(["--port", "0"] if at == 1 and command[0] == "serve" else []), "--device", "cpu")
+                port = ("--port", "0") if command[0] == "serve" else ()
+                result = support.run(*map(str, command), *port, "--device", "cpu")
                 self.assertEqual(result.stdout, "")
                 self.assertNotEqual(result.returncode, 0)
                 lines = [line for line in result.stderr.splitlines() if line.startswith("ingot: ")]
