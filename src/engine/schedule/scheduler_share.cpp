@@ -217,7 +217,11 @@ const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& 
     const int claimed = pages_claimed(*from, g) - claimed_by(*last, g);
     left = std::max(left, claimed / (pages_.total_pages(g) * tenants_.share(*from)));
   }
-  return after - left > most - page_use(*seq.tenant) ? nullptr : from;
+  const double use = page_use(*seq.tenant);
+  // A prompt that is being read ends soon, and its tenant waits for a first token: it is not read again for who has
+  // more running than that tenant would be left with.
+  if (!last->decoding() && left < use) return nullptr;
+  return after - left > most - use ? nullptr : from;
 }
 
 }  // namespace ingot
