@@ -70,10 +70,9 @@ using enum OptionsOf;
 
 constexpr Row kRows[] = {
     {"--threads", "N", "Threads (default: the cores it may use)", kEngine, &EngineConfig::threads, 1, 1024},
-    {"--tp", "N", "Ranks that share each layer, threads among them (1, or those of mpirun; CPU alone)", kEngine,
-     &ModelOptions::tp, 1, 64},
-    {"--pp", "N", "Stages, each with some of the layers and threads (1; on the CPU alone)", kEngine, &ModelOptions::pp,
-     1, 64},
+    {"--tp", "N", "Ranks that share each layer (1, or those of mpirun); --pp N: stages of some layers each (1)",
+     kEngine, &ModelOptions::tp, 1, 64},
+    {"--pp", "N", "", kEngine, &ModelOptions::pp, 1, 64},       // named beside --tp: a help fits a screen
     {"--dp", "N", "", kEngine, &EngineConfig::engines, 1, 64},  // serve's alone: others say so
     {"--device", "DEVICE", "cpu, cuda or cuda:N (default: the best there is)", kEngine, &OpenOptions::device, 0, 0,
      known_device},
