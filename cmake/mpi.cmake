@@ -1,6 +1,9 @@
 # Plug-ins for MPI, one for each that is found: libingot_openmpi.so and libingot_mpich.so beside the program, which loads
 # the one that its launcher is of (src/comm/world.h). Without any, the program says so when it is started by mpirun.
 set(INGOT_MPI_FOUND "")
+if(CMAKE_CROSSCOMPILING)
+  return()  # a wrapper knows the host's library
+endif()
 foreach(wrapper mpicc.openmpi mpicc.mpich mpicc)
   string(MAKE_C_IDENTIFIER ${wrapper} name)
   find_program(INGOT_${name} ${wrapper})
@@ -19,6 +22,8 @@ foreach(wrapper mpicc.openmpi mpicc.mpich mpicc)
     continue()
   endif()
   list(APPEND INGOT_MPI_FOUND ${kind})
+  # A path of its own after -rpath stays with it.
+  string(REGEX REPLACE "-Wl,-rpath +-Wl," "-Wl,-rpath," command "${command}")
   separate_arguments(words UNIX_COMMAND "${command}")
   set(includes ${words})
   list(FILTER includes INCLUDE REGEX "^-I")

@@ -108,6 +108,8 @@ void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& c
   if (world == nullptr) return;
   static bool joined = false;
   if (joined) throw Error("[ranks] processes that share a model open one, once");
+  if (config.engines > 1)
+    throw Error("[dp] {} engines of several processes: each process is one rank of one", config.engines);
   joined = true;
   MpiComm& comm = world->comm();
   const std::string own = facts_of(model, options, config);

@@ -128,7 +128,8 @@ void choose_transports() {
 }
 
 // MPI maps files there and dies by a signal where they cannot grow.
-void check_shared_memory(int ranks) {
+void check_shared_memory(const Launched& launch) {
+  const int ranks = launch.one_machine ? launch.ranks : 1;  // at least this one is here
   struct statvfs facts {};
   if (statvfs("/dev/shm", &facts) != 0) return;
   const uint64_t room = uint64_t{facts.f_bavail} * facts.f_frsize, need = uint64_t(ranks) * (16 << 20);
@@ -185,7 +186,7 @@ World* World::joined() { return g_world; }
 World* World::join() {
   const Launched launch = launched();
   if (launch.ranks <= 1) return nullptr;
-  check_shared_memory(launch.ranks);
+  check_shared_memory(launch);
   choose_transports();
   const NoSignals no_signals;  // MPI has threads of its own
   const IngotMpi& mpi = load_plugin(launch);

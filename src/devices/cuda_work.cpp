@@ -57,6 +57,7 @@ bool carry(const Side& writer, const Side& reader, const DeviceMemory& memory, u
   uint32_t wrong = 0;
   cuda::fill_bytes(reader.wrong.data(), 0, 4, stream);
   cuda::count_wrong(memory.data(), memory.bytes(), key, reinterpret_cast<uint32_t*>(reader.wrong.data()), stream);
+  if (!ends(stream)) return false;  // the copy below waits without a deadline
   cuda::copy_to_host(&wrong, reader.wrong.data(), 4, stream);
   if (!ends(stream)) return false;
   right = wrong == 0;

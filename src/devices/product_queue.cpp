@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <barrier>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "devices/device_list.h"
 #include "tensor/memory.h"
@@ -66,10 +67,33 @@ class BitsSeen {
 struct Queue {
   explicit Queue(size_t workers) : all_ready(static_cast<std::ptrdiff_t>(workers)) {}
 
-  std::atomic<int> left = 0;
+  // Whether there is another product to take; waits for those under way, which may fail and come back.
+  bool take() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return left > 0 || under_way == 0; });
+    if (left == 0) return false;
+    --left;
+    ++under_way;
+    return true;
+  }
+  // `again`: it failed, and somebody else shall take it.
+  void end(bool again) {
+    const std::lock_guard lock(mutex);
+    --under_way;
+    if (again && !stopped) ++left;
+    changed.notify_all();
+  }
+  void stop(std::exception_ptr why) {
+    const std::lock_guard lock(mutex);
+    if (!stopped) stopped = std::move(why);
+    left = 0;
+  }
+
   std::barrier<> all_ready;
   BitsSeen seen;
   std::mutex mutex;
+  std::condition_variable changed;
+  int left = 0, under_way = 0;
   std::exception_ptr stopped;  // what `check` threw first
 };
 
@@ -82,14 +106,12 @@ void work(const QueueWorker& worker, Queue& queue, const std::function<void()>& 
     log.failed = error.what();
   }
   queue.all_ready.arrive_and_wait();
-  while (log.failed.empty() && queue.left.fetch_sub(1) > 0) {
+  while (log.failed.empty() && queue.take()) {
     try {
       check();
     } catch (...) {
-      const std::lock_guard lock(queue.mutex);
-      if (!queue.stopped) queue.stopped = std::current_exception();
-      queue.left = 0;
-      return;
+      queue.stop(std::current_exception());
+      return queue.end(false);
     }
     try {
       const auto start = std::chrono::steady_clock::now();
@@ -98,8 +120,8 @@ void work(const QueueWorker& worker, Queue& queue, const std::function<void()>& 
       log.bits.push_back(queue.seen.number(product->result()));
     } catch (const std::exception& error) {
       log.failed = error.what();
-      ++queue.left;  // somebody else shall take it
     }
+    queue.end(!log.failed.empty());
   }
 }
 
