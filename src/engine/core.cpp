@@ -70,6 +70,7 @@ EngineCore::EngineCore(StepModel& model, const EngineConfig& config, const CoreO
 EngineCore::~EngineCore() {
   flights_.each_in_flight([&](const Flight&) { model_.wait(); });
   while (!seqs_.empty()) erase(*seqs_.begin()->second);
+  flights_.each([&](Flight& flight) { free_gone(flight); });
   // What constraints refer to may go after the engine.
   for (const auto& [task, tenant] : left_) {
     while (task->under_way()) options_.masks->wait();

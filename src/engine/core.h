@@ -144,6 +144,8 @@ class EngineCore {
   void tell(Sequence& seq, SampleResult result, FinishReason finish);
   void sweep();
   void erase(Sequence& seq);
+  void free_seq(std::unique_ptr<Sequence> seq);
+  void free_gone(Flight& flight);
   // Of a step in which none expires.
   size_t most_events() const { return static_cast<size_t>(limits_.seqs) * static_cast<size_t>(3 + config_.max_draft); }
   // Runs what may throw on behalf of one seq: if it does, that seq ends and no other notices.

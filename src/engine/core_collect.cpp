@@ -28,6 +28,7 @@ void EngineCore::collect(Flight& flight) {
     end_those_that_threw(flight);
   }
   sweep();
+  free_gone(flight);
   flights_.retire();
   if (flying() && flights_.newest().work.undrawn) ask_masks(flights_.newest(), 1);
   admission_.tell({.seconds = meter_.last().seconds,
@@ -42,7 +43,8 @@ void EngineCore::end_those_that_threw(const Flight& flight) {
   const StepWork& work = flight.work;
   const auto end_owner = [&](int row) {
     const int s = work.batch.seq[static_cast<size_t>(row)];
-    end(*flight.plan.items[static_cast<size_t>(s)].seq, FinishReason::kError);
+    Sequence* const seq = flight.plan.items[static_cast<size_t>(s)].seq;
+    if (seq) end(*seq, FinishReason::kError);
   };
   for (size_t i = 0; i < work.logits.size(); ++i) {
     if (work.threw[i]) end_owner(work.logits[i].row);
@@ -174,6 +176,7 @@ void EngineCore::fail(Flight& flight) {
   if (guilty) end(*items[0].seq, FinishReason::kError);
   scheduler_.restart(flight.plan);
   sweep();
+  flights_.each([&](Flight& lost) { free_gone(lost); });
   flights_.clear();
 }
 

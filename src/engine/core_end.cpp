@@ -113,18 +113,36 @@ void EngineCore::erase(Sequence& seq) {
   if (seq.first) std::erase(seq.first->followers, &seq);
   // A step in flight may still write rows of it. Its pages can go to others all the same: their rows are written by
   // later steps, and what has an address in the prefix cache is never written again.
+  Flight* last = nullptr;  // that names it
   flights_.each_in_flight([&](Flight& flight) {
     const auto it = std::ranges::find(flight.plan.items, &seq, &Plan::Item::seq);
-    if (it != flight.plan.items.end() && flight.work.undrawn) withdraw(flight, seq);
-    if (it != flight.plan.items.end()) it->seq = nullptr;
+    if (it == flight.plan.items.end()) return;
+    if (flight.work.undrawn) withdraw(flight, seq);
+    it->seq = nullptr;
+    last = &flight;
   });
   Flight* next = flights_.next();
   if (seq.state() != SeqState::kNew) scheduler_.remove(seq, next ? &next->plan : nullptr);
   if (seq.prefix_root >= 0) prefix_->release(seq.prefix_root);
-  // The task holds the request too, so it goes last.
-  std::shared_ptr<MaskTask> masking = std::move(seq.masking);
-  seqs_.erase(seq.id);
+  std::unique_ptr<Sequence> own = std::move(seqs_.extract(seq.id).mapped());
+  if (last) {
+    last->gone.push_back(std::move(own));
+  } else {
+    free_seq(std::move(own));
+  }
+}
+
+// The task of its masks holds the request too, so it goes last.
+void EngineCore::free_seq(std::unique_ptr<Sequence> seq) {
+  std::shared_ptr<MaskTask> masking = std::move(seq->masking);
+  seq.reset();
   drop(std::move(masking));
+}
+
+// The step has ended: nothing reads what they left any more.
+void EngineCore::free_gone(Flight& flight) {
+  for (std::unique_ptr<Sequence>& seq : flight.gone) free_seq(std::move(seq));
+  flight.gone.clear();
 }
 
 }  // namespace ingot

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "base/check.h"
@@ -24,6 +25,8 @@ struct Flight {
   StepWork work;
   int64_t number = 0;       // counts launches, from 1 on
   int64_t launched_ns = 0;  // when the launch began
+  // Those that ended while it was in flight: what its rows and samples read of them stays until it has ended.
+  std::vector<std::unique_ptr<Sequence>> gone;
 };
 
 class Flights {
@@ -36,6 +39,7 @@ class Flights {
     const size_t sampled = std::min(seqs * (1 + guesses), static_cast<size_t>(limits.rows));
     for (Flight& flight : ring_) {
       flight.plan.reserve(seqs, groups, guesses);
+      flight.gone.reserve(seqs);
       flight.work.batch = Batch(limits, n_groups);
       flight.work.copies.reserve(flight.plan.copies.capacity());
       flight.work.states.reserve(flight.plan.states.capacity());
@@ -62,14 +66,14 @@ class Flights {
     next()->number = ++launches_;
     ++in_flight_;
   }
-  // The oldest has been collected: its place is free for another. REQUIRES: flying().
+  // The oldest has been collected: its place is free for another. REQUIRES: flying(); nobody is in its `gone`.
   void retire() {
     CHECK(flying(), "no step is in flight");
     front().plan.clear();
     first_ = place(1);
     --in_flight_;
   }
-  // None is in flight or planned any more. REQUIRES: the model has ended all; nobody is marked as planned.
+  // None is in flight or planned any more. REQUIRES: the model has ended all; nobody is marked as planned or in `gone`.
   void clear() {
     for (Flight& flight : ring_) flight.plan.clear();
     in_flight_ = 0;

@@ -75,6 +75,43 @@ TEST(Masks, RunAheadGoesOn) {
   EXPECT_EQ(f.workers.posted, 3 * 40);  // one for each token, none for the free seq
 }
 
+// Its third mask cannot be made.
+class Failing : public Forcing {
+ public:
+  Failing() : Forcing(false) {}
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Failing>(*this); }
+  void mask(std::span<uint32_t> words) override {
+    if (++masks_ == 3) throw std::runtime_error("no mask");
+    Forcing::mask(words);
+  }
+
+ private:
+  int masks_ = 0;
+};
+
+// A seq that ends while its step runs, since its mask cannot be made: the step reports to it all the same.
+TEST(Masks, WhatAStepReportsToLivesUntilItHasEnded) {
+  Fixture f(with_workers);
+  std::weak_ptr<int> alive;
+  bool lived = true;
+  f.model->on_step = [&](const StepWork& work) {
+    for (const LogitRow& row : work.logits) lived = lived && (!row.on_logits || !alive.expired());
+  };
+  SeqId id = 0;
+  {
+    auto reports = std::make_shared<int>(0);
+    alive = reports;
+    Request r = f.request(tokens_of(0, 8), 20);
+    r.on_logits = [reports](int, std::span<const float>) { ++*reports; };
+    r.constraint = std::make_shared<Failing>();
+    id = f.submit(r);
+  }
+  f.run();
+  EXPECT_EQ(f.finish[id], FinishReason::kError);
+  EXPECT_TRUE(lived);
+  EXPECT_TRUE(alive.expired());
+}
+
 // Counts those that are alive.
 class Counted : public Forcing {
  public:

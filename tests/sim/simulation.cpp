@@ -109,6 +109,7 @@ class Run {
     workers_.seconds = [this] { return 1e-6 * static_cast<double>(mask_random_() % 3000); };
     mask_random_.seed(mix(seed, 2));
     if (mix(seed, 3) % 3 != 0) options_.masks = &workers_;
+    if (model_->ahead && mix(seed, 4) % 3 == 0) options_.stages = static_cast<int>(model_->flights);
     core_ = std::make_unique<EngineCore>(*model_, config_, options_, static_cast<int>(model_->flights));
   }
 

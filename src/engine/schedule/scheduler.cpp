@@ -206,12 +206,12 @@ void Scheduler::extend(Plan& plan, bool ahead) {
     for (size_t i = 0; i < tenant->running.size(); ++i) {
       Sequence& seq = *tenant->running[i];
       if (seq.state() == SeqState::kPlanned || !seq.decoding() || will_end(seq)) continue;
-      if (limits_.stages > 1 && (seq.awaited > 0 || room-- <= 0)) continue;
+      if (limits_.stages > 1 && (seq.awaited > 0 || room <= 0)) continue;
       const bool brings = seq.drafts() && (seq.request->drafter || !ahead);
       if (limits_.draft > 0 && seq.awaited > 0 && (brings || seq.guessing)) {
         plan.kept += 1 + limits_.draft;
-      } else {
-        place_decoding(seq, plan);
+      } else if (place_decoding(seq, plan)) {
+        --room;
       }
     }
   }

@@ -204,6 +204,7 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
     throw bad_field(generation.param, fmt::format("{} are not a conversation that the model's chat template takes{}",
                                                   generation.param, own_words(*chat, error.what())));
   }
+  if (work) work->pay_short_render(steps, pieces);
   AnswerForm& form = generation.form;
   form.tools = conversation.tools.tools.empty() ? nullptr : tool_form_of(model).calls;
   form.tool_names = conversation.tools.names;

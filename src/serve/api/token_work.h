@@ -11,6 +11,7 @@
 #include "serve/http/http.h"
 #include "serve/http/workers.h"
 #include "serve/tenants/caller.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace ingot {
@@ -31,6 +32,8 @@ class TokenWork {
   std::vector<Token> run(size_t bytes, const std::function<std::vector<Token>(const EncodePause&)>& encode);
   // The caller pays for so many steps of a template that came to no text.
   void pay_render(int64_t steps);
+  // The same of steps beyond those that the tokens of the text pay for.
+  void pay_short_render(int64_t steps, const std::vector<ChatTemplate::Piece>& text);
 
  private:
   void pause(size_t tokens);

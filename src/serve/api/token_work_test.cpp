@@ -90,5 +90,19 @@ TEST(TokenWork, ATemplateThatRunsOutOfItsBudgetIsPaidByItsSteps) {
   EXPECT_LT(paid, 1'000'000 / TokenWork::kStepsPerToken);
 }
 
+TEST(TokenWork, ATemplateThatWritesLittleIsPaidByItsStepsToo) {
+  ServedModel model;
+  const auto tokenizer = toy_tokenizer();
+  model.tokenizer = tokenizer.get();
+  model.context = 256;
+  model.source.text = "{% for i in range(100) %}{% for j in range(1000) %}{% endfor %}{% endfor %}a";
+  model.chat = std::make_shared<ChatTemplate>(ChatTemplate::parse(model.source.text));
+  const Json body = parse_json(R"({"messages": [{"role": "user", "content": "a"}]})", "test");
+  Fixture f;
+  TokenWork work(f.caller, f.responder);
+  read_chat(body.get_object(), model, &work);
+  EXPECT_GT(f.paid(), 100'000 / TokenWork::kStepsPerToken);
+}
+
 }  // namespace
 }  // namespace ingot
