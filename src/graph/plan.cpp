@@ -73,16 +73,17 @@ struct Aliases : TensorVisitor {
 void extend_kept(Program& program, std::vector<Buffer>& buffers) {
   struct HeadReads : TensorVisitor {
     std::vector<Buffer>& buffers;
-    size_t border;
-    HeadReads(std::vector<Buffer>& b, size_t h) : buffers(b), border(h) {}
+    const Program& program;
+    HeadReads(std::vector<Buffer>& b, const Program& p) : buffers(b), program(p) {}
     void in(Tensor& t) {
       Buffer& buffer = buffers[static_cast<size_t>(t.value)];
-      if (buffer.first < border) buffer.last = kForever;
+      const bool of_body = buffer.first < program.head_begin || program.values[static_cast<size_t>(t.value)].given;
+      if (of_body) buffer.last = kForever;
     }
     void inout(Tensor& t) { in(t); }
   };
   for (size_t n = program.head_begin; n < program.nodes.size(); ++n) {
-    each_tensor(program.nodes[n].op, HeadReads(buffers, program.head_begin));
+    each_tensor(program.nodes[n].op, HeadReads(buffers, program));
   }
   for (size_t v = 0; v < buffers.size(); ++v) {
     if (program.values[v].keep && buffers[v].used()) buffers[v].last = kForever;
