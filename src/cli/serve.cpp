@@ -227,8 +227,6 @@ CommandBody setup(CLI::App& app) {
   app.add_flag("--require-sandbox", options->require_sandbox, "Do not serve where there is no sandbox")->excludes(none);
   add_rare_options(app, *options);
   add_session_options(app, options->session);
-  app.get_option("--tp")->description(
-      "Ranks that share each layer (1); --pp: stages (1); --dp: engines that share the weights (1)");
   return [options] { return run(*options); };
 }
 
