@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "cpu/exp_each.h"
+
 namespace ingot::cpu {
 namespace {
 
@@ -42,6 +44,21 @@ TEST(CpuMath, Exp) {
   EXPECT_EQ(exp_f32(0.0f), 1.0f);
   EXPECT_EQ(exp_f32(-0.0f), 1.0f);
   EXPECT_TRUE(std::isnan(exp_f32(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(CpuMath, SixteenExpsAreTheSameBits) {
+  const std::vector<float> special = {kInf, -kInf, 89.5f, 88.72f, -103.9f, -104.5f, -87.4f, -0.0f, 1e-40f};
+  for (uint32_t bits = 0; bits < 0xff800000u; bits += 16 * 40009) {
+    float x[16], out[16], sum[16] = {};
+    for (uint32_t i = 0; i < 16; ++i) x[i] = std::bit_cast<float>(bits + i * 40009);
+    x[bits % 16] = special[bits % special.size()];
+    exp_and_sum(x, 0.25f, out, sum);
+    for (int i = 0; i < 16; ++i) {
+      const float want = exp_f32(x[i] - 0.25f);
+      EXPECT_EQ(std::bit_cast<uint32_t>(out[i]), std::bit_cast<uint32_t>(want)) << x[i];
+      EXPECT_EQ(std::bit_cast<uint32_t>(sum[i]), std::bit_cast<uint32_t>(want));
+    }
+  }
 }
 
 TEST(CpuMath, Tanh) {

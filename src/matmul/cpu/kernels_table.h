@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cpu/cpu_math.h"
+#include "cpu/exp_each.h"
 #include "cpu/isa_source.h"
 #include "cpu/simd.h"
 #include "matmul/cpu/kernels.h"
@@ -104,32 +105,7 @@ void dots(const float* const* x, int64_t nx, const float* const* w, int64_t nw, 
 }
 
 #if defined(__ARM_NEON)
-// exp_f32() of each, the same bits: comparisons of floats become five instructions of a loop that g++ 12 vectorizes.
-// Four vectors step by step: one after another they take twice as long.
-inline void exp_of_each(float32x4_t (&x)[4]) {
-  const float32x4_t round = vdupq_n_f32(12582912.0f), one = vdupq_n_f32(1.0f);
-  float32x4_t shifted[4], r[4], p[4];
 #define INGOT_EACH _Pragma("GCC unroll 4") for (int v = 0; v < 4; ++v)
-  INGOT_EACH x[v] = vminq_f32(vmaxq_f32(x[v], vdupq_n_f32(-104.0f)), vdupq_n_f32(89.0f));
-  INGOT_EACH shifted[v] = vfmaq_f32(round, x[v], vdupq_n_f32(1.44269504f));
-  INGOT_EACH p[v] = vsubq_f32(shifted[v], round);
-  INGOT_EACH r[v] = vfmaq_f32(x[v], p[v], vdupq_n_f32(-0.693359375f));
-  INGOT_EACH r[v] = vfmaq_f32(r[v], p[v], vdupq_n_f32(2.12194440e-4f));
-  INGOT_EACH p[v] = vfmaq_f32(vdupq_n_f32(1.39464391e-3f), vdupq_n_f32(1.99160131e-4f), r[v]);
-  INGOT_EACH p[v] = vfmaq_f32(vdupq_n_f32(8.33326858e-3f), p[v], r[v]);
-  INGOT_EACH p[v] = vfmaq_f32(vdupq_n_f32(4.16662656e-2f), p[v], r[v]);
-  INGOT_EACH p[v] = vfmaq_f32(vdupq_n_f32(1.66666672e-1f), p[v], r[v]);
-  INGOT_EACH p[v] = vfmaq_f32(vdupq_n_f32(0.5f), p[v], r[v]);
-  INGOT_EACH p[v] = vaddq_f32(vfmaq_f32(r[v], vmulq_f32(r[v], r[v]), p[v]), one);
-  INGOT_EACH {
-    const int32x4_t i = vsubq_s32(vreinterpretq_s32_f32(shifted[v]), vreinterpretq_s32_f32(round));
-    const int32x4_t half = vshrq_n_s32(i, 1), bits = vreinterpretq_s32_f32(one);  // 127 << 23
-    const int32x4_t scale1 = vaddq_s32(vshlq_n_s32(half, 23), bits);
-    const int32x4_t scale2 = vaddq_s32(vshlq_n_s32(vsubq_s32(i, half), 23), bits);
-    x[v] = vmulq_f32(vmulq_f32(p[v], vreinterpretq_f32_s32(scale1)), vreinterpretq_f32_s32(scale2));
-  }
-}
-
 // 1 + exp_f32(-x) of each, the same bits, where all x are above -88. Below 2^-24 the power does not matter, so that its
 // exponent fits one factor, and the product with that is exact: it is rounded once, with the sum.
 inline void one_and_exp(const float32x4_t (&x)[4], float32x4_t (&sum)[4]) {

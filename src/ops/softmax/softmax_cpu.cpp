@@ -1,4 +1,4 @@
-#include "cpu/cpu_math.h"
+#include "cpu/exp_each.h"
 #include "ops/row_loop.h"
 #include "ops/softmax/softmax.h"
 
@@ -7,9 +7,12 @@ namespace {
 
 void softmax_row(const float* x, float* out, int64_t n) {
   const float max = lane_max(x, n);
-  for (int64_t i = 0; i < n; ++i) out[i] = exp_f32(x[i] - max);
-  const float scale = 1.0f / lane_sum(n, [out](int64_t i) { return out[i]; });
-  for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+  float lane[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) exp_and_sum(x + i, max, out + i, lane);
+  for (int j = 0; i < n; ++i, ++j) lane[j] += out[i] = exp_f32(x[i] - max);
+  const float scale = 1.0f / add_lanes(lane);
+  for (i = 0; i < n; ++i) out[i] *= scale;
 }
 
 }  // namespace
