@@ -87,6 +87,7 @@ std::string LadderTimes::shape() const {
 double LadderTimes::figure(double seconds) const {
   if (seconds <= 0) return 0;
   if (unit == "TFLOP/s") return flops / seconds / 1e12;
+  if (unit == "GFLOP/s") return flops / seconds / 1e9;
   return (items > 0 ? items : bytes) / seconds / 1e9;
 }
 

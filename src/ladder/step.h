@@ -96,7 +96,7 @@ struct LadderCase {
   std::string variant = {};  // where a size alone does not say it: "one bin"
   Limit limit = Limit::kCopy;
   Multiplier multiplies = Multiplier::kF32;
-  std::string unit = "GB/s";  // or "TFLOP/s", or "Gkey/s" of `items`
+  std::string unit = "GB/s";  // or "TFLOP/s", "GFLOP/s", or "Gkey/s" of `items`
   double items = 0;
   std::function<Op(Operands&)> make = {};  // with operands of its own at each call
 };
