@@ -102,7 +102,10 @@ class Sequence {
   int paid = 0;                      // rows that its tenant was charged for: computing them again is free
   int lost = 0;                      // of them, those that another seq of its tenant has cost it: not free
   int queued_rows = 0;               // tokens that it had when it came to the queue
-  int safe_tokens = 0;               // nobody else's share sets it back before it has so many tokens
+  int safe_rows = 0;                 // nobody else's share sets it back before so many rows are in the cache again,
+  int interrupted = 0;               // but for that of one that has nothing: so often since it last had so many
+
+  int64_t begun = -1;  // seqs that had begun when it did; while it waits, when it was first gone past; -1: it was not
 
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // when it has to have begun; 0: whenever

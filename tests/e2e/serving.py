@@ -5,7 +5,10 @@ import os
 import pathlib
 import queue
 import re
+import shutil
 import signal
+import ssl
+import subprocess
 import tempfile
 import threading
 import time
@@ -37,6 +40,21 @@ def check_refusal(status, body, seconds=0):
     found = INSIDE.search(body) if status >= 400 else None
     if found:
         raise AssertionError(f"an answer with {status} tells {found[0]}: {body[:500]}")
+
+
+def make_certificate(folder):
+    """PEM files (certificate, key) of localhost, which anybody may read, and a context that trusts it."""
+    program = shutil.which("openssl")
+    if program is None:
+        raise unittest.SkipTest("openssl is not installed: no certificate can be made")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run([program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    os.chmod(key, 0o644)
+    trusting = ssl.create_default_context(cafile=str(cert))
+    trusting.check_hostname = False
+    return cert, key, trusting
 
 
 class Answer:

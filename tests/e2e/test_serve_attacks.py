@@ -5,6 +5,7 @@ has all of them at once, for minutes, with the default model. Memory is looked a
 """
 import concurrent.futures
 import contextlib
+import http.client
 import os
 import pathlib
 import tempfile
@@ -131,6 +132,31 @@ class ManyConnections(AttackCase):
     def test_idle_sockets(self):
         with self.under("idle", count=1200):
             self.assert_honest_is_served()
+
+
+class Handshakes(AttackCase):
+    """Behind TLS, strangers from another address who begin handshakes and end none."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="ingot-e2e-tls-")
+        cls.addClassCleanup(folder.cleanup)
+        cert, key, trusting = serving.make_certificate(pathlib.Path(folder.name))
+        cls.OPTIONS = ("--tls-cert", cert, "--tls-key", key)
+        super().setUpClass()
+        cls.server.connect = lambda timeout=60: http.client.HTTPSConnection(
+            cls.server.host, cls.server.port, context=trusting, timeout=timeout)
+
+    def test_a_flood_of_hellos(self):
+        calm = attacks.Streamed(self.server, HONEST, max_tokens=300).longest_gap()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool, self.under("hellos", address="127.0.0.2") as attacker:
+            time.sleep(1)
+            stream = pool.submit(attacks.Streamed, self.server, HONEST, max_tokens=300)
+            self.assert_honest_is_served()
+            result = stream.result()
+        self.assertEqual((result.status, result.whole), (200, True))
+        self.assertLess(result.longest_gap(), 2 + 4 * calm)
+        self.assertGreater(attacker.answers.get("signed", 0), 100, attacker.answers)
 
 
 class Hashes(AttackCase):

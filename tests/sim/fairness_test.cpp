@@ -117,7 +117,7 @@ TEST(Fairness, TokensByWeight) {
 
 // The first token of one that comes among others with endless work: within 1.2 times what it takes alone over its
 // share of the weights, and one step. The further seeds are some where much that others took comes back at that moment,
-// and two where its prompt has more pages than its share, which others want in the last while it is read.
+// and four where its prompt has more pages than its share, which others want in the last while it waits or is read.
 TEST(Fairness, ANewcomersFirstToken) {
   const auto body = [](uint64_t seed) {
     Setting s = setting(seed);
@@ -159,7 +159,7 @@ TEST(Fairness, ANewcomersFirstToken) {
     return std::to_string(among_others) + " s, alone " + std::to_string(by_itself) + " s, its share " +
            std::to_string(share);
   };
-  each_seed(body, {768, 1361, 1888, 3125, 3253, 4606, 4654, 4878, 5383, 7093});
+  each_seed(body, {768, 1204, 1361, 1888, 3125, 3253, 4606, 4654, 4878, 5362, 5383, 7093});
 }
 
 // A tenant that keeps four users at it beside one that floods the engine at the highest priority: what it gets beside

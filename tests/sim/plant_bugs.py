@@ -40,7 +40,7 @@ BUGS = [
      "  if (limits_.has_state) plan.states.push_back({.kind = StateOp::Kind::kClear, .to = seq.state_slot});\n", ""),
     ("a part that throws ends nothing", "core.h", "      end(seq, FinishReason::kError);\n", ""),
     ("what a step launched ahead makes of a seq that has ended goes to whoever lies there now", "core_end.cpp",
-     "    if (it != flight.plan.items.end()) it->seq = nullptr;\n", ""),
+     "    it->seq = nullptr;\n    last = &flight;\n", "    last = &flight;\n"),
     ("pages whose last row is still under way are given addresses", "core_collect.cpp",
      "  settle(seq, rows);\n", "  settle(seq, seq.kv_len);\n"),
     ("a row reads the token that another seq was given", "fill.cpp",

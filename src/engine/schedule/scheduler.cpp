@@ -63,6 +63,9 @@ void Scheduler::remove(Sequence& seq, Plan* plan) {
 }
 
 void Scheduler::set_back(Sequence& seq) {
+  seq.interrupted = seq.kv_len < seq.safe_rows ? seq.interrupted + 1 : 0;
+  seq.safe_rows = std::max(seq.safe_rows, seq.kv_len + pages_.page_rows());
+  seq.begun = -1;
   give_back(seq);
   seq.become(SeqState::kPreempted);
   tenants_.add(seq);
@@ -326,6 +329,7 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
   tenants_.remove(seq);
   tenants_.begin(seq);
+  tenants_.leave_line(*seq.tenant);
   const auto place =
       std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
   running_.insert(place, &seq);
@@ -349,13 +353,9 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
     plan.states.push_back({.kind = StateOp::Kind::kCopy, .from = prefix_->snapshot_of(hit.node), .to = seq.state_slot});
   }
   n_read_ += seq.kv_len;
-  ++n_begun_;
+  seq.begun = ++n_begun_;
   tenants_.pay(seq);
-  if (again) {
-    seq.safe_tokens = seq.n_tokens() + pages_.page_rows();
-  } else {
-    seq.reused = seq.kv_len;
-  }
+  if (!again) seq.reused = seq.kv_len;
 }
 
 // The first choice has read the prompt: this one takes its pages and computes the last row again for its own token.

@@ -151,11 +151,20 @@ class Scheduler {
   void lengthen(Sequence& seq, Plan& plan);
   void admit_waiting(Plan& plan);
   enum class Turn : uint8_t { kCame, kBlocked, kNobody };
-  Turn admit_one(bool below_share, Plan& plan);
+  // Those that wait for more than their share of the pages, where the others go past them.
+  struct Line {
+    bool passed = false;             // there is one
+    int64_t rows = 0;                // of the step, dealt to them: they go to who goes past
+    const Sequence* kept = nullptr;  // the one whose turn it is: its pages are kept for it
+  };
+  Turn admit_one(bool below_share, Line& line, Plan& plan);
+  bool may_pass(const Sequence& seq, const Line& line) const;
   Sequence* gives_page(const Sequence& seq) const;
   Sequence* gives_way(const Sequence& seq, const PrefixHit& hit) const;
   const TenantShare* gives_place(const TenantShare& to) const;
   const TenantShare* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
+  Sequence* last_to_give(const TenantShare& from, const TenantShare& to) const;
+  bool beyond_share(const Sequence& seq) const;
   int pages_needed(const Sequence& seq, const PrefixHit& hit, int group) const;
   double places_over(const TenantShare& tenant) const;
   int pages_claimed(const TenantShare& tenant, int group) const;

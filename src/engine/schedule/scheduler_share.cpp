@@ -1,6 +1,7 @@
 // How tenants share a step's rows, the places and the pages. With one tenant alone nothing here decides anything.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "engine/schedule/scheduler.h"
 
@@ -16,15 +17,6 @@ constexpr double kBehindRows = 64;
 
 bool came_before(const Sequence& a, const Sequence& b) {
   return a.came_ns != b.came_ns ? a.came_ns < b.came_ns : a.id < b.id;
-}
-
-// The last of a tenant's seqs that has got anywhere since it was last set back; null where none has.
-Sequence* last_unsafe(const TenantShare& tenant) {
-  for (size_t i = tenant.running.size(); i-- > 0;) {
-    Sequence* seq = tenant.running[i];
-    if (seq->n_tokens() >= seq->safe_tokens) return seq;
-  }
-  return nullptr;
 }
 
 // Of two tenants that are as far above their share the later gives way: of all there is one that is furthest above.
@@ -102,22 +94,51 @@ void Scheduler::lengthen(Sequence& seq, Plan& plan) {
 
 // Those below their share of the places first; the others have what is left.
 void Scheduler::admit_waiting(Plan& plan) {
+  Line line;
   while (!plan.preempted && prompt_room(plan) > 0) {
-    Turn turn = admit_one(true, plan);
-    if (turn == Turn::kNobody) turn = admit_one(false, plan);
+    Turn turn = admit_one(true, line, plan);
+    if (turn == Turn::kNobody) turn = admit_one(false, line, plan);
     if (turn != Turn::kCame) return;
   }
 }
 
 // The first whose turn it is. Where there are no pages for it all others wait too: what becomes free is kept for it.
-Scheduler::Turn Scheduler::admit_one(bool below_share, Plan& plan) {
-  for (const TenantShare* tenant : tenants_.by_turn()) {
+// One that wants more than its tenant's share is gone past.
+Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
+  for (TenantShare* tenant : tenants_.by_turn()) {
     const bool below = places_over(*tenant) < 0;
-    if (tenant->queue.empty() || tenant->grant <= 0 || below != below_share) continue;
-    if (admit(*tenant->queue.back(), plan)) return Turn::kCame;
-    if (plan.preempted || n_running() < limits_.seqs) return Turn::kBlocked;
+    if (tenant->queue.empty() || tenant->grant + line.rows <= 0 || below != below_share) continue;
+    Sequence& seq = *tenant->queue.back();
+    if (!may_pass(seq, line)) continue;
+    tenant->grant = static_cast<int>(std::min<int64_t>(kAll, tenant->grant + line.rows));
+    const bool came = admit(seq, plan);
+    if (line.passed) line.rows = std::max(0, std::exchange(tenant->grant, 0));
+    if (came) return Turn::kCame;
+    if (plan.preempted) return Turn::kBlocked;
+    if (n_running() >= limits_.seqs) continue;
+    if (!beyond_share(seq)) return Turn::kBlocked;
+    if (seq.begun < 0) seq.begun = n_begun_;
+    tenant->passed = !tenants_.hold_line(*tenant, seq.n_tokens());
+    if (!tenant->passed) line.kept = &seq;
+    if (!line.passed) line.rows = std::exchange(tenant->grant, 0);
+    line.passed = true;
   }
   return Turn::kNobody;
+}
+
+// Whether it goes past those that want more than their share: with no more than its own, and in another's turn as the
+// only one of its tenant, where the pages for that one are left, however long it and those grow that began since.
+bool Scheduler::may_pass(const Sequence& seq, const Line& line) const {
+  if (!line.passed) return true;
+  if (beyond_share(seq)) return false;
+  if (line.kept && !seq.tenant->running.empty()) return false;
+  for (int g = 0; line.kept && g < pages_.n_groups(); ++g) {
+    const auto most = [&](const Sequence& one) { return pages_.most_pages(g, one.longest(limits_.context)); };
+    int pages = pages_.most_pages(g, line.kept->n_tokens() + 1) + most(seq);
+    for (const Sequence* other : running_) pages += other->begun > line.kept->begun ? most(*other) : 0;
+    if (pages > pages_.total_pages(g)) return false;
+  }
+  return true;
 }
 
 double Scheduler::places_over(const TenantShare& tenant) const {
@@ -137,6 +158,15 @@ double Scheduler::page_use(const TenantShare& tenant) const {
     most = std::max(most, pages_claimed(tenant, g) / (pages_.total_pages(g) * tenants_.share(tenant)));
   }
   return most;
+}
+
+// Whether its tenant uses more than its share once `seq` runs, which waits.
+bool Scheduler::beyond_share(const Sequence& seq) const {
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    const int claimed = pages_claimed(*seq.tenant, g) + pages_.most_pages(g, seq.n_tokens() + 1);
+    if (claimed > pages_.total_pages(g) * tenants_.share(*seq.tenant)) return true;
+  }
+  return false;
 }
 
 // Who is set back for a page that `seq` needs to go on; null: it waits itself. The tenant furthest above its share of
@@ -175,7 +205,21 @@ Sequence* Scheduler::gives_way(const Sequence& seq, const PrefixHit& hit) const 
   }
   if (!tenants_.may_take(tenant)) return nullptr;
   const TenantShare* from = n_running() >= limits_.seqs ? gives_place(tenant) : gives_pages(seq, hit);
-  return from ? last_unsafe(*from) : nullptr;
+  return from ? last_to_give(*from, tenant) : nullptr;
+}
+
+// The last of a tenant's seqs that has got further since it was last set back. Where none has, one that is still read
+// again gives way to a tenant that has nothing, once for each that is present: whose text is long keeps its pages from
+// nobody for as long as reading it takes. Null: none.
+Sequence* Scheduler::last_to_give(const TenantShare& from, const TenantShare& to) const {
+  Sequence* reading = nullptr;
+  for (size_t i = from.running.size(); i-- > 0;) {
+    Sequence* seq = from.running[i];
+    if (seq->kv_len >= seq->safe_rows) return seq;
+    const bool again = seq->interrupted < static_cast<int>(tenants_.active().size()) && !seq->decoding();
+    if (!reading && again && to.running.empty()) reading = seq;
+  }
+  return reading;
 }
 
 // The tenant that has to give a place to one below its share.
@@ -208,7 +252,7 @@ const TenantShare* Scheduler::gives_pages(const Sequence& seq, const PrefixHit& 
     from = tenant;
     most = use;
   }
-  const Sequence* last = from ? last_unsafe(*from) : nullptr;
+  const Sequence* last = from ? last_to_give(*from, *seq.tenant) : nullptr;
   if (!last) return nullptr;
   // Nobody gives where the two would then be further apart than they are: one long prompt, a few pages beyond the share
   // of its tenant, is not read again for a short one of a tenant that has many.

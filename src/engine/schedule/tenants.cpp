@@ -15,6 +15,9 @@ constexpr double kRowsForOne = 4;
 // Of the rows of a step, so much is given back to those who were charged for rows twice: however many are computed
 // again at once, the others keep the rest of their shares.
 constexpr double kGivenBack = 1.0 / 8;
+// The first turn of one that wants more than its share of the pages, over the time that its share of all rows takes to
+// read it: within 1.2 of it a newcomer is to have its first token, which with 1 one of 10,000 misses.
+constexpr double kLineTurn = 1.5;
 
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
 bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
@@ -123,6 +126,29 @@ void Tenants::pay(Sequence& seq) {
   seq.taken_for = nullptr;
 }
 
+// How long others pass after such a turn.
+double Tenants::line_rest(const TenantShare& tenant, double turn) const {
+  return turn * std::max(1.0, (weights_ - tenant.weight) / tenant.weight);
+}
+
+bool Tenants::hold_line(TenantShare& tenant, int rows) {
+  if (spent_ >= tenant.line_again) {
+    tenant.line_turn = std::max(2 * tenant.line_turn, kLineTurn * rows / tenant.weight);
+    tenant.line_until = spent_ + tenant.line_turn;
+    tenant.line_again = tenant.line_until + line_rest(tenant, tenant.line_turn);
+  }
+  return spent_ < tenant.line_until;
+}
+
+void Tenants::leave_line(TenantShare& tenant) {
+  if (spent_ < tenant.line_until) {
+    const double used = tenant.line_turn - (tenant.line_until - spent_);
+    tenant.line_until = spent_;
+    tenant.line_again = spent_ + line_rest(tenant, used);
+  }
+  tenant.line_turn = 0;
+}
+
 // Who has had least first.
 void Tenants::give_back(int rows) {
   double left = kGivenBack * rows;
@@ -143,14 +169,14 @@ void Tenants::launched(int rows) {
   double least = 0, most = level_;
   for (const TenantShare* tenant : active_) {
     most = std::max(most, tenant->time);
-    if (tenant->queue.empty() && !tenant->hungry) continue;
+    if (!tenant->behind()) continue;
     least = waiting ? std::min(least, tenant->time) : tenant->time;
     waiting = true;
   }
   level_ = std::max(level_, waiting ? least : most);
   for (TenantShare* tenant : active_) {
-    if (tenant->queue.empty() && !tenant->hungry) tenant->time = std::max(tenant->time, level_);
-    tenant->hungry = false;
+    if (!tenant->behind()) tenant->time = std::max(tenant->time, level_);
+    tenant->hungry = tenant->passed = false;
   }
 }
 

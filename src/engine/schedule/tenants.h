@@ -27,10 +27,18 @@ struct TenantShare {
   int64_t came = 0;                // counts those that came: of two with equal times the earlier is first
   double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
   double next_turn = 0;            // and none before Tenants::spent() is
+  // The line is held for one that wants more than its share of the pages, by Tenants::spent():
+  double line_turn = 0;   // how long the last turn was to last; 0: it was let in since
+  double line_until = 0;  // when it ends
+  double line_again = 0;  // when the next may begin
   // Of the step that is being planned.
   int want = 0;         // rows of prompts that it has
   int grant = 0;        // of them, its share
   bool hungry = false;  // not all rows of its running prompts had room
+  bool passed = false;  // others went past its first that waits, and not in its turn
+
+  // It waits for rows, or for what others have.
+  bool behind() const { return hungry || (!queue.empty() && !passed); }
 
   int64_t waiting_rows = 0;  // to be read of those in the queue
 
@@ -57,6 +65,13 @@ class Tenants {
 
   // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
   void charge(Sequence& seq, int begin, int end);
+  // Whether all others wait while there are no pages for the tenant's next seq, of so many rows, which wants more than
+  // its share of them: by turns. The first lasts 1.5 times as long as its share of all rows would need to read it, each
+  // further one twice as long as the last, until it is let in; of the time its share are turns, and no more than half.
+  bool hold_line(TenantShare& tenant, int rows);
+  // It was let in.
+  void leave_line(TenantShare& tenant);
+
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
   void charge_work(const std::string& tenant, double rows) {
     const auto it = tenants_.find(tenant);
@@ -104,6 +119,7 @@ class Tenants {
 
  private:
   void weigh();
+  double line_rest(const TenantShare& tenant, double turn) const;
   void give_back(int rows);
 
   std::map<std::string, TenantShare> tenants_;

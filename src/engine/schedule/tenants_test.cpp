@@ -204,6 +204,40 @@ TEST(Tenants, WhoSetsItselfBackPaysForIt) {
   EXPECT_EQ(seq.tenant->time, paid + 25);
 }
 
+// For one that wants more than its share the line is held a quarter of the time, which is its share, in turns that grow
+// until it is let in.
+TEST(Tenants, TheLineIsHeldByTurns) {
+  Fixture f;
+  TenantShare& large = *f.come(1, "large", 0).tenant;
+  f.come(2, "small", 0, 3);
+  const auto run = [&](int steps) {
+    int held = 0;
+    for (int i = 0; i < steps; ++i, f.tenants.ran(4)) held += f.tenants.hold_line(large, 100);
+    return held;
+  };
+  EXPECT_EQ(run(150), 150);
+  EXPECT_EQ(run(450), 0);
+  EXPECT_EQ(run(300), 300);
+  EXPECT_EQ(run(900), 0);
+  EXPECT_EQ(run(10), 10);
+  f.tenants.leave_line(large);
+  EXPECT_EQ(run(30), 0);
+  EXPECT_EQ(run(150), 150);
+  EXPECT_EQ(run(450), 0);
+}
+
+// Who is gone past saves nothing up: it is as far as the first of those that wait.
+TEST(Tenants, WhoIsPassedIsNotBehind) {
+  Fixture f;
+  TenantShare& large = *f.come(1, "large", 0).tenant;
+  Sequence& small = f.come(2, "small", 0);
+  f.serve(small, 100);
+  EXPECT_EQ(large.time, 0);
+  large.passed = true;
+  f.serve(small, 100);
+  EXPECT_EQ(large.time, small.tenant->time);
+}
+
 // One slow step does not let the chunks grow beyond what fits.
 TEST(Pace, RecoversFromAnOutlier) {
   Pace pace(0.1, 16, 512);

@@ -1,0 +1,111 @@
+// What becomes of the others while one waits for more pages than its tenant's share, and of that one.
+#include <gtest/gtest.h>
+
+#include "sim/core_fixture.h"
+#include "sim/fair_load.h"
+
+namespace ingot::sim {
+namespace {
+
+constexpr int kPages = 500, kPageRows = 32;
+const EngineConfig kConfig{.max_seqs = 8, .step_rows = 256, .page_rows = kPageRows};
+
+FairTenant one_size(const std::string& name, int prompt, int answer) {
+  return {
+      .name = name, .open = 1, .prompt_from = prompt, .prompt_to = prompt, .answer_from = answer, .answer_to = answer};
+}
+
+// Seconds to the first token of one request.
+double first_token(FairLoad& load, const FairTenant& tenant) {
+  const double came = load.now();
+  const SeqId id = load.submit(tenant);
+  while (!load.first.contains(id)) load.step();
+  return load.first[id] - came;
+}
+
+double alone(const FairTenant& tenant) {
+  FairLoad load(kConfig, kPages, 1);
+  return first_token(load, tenant);
+}
+
+struct Waits {
+  double longest = 0, sum = 0;
+  int n = 0;
+  double mean() const { return sum / n; }
+};
+
+// Small requests, one every tenth of a second and not before the last has ended, for so many seconds.
+Waits small_requests(FairLoad& load, const FairTenant& small, double seconds) {
+  Waits waits;
+  for (const double until = load.now() + seconds; load.now() < until;) {
+    const double seen = first_token(load, small);
+    waits.longest = std::max(waits.longest, seen);
+    waits.sum += seen;
+    ++waits.n;
+    load.run(0.1);
+  }
+  return waits;
+}
+
+// Three tenants: one makes long answers, one sends again and again what fits only once they have ended, and one has
+// small requests.
+struct LargePrompts {
+  FairLoad load{kConfig, kPages, 1};
+  const FairTenant steady = one_size("steady", 20, 5000), small = one_size("small", 200, 10), large;
+  Waits waits;
+
+  LargePrompts(int rows, double seconds) : large(one_size("large", rows, 5)) {
+    load.tenants = {steady};
+    load.run(3);
+    load.tenants = {steady, large};
+    load.model.longest_step = 0;
+    waits = small_requests(load, small, seconds);
+    std::printf("%d small requests: at most %.3f s, mean %.3f s; of %d rows: %d read\n", waits.n, waits.longest,
+                waits.mean(), rows, n_read());
+  }
+  int n_read() { return static_cast<int>(load.tokens["large"] / large.prompt_to); }
+};
+
+// For the small ones there are pages beside the other two, or at the latest once a large one is read.
+TEST(Line, SmallOnesGoPastWhoWaitsForMoreThanItsShare) {
+  LargePrompts run(15'000, 40);
+  EXPECT_LE(run.waits.longest, 1.2 * (3 * alone(run.small) + alone(run.large)) + run.load.model.longest_step);
+  EXPECT_GE(run.n_read(), 10);
+  EXPECT_GT(run.load.tokens["steady"], 10'000);
+}
+
+// Where nothing fits beside it all others wait by turns, the longer the longer it has waited itself.
+TEST(Line, NobodyIsHeldUpForLongerThanTurns) {
+  LargePrompts run(15'900, 60);
+  EXPECT_LE(run.waits.mean(), 0.5);
+  EXPECT_LE(run.waits.longest, 6);
+  EXPECT_GE(run.n_read(), 4);
+}
+
+// A long answer that gave way to one tenant's share and is read again gives way to another's too.
+TEST(Line, WhatIsReadAgainKeepsNoPagesFromANewcomer) {
+  EngineConfig config = kConfig;
+  config.prefix_cache = false;
+  FairLoad load(config, kPages, 1);
+  const FairTenant giant = one_size("long", 14'000, 1900), second = one_size("second", 2000, 10);
+  const FairTenant third = one_size("third", 2000, 10);
+  load.submit(giant);
+  while (load.tokens["long"] < 14'300) load.step();
+  first_token(load, second);
+  EXPECT_EQ(load.core->stats().taken, 1);
+  load.run(0.1);  // it is back, and a part of it is read again
+  EXPECT_EQ(load.core->stats().running, 1);
+  load.model.longest_step = 0;
+  EXPECT_LE(first_token(load, third), 1.2 * alone(third) * 3 + load.model.longest_step);
+  EXPECT_EQ(load.core->stats().taken, 2);
+  // Nor is it put off for ever by those that come again and again.
+  load.tenants = {second, third, one_size("fourth", 2000, 10), one_size("fifth", 2000, 10)};
+  const double from = load.now();
+  while (load.tokens["long"] < 14'000 + 1900 && load.now() < from + 100) load.step();
+  std::printf("the long answer took %.1f s more, %ld were taken\n", load.now() - from,
+              static_cast<long>(load.core->stats().taken));
+  EXPECT_EQ(load.tokens["long"], 14'000 + 1900);
+}
+
+}  // namespace
+}  // namespace ingot::sim
