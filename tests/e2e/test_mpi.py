@@ -13,6 +13,7 @@ import unittest
 
 import support
 from rank_processes import GONE_SECONDS, TOLD_SECONDS, Listener, ask, ended, ranks_of
+from test_serve_probes import series
 
 ALONE = "waits for ranks that are lost"  # not beside other modules: tools/run_tests.py
 
@@ -142,6 +143,29 @@ class MpiCase:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.addCleanup(connection.close)
         return connection
+
+    def test_ranks_are_counted(self):
+        server, ranks, port, _ = self.serve()
+        for _ in range(2):  # what others tell is at most 0.25 s behind, and told with a step
+            ask(self.connection(port), 60).read()
+            time.sleep(0.3)
+        ask(self.connection(port), 1).read()
+        connection = self.connection(port)
+        connection.request("GET", "/metrics")
+        found = series(connection.getresponse().read().decode())
+        os.kill(ranks[0], signal.SIGTERM)
+        self.assertEqual(server.wait(60), 0)
+        self.assertEqual(found["ingot_ranks_alive"], 2)
+        for rank in range(2):
+            labels = f'engine="0",rank="{rank}"'
+            self.assertEqual(found[f'ingot_rank_alive{{{labels},host="{os.uname().nodename}"}}'], 1)
+            self.assertGreaterEqual(found[f"ingot_rank_steps_total{{{labels}}}"], 120)
+            self.assertGreater(found[f"ingot_rank_step_seconds_total{{{labels}}}"],
+                               found[f"ingot_rank_collective_seconds_total{{{labels}}}"])
+            self.assertGreater(found[f"ingot_rank_collective_seconds_total{{{labels}}}"], 0)
+            self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="all_gather"}}'], 0)
+            self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="message"}}'], 0)  # steps, counts
+        self.assertGreater(found['ingot_rank_sent_bytes_total{engine="0",rank="1",kind="gather"}'], 0)
 
     def lose(self, number, rank):
         """Sends the signal in the middle of an answer. Returns the end of the stream and what was printed."""
