@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "comm/rank_meter.h"
 
 namespace ingot {
 
@@ -41,6 +42,10 @@ class Comm {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
+  // Where a rank is: empty where all are in one process. Any thread may ask.
+  virtual std::string host(int /*rank*/) const { return {}; }
+  // False once the process of a rank has ended, or it was lost. Any thread may ask.
+  virtual bool alive(int /*rank*/) const { return true; }
 
   // parts[rank()] is given to all, and parts[r] filled with what rank r gives. All ranks know all sizes.
   virtual void all_gather(std::span<const CommBlock> parts) = 0;
@@ -73,6 +78,30 @@ class Comm {
   std::chrono::milliseconds deadline = kFirstStepWait;
   // Named in errors.
   int64_t step = 0;
+  // What this rank gives, and its time in collectives and in waits that have an end.
+  RankMeter meter;
+
+ protected:
+  // For the life of a collective, in which this rank gives so many bytes. Two looks at the clock.
+  auto time_collective(CommKind kind, int64_t bytes) {
+    meter.add_bytes(kind, bytes);
+    return Timed([this](std::chrono::nanoseconds time) { meter.add_collective(time); });
+  }
+  // For the life of a wait: not for one without an end, which is idleness.
+  auto time_wait(std::chrono::milliseconds most) {
+    return Timed([this, most](std::chrono::nanoseconds time) {
+      if (most != kForever) meter.add_wait(time);
+    });
+  }
+  // What this rank gives the others of `give`, one part for each rank.
+  int64_t given_bytes(std::span<const std::span<const std::byte>> give) const {
+    int64_t bytes = 0;
+    for (size_t r = 0; r < give.size(); ++r)
+      if (static_cast<int>(r) != rank()) bytes += static_cast<int64_t>(give[r].size());
+    return bytes;
+  }
+  // What each rank gives where all sum values of so many bytes: its parts of the others, then its own sum.
+  int64_t reduced_bytes(size_t bytes) const { return 2 * static_cast<int64_t>(bytes) * (ranks() - 1) / ranks(); }
 };
 
 }  // namespace ingot

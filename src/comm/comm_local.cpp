@@ -112,7 +112,10 @@ class LocalComm final : public Comm {
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(group_->states.size()); }
 
-  void all_gather(std::span<const CommBlock> parts) override;
+  void all_gather(std::span<const CommBlock> parts) override { collect(CommKind::kAllGather, parts, ranks() - 1); }
+  void gather(std::span<const CommBlock> parts, int root) override {
+    collect(CommKind::kGather, parts, rank_ == root ? 0 : 1);
+  }
   void all_reduce(std::span<float> x) override;
   void reduce_scatter(std::span<const float> x, std::span<const int64_t> begins, float* out) override;
   void all_to_all(std::span<const std::span<const std::byte>> give, std::span<const std::span<std::byte>> got) override;
@@ -134,6 +137,8 @@ class LocalComm final : public Comm {
   // Until `done`, which rank `other` makes true.
   template <class Done>
   void await(const char* call, int other, std::chrono::milliseconds time, const Done& done) {
+    if (done()) return check_aborted(call, other);
+    const auto timed = time_wait(time);
     if (group_->spins && spin(kSpinNs, done)) return check_aborted(call, other);
     std::chrono::nanoseconds left = time;
     for (;;) {
@@ -208,6 +213,7 @@ class LocalComm final : public Comm {
   // one, so two places in turn are enough.
   std::byte* stage(int r) const { return group_->of(r).staged[collectives_ % 2].get(); }
 
+  void collect(CommKind kind, std::span<const CommBlock> parts, int receivers);
   void add_up(int64_t first, int64_t last, float* out, const char* call);
 
   const std::shared_ptr<Group> group_;
@@ -217,12 +223,13 @@ class LocalComm final : public Comm {
   uint32_t collectives_ = 0;
 };
 
-void LocalComm::all_gather(std::span<const CommBlock> parts) {
+void LocalComm::collect(CommKind kind, std::span<const CommBlock> parts, int receivers) {
   CHECK(static_cast<int>(parts.size()) == ranks(), "{} parts for {} ranks", parts.size(), ranks());
   static constexpr const char* kCall = "all_gather";
   int64_t most = 0;
   for (const CommBlock& part : parts) most = std::max(most, part.rows * part.bytes);
   const CommBlock& own = parts[static_cast<size_t>(rank_)];
+  const auto timed = time_collective(kind, own.rows * own.bytes * receivers);
   ++collectives_;
   if (most <= kStaged) {
     const auto staged = [&](int r, const CommBlock& like) {
@@ -265,6 +272,7 @@ void LocalComm::add_up(int64_t first, int64_t last, float* out, const char* call
 // Each rank sums its share in place, which no other reads of it, and then takes the others' shares.
 void LocalComm::all_reduce(std::span<float> x) {
   static constexpr const char* kCall = "all_reduce";
+  const auto timed = time_collective(CommKind::kAllReduce, reduced_bytes(x.size_bytes()));
   ++collectives_;
   const Reduction own{x.data(), x.size()};
   const auto first = [&](int r) { return static_cast<int64_t>(x.size()) * r / ranks(); };
@@ -283,6 +291,7 @@ void LocalComm::reduce_scatter(std::span<const float> x, std::span<const int64_t
   static constexpr const char* kCall = "reduce_scatter";
   CHECK(static_cast<int>(begins.size()) == ranks() + 1 && begins.back() <= static_cast<int64_t>(x.size()),
         "{} borders for {} ranks", begins.size(), ranks());
+  const auto timed = time_collective(CommKind::kReduceScatter, reduced_bytes(x.size_bytes()) / 2);
   ++collectives_;
   const Reduction own{const_cast<float*>(x.data()), x.size()};
   begin(kCall, &own);
@@ -295,6 +304,7 @@ void LocalComm::all_to_all(std::span<const std::span<const std::byte>> give,
   static constexpr const char* kCall = "all_to_all";
   CHECK(static_cast<int>(give.size()) == ranks() && give.size() == got.size(), "{} and {} parts for {} ranks",
         give.size(), got.size(), ranks());
+  const auto timed = time_collective(CommKind::kAllToAll, given_bytes(give));
   ++collectives_;
   begin(kCall, &give);
   for (int r = 0; r < ranks(); ++r) {
@@ -310,6 +320,8 @@ void LocalComm::all_to_all(std::span<const std::span<const std::byte>> give,
 void LocalComm::broadcast(std::span<std::byte> bytes, int root) {
   static constexpr const char* kCall = "broadcast";
   CHECK(root >= 0 && root < ranks(), "rank {} of {}", root, ranks());
+  const auto timed =
+      time_collective(CommKind::kBroadcast, rank_ == root ? static_cast<int64_t>(bytes.size()) * (ranks() - 1) : 0);
   ++collectives_;
   begin(kCall, &bytes);
   if (rank_ != root) {
@@ -325,6 +337,7 @@ void LocalComm::send(std::span<const std::byte> message, int to) {
   RankState& receiver = group_->of(to);
   Mailbox& box = receiver.from[static_cast<size_t>(rank_)];
   await("send", to, deadline, [&] { return box.full.load() == 0; });
+  meter.add_bytes(CommKind::kMessage, static_cast<int64_t>(message.size()));
   box.message.assign(message.begin(), message.end());
   box.full.store(1);
   group_->wake(receiver);

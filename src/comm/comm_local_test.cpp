@@ -51,6 +51,45 @@ TEST(CommLocal, EveryCallInEverySize) {
   }
 }
 
+TEST(CommLocal, CountsWhatIsGivenAndWaitedFor) {
+  auto comms = make_local_comms(3, false);
+  expect_no_errors(run_ranks(comms, [](Comm& comm) {
+    std::vector<std::byte> memory(300);
+    std::vector<CommBlock> parts;
+    for (size_t r = 0; r < 3; ++r) parts.push_back({.data = memory.data() + 100 * r, .bytes = 100});
+    if (comm.rank() == 2) std::this_thread::sleep_for(50ms);  // the others wait
+    comm.all_gather(parts);
+    comm.gather(parts, 1);
+    std::vector<float> sums(30);
+    comm.all_reduce(sums);
+    comm.broadcast(memory, 0);
+    if (comm.rank() == 2) comm.send(memory, 0);
+    if (comm.rank() == 0) comm.recv(memory, 2, Comm::kForever);
+  }));
+  const auto given = [&](size_t r, CommKind kind) { return comms[r]->meter.counts().bytes[static_cast<size_t>(kind)]; };
+  for (size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(given(r, CommKind::kAllGather), 200) << r;
+    EXPECT_EQ(given(r, CommKind::kGather), r == 1 ? 0 : 100) << r;
+    EXPECT_EQ(given(r, CommKind::kAllReduce), 160) << r;  // two thirds of 120 bytes, twice
+    EXPECT_EQ(given(r, CommKind::kBroadcast), r == 0 ? 600 : 0) << r;
+    EXPECT_EQ(given(r, CommKind::kMessage), r == 2 ? 300 : 0) << r;
+    const RankCounts counts = comms[r]->meter.counts();
+    EXPECT_LE(counts.wait_ns, counts.collective_ns) << r;
+    EXPECT_GT(counts.wait_ns, r == 2 ? -1 : 30'000'000) << r;
+  }
+}
+
+TEST(CommLocal, AWaitWithoutAnEndIsIdleness) {
+  auto comms = make_local_comms(2, false);
+  expect_no_errors(run_ranks(comms, [](Comm& comm) {
+    std::byte one{};
+    if (comm.rank() == 1) std::this_thread::sleep_for(20ms);
+    if (comm.rank() == 1) comm.send(std::span(&one, 1), 0);
+    if (comm.rank() == 0) comm.recv(std::span(&one, 1), 1, Comm::kForever);
+  }));
+  EXPECT_EQ(comms[0]->meter.counts().wait_ns, 0);
+}
+
 // 10,000 sequences of calls of random kinds and sizes, some ranks late.
 TEST(CommLocal, RandomSequences) {
   for (const int ranks : {2, 3, 4}) {

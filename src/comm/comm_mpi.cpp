@@ -167,6 +167,8 @@ int MpiComm::nap(const std::vector<Pending>& pending, std::chrono::nanoseconds t
 
 void MpiComm::await(const char* call, std::vector<Pending>& pending, std::chrono::milliseconds time) {
   const auto done = [&] { return poll(call, pending); };
+  if (done()) return;
+  const auto timed = time_wait(time);
   // Where ranks share a core, one that spins keeps it from the one that it waits for.
   if (spin(spins_ ? kSpinNs : 0, done)) return;
   std::chrono::nanoseconds left = time, napped = kFirstNap;
@@ -220,6 +222,24 @@ void MpiComm::exchange(const char* call) {
   }
 }
 
+bool MpiComm::alive(int rank) const {
+  pollfd end{.fd = peers_[static_cast<size_t>(rank)].pidfd, .events = POLLIN, .revents = 0};
+  const timespec now{};
+  return rank != lost_.load() && ::ppoll(&end, 1, &now, nullptr) <= 0;
+}
+
+void MpiComm::all_gather(std::span<const CommBlock> parts) {
+  const CommBlock& own = parts[static_cast<size_t>(rank_)];
+  const auto timed = time_collective(CommKind::kAllGather, own.rows * own.bytes * (ranks() - 1));
+  collect("all_gather", parts, -1);
+}
+
+void MpiComm::gather(std::span<const CommBlock> parts, int root) {
+  const CommBlock& own = parts[static_cast<size_t>(rank_)];
+  const auto timed = time_collective(CommKind::kGather, rank_ == root ? 0 : own.rows * own.bytes);
+  collect("gather", parts, root);
+}
+
 void MpiComm::collect(const char* call, std::span<const CommBlock> parts, int root) {
   CHECK(static_cast<int>(parts.size()) == ranks(), "{} parts for {} ranks", parts.size(), ranks());
   const CommBlock& own = parts[static_cast<size_t>(rank_)];
@@ -256,6 +276,7 @@ void MpiComm::all_to_all(std::span<const std::span<const std::byte>> give, std::
         give.size(), got.size(), ranks());
   const auto own = static_cast<size_t>(rank_);
   CHECK(give[own].size() == got[own].size(), "{} bytes, not {}", give[own].size(), got[own].size());
+  const auto timed = time_collective(CommKind::kAllToAll, given_bytes(give));
   for (size_t r = 0; r < got.size(); ++r) got_[r] = {.bytes = static_cast<int64_t>(got[r].size())};
   swap("all_to_all", give);
   for (size_t r = 0; r < got.size(); ++r) {
@@ -293,10 +314,12 @@ void MpiComm::scatter_sum(const char* call, std::span<const float> x, std::span<
 void MpiComm::reduce_scatter(std::span<const float> x, std::span<const int64_t> begins, float* out) {
   CHECK(static_cast<int>(begins.size()) == ranks() + 1 && begins.back() <= static_cast<int64_t>(x.size()),
         "{} borders for {} ranks", begins.size(), ranks());
+  const auto timed = time_collective(CommKind::kReduceScatter, reduced_bytes(x.size_bytes()) / 2);
   scatter_sum("reduce_scatter", x, begins, out);
 }
 
 void MpiComm::all_reduce(std::span<float> x) {
+  const auto timed = time_collective(CommKind::kAllReduce, reduced_bytes(x.size_bytes()));
   std::vector<int64_t> begins;
   for (int r = 0; r <= ranks(); ++r) begins.push_back(static_cast<int64_t>(x.size()) * r / ranks());
   const auto first = static_cast<size_t>(begins[static_cast<size_t>(rank_)]);
@@ -311,6 +334,7 @@ void MpiComm::all_reduce(std::span<float> x) {
 void MpiComm::broadcast(std::span<std::byte> bytes, int root) {
   CHECK(root >= 0 && root < ranks(), "rank {} of {}", root, ranks());
   const auto length = static_cast<int64_t>(bytes.size());
+  const auto timed = time_collective(CommKind::kBroadcast, rank_ == root ? length * (ranks() - 1) : 0);
   for (int r = 0; r < ranks(); ++r) {
     give_[static_cast<size_t>(r)] = {.bytes = rank_ == root ? length : -1};
     got_[static_cast<size_t>(r)] = {.bytes = r == root ? length : -1};
@@ -326,6 +350,7 @@ void MpiComm::send(std::span<const std::byte> message, int to) {
   check_aborted("send", to);
   if (!out.sent.empty()) await("send", out.sent, deadline);
   out.sent.clear();
+  meter.add_bytes(CommKind::kMessage, static_cast<int64_t>(message.size()));
   out.message.assign(message.begin(), message.end());
   start("send", {.other = to, .bytes = static_cast<int64_t>(message.size())}, out.message.data(), kMessageTag,
         out.sent);

@@ -35,8 +35,11 @@ class MpiComm final : public Comm {
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(peers_.size()); }
 
-  void all_gather(std::span<const CommBlock> parts) override { collect("all_gather", parts, -1); }
-  void gather(std::span<const CommBlock> parts, int root) override { collect("gather", parts, root); }
+  std::string host(int rank) const override { return peers_[static_cast<size_t>(rank)].host; }
+  bool alive(int rank) const override;
+
+  void all_gather(std::span<const CommBlock> parts) override;
+  void gather(std::span<const CommBlock> parts, int root) override;
   void all_reduce(std::span<float> x) override;
   void reduce_scatter(std::span<const float> x, std::span<const int64_t> begins, float* out) override;
   void all_to_all(std::span<const std::span<const std::byte>> give, std::span<const std::span<std::byte>> got) override;

@@ -30,6 +30,7 @@ using namespace std::chrono_literals;
 World* g_world = nullptr;  // never destroyed: MPI may write into its memory until the process ends
 
 constexpr auto kMeetTime = 60s;
+constexpr auto kFinalizeTime = 2s;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -239,9 +240,23 @@ bool World::tell(const std::string& error) {
   return rank() > 0;
 }
 
+bool World::meet_to_leave() {
+  if (comm_->aborted()) return false;
+  try {
+    comm_->deadline = kMeetTime;
+    comm_->all_gather(std::vector<CommBlock>(peers_.size()));
+    return true;
+  } catch (const CommError&) {
+    return false;
+  }
+}
+
 void World::leave(int status) {
-  if (status == 0 && !comm_->aborted()) {
-    const Watchdog watchdog(kMeetTime, status, "");
+  std::fflush(nullptr);
+  if (status == 0 && meet_to_leave()) {
+    // Over TCP, MPICH's UCX may wait in there for a rank that waits for all in the launcher: now all are here, and
+    // what takes milliseconds is not waited for any longer.
+    const Watchdog watchdog(kFinalizeTime, status, "");
     comm_->close();
     mpi_.finalize();
     return;
@@ -254,7 +269,7 @@ void World::leave(int status) {
     if (end.revents == 0 && !error_.empty()) std::fprintf(stderr, "ingot: %s\n", error_.c_str());
   }
   std::fflush(nullptr);
-  const Watchdog watchdog(2s, status, "");
+  const Watchdog watchdog(kFinalizeTime, status, "");
   mpi_.abort(status);
 }
 

@@ -50,6 +50,8 @@ class World {
  private:
   World(const IngotMpi& mpi, int rank, int ranks);
   void meet();
+  // Until all have come to their end; false where one does not.
+  bool meet_to_leave();
 
   const IngotMpi& mpi_;
   std::unique_ptr<MpiComm> comm_;

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "engine/model/known_ranks.h"
 #include "serve/process_facts.h"
 
 namespace ingot {
@@ -98,6 +99,36 @@ void engines_text(Out& out, const std::vector<EngineStats>& engines) {
   series("ingot_each_engine_prefix_hit_tokens_total", "counter", "Of them, found in its prefix cache.",
          [](S s) { return s.reused_tokens; });
   series("ingot_each_engine_cached_pages", "gauge", "Pages of its prefix cache.", [](S s) { return s.cached_pages; });
+}
+
+// Of each rank or stage, where a model is shared by several.
+void ranks_text(Out& out, const std::vector<RankUse>& ranks) {
+  if (ranks.empty()) return;
+  const auto line = [&](const char* name, const RankUse& one, const std::string& more, auto value) {
+    fmt::format_to(std::back_inserter(out), "{}{{engine=\"{}\",rank=\"{}\"{}}} {}\n", name, one.engine, one.rank, more,
+                   value);
+  };
+  const auto series = [&](const char* name, const char* help, auto value) {
+    head(out, name, "counter", help);
+    for (const RankUse& one : ranks) line(name, one, "", value(one.counts));
+  };
+  head(out, "ingot_rank_alive", "gauge", "1: the rank takes part in steps.");
+  for (const RankUse& one : ranks)
+    line("ingot_rank_alive", one, fmt::format(",host=\"{}\"", one.host), one.alive ? 1 : 0);
+  one(out, "ingot_ranks_alive", "gauge", "Ranks that take part in steps.",
+      std::ranges::count(ranks, true, &RankUse::alive));
+  using C = const RankCounts&;
+  series("ingot_rank_steps_total", "Steps of this rank.", [](C c) { return c.steps; });
+  series("ingot_rank_step_seconds_total", "Its time in steps.", [](C c) { return 1e-9 * double(c.step_ns); });
+  series("ingot_rank_wait_seconds_total", "Of it, waiting for other ranks.",
+         [](C c) { return 1e-9 * double(c.wait_ns); });
+  series("ingot_rank_collective_seconds_total", "Of it, in collectives, with the waits in them.",
+         [](C c) { return 1e-9 * double(c.collective_ns); });
+  head(out, "ingot_rank_sent_bytes_total", "counter", "Bytes that it gave other ranks, by kind.");
+  for (const RankUse& one : ranks)
+    for (size_t k = 0; k < kCommKinds; ++k)
+      if (one.counts.bytes[k] > 0)
+        line("ingot_rank_sent_bytes_total", one, fmt::format(",kind=\"{}\"", kCommKindNames[k]), one.counts.bytes[k]);
 }
 
 void engine_text(Out& out, const EngineStats& s, const Metrics::Now& now) {
@@ -253,6 +284,7 @@ std::string Metrics::text(const Now& now) const {
       tools_relaxed.value());
   engine_text(out, now.engine, now);
   engines_text(out, now.engines);
+  ranks_text(out, known_ranks());
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});

@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "engine/model/known_ranks.h"
+
 namespace ingot {
 namespace {
 
@@ -80,7 +82,25 @@ TEST(Metrics, TellsOfEachEngineWhereThereAreSeveral) {
   EXPECT_EQ(found.at("ingot_each_engine_rows_total{engine=\"1\"}"), 7);
 }
 
+TEST(Metrics, TellsOfEachRankWhereThereAreSeveral) {
+  EXPECT_FALSE(series(Metrics().text({})).contains("ingot_ranks_alive"));
+  RankUse first{.rank = 0, .host = "a", .alive = true, .counts = {.steps = 7, .step_ns = 2'000'000'000}};
+  first.counts.bytes[static_cast<size_t>(CommKind::kAllGather)] = 4096;
+  const RankUse second{
+      .rank = 1, .host = "b", .alive = false, .counts = {.wait_ns = 500'000'000, .collective_ns = 750'000'000}};
+  const KnownRanks ranks([&] { return std::vector{first, second}; });
+  const auto found = series(Metrics().text({}));
+  EXPECT_EQ(found.at("ingot_ranks_alive"), 1);
+  EXPECT_EQ(found.at("ingot_rank_alive{engine=\"0\",rank=\"1\",host=\"b\"}"), 0);
+  EXPECT_EQ(found.at("ingot_rank_steps_total{engine=\"0\",rank=\"0\"}"), 7);
+  EXPECT_EQ(found.at("ingot_rank_step_seconds_total{engine=\"0\",rank=\"0\"}"), 2);
+  EXPECT_EQ(found.at("ingot_rank_wait_seconds_total{engine=\"0\",rank=\"1\"}"), 0.5);
+  EXPECT_EQ(found.at("ingot_rank_collective_seconds_total{engine=\"0\",rank=\"1\"}"), 0.75);
+  EXPECT_EQ(found.at("ingot_rank_sent_bytes_total{engine=\"0\",rank=\"0\",kind=\"all_gather\"}"), 4096);
+}
+
 TEST(Metrics, EverySeriesHasHelpAndAType) {
+  const KnownRanks ranks([] { return std::vector<RankUse>(1); });
   Metrics::Now now;
   now.engines.resize(2);
   const std::string text = Metrics().text(now);

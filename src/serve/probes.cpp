@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/model/known_ranks.h"
 #include "files/json.h"
 #include "serve/api/constraint_request.h"
 #include "serve/api/fields.h"
@@ -180,6 +181,26 @@ void handle_openapi(Server& server, HttpRequest, std::shared_ptr<Responder> resp
   send_json(*responder, openapi_document(server.options().version));
 }
 
+// Of each rank or stage, where a model is shared by several.
+JsonArray ranks_json() {
+  JsonArray ranks;
+  for (const RankUse& one : known_ranks()) {
+    JsonObject bytes;
+    for (size_t k = 0; k < kCommKinds; ++k)
+      if (one.counts.bytes[k] > 0) bytes[kCommKindNames[k]] = one.counts.bytes[k];
+    ranks.push_back(JsonObject{{"engine", one.engine},
+                               {"rank", one.rank},
+                               {"host", one.host},
+                               {"alive", one.alive},
+                               {"steps", one.counts.steps},
+                               {"step_seconds", 1e-9 * static_cast<double>(one.counts.step_ns)},
+                               {"wait_seconds", 1e-9 * static_cast<double>(one.counts.wait_ns)},
+                               {"collective_seconds", 1e-9 * static_cast<double>(one.counts.collective_ns)},
+                               {"sent_bytes", bytes}});
+  }
+  return ranks;
+}
+
 void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
   const Metrics::Now now = server.now();
   const EngineStats& s = now.engine;
@@ -221,6 +242,7 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
                                    {"experts_touched", s.experts.touched},
                                    {"expert_busiest_rows", s.experts.busiest},
                                    {"engines", engines},
+                                   {"ranks", ranks_json()},
                                    {"in_flight", now.requests_in_flight},
                                    {"connections", now.http.open},
                                    {"uptime_seconds", unix_now - facts.start_seconds}});

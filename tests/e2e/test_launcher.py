@@ -37,7 +37,7 @@ FAKES = {
 }
 # Programs that tests drive: stand-ins that only have to be there.
 DRIVEN = ("xz", "openssl", "chromedriver", "promtool", "systemd-analyze", "clang-format-14", "mpirun.openmpi",
-          "mpirun.mpich")
+          "mpirun.mpich", "srun")
 # All else that the launcher calls, of the system.
 SYSTEM = ("bash", "cat", "chmod", "dirname", "env", "find", "flock", "grep", "ln", "mkdir", "mv", "nproc", "python3",
           "readlink", "rm", "sh", "tail")

@@ -8,43 +8,17 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
 import support
+from rank_processes import GONE_SECONDS, TOLD_SECONDS, Listener, ask, ended, ranks_of
+from test_serve_probes import series
 
 ALONE = "waits for ranks that are lost"  # not beside other modules: tools/run_tests.py
 
 MODEL = support.DATA / "models/stories260K/stories260K.gguf"
 PROMPT = ("--temp", "0", "--raw", "Once upon a time")
-# What is promised is 5 s and 10 s; machines that are shared get more.
-TOLD_SECONDS, GONE_SECONDS = 8, 16
-
-
-def ranks_of(launcher):
-    """{rank: pid} of the processes that this launcher has started."""
-    found = {}
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if f"INGOT_TEST_LAUNCH={launcher}\0" not in (folder / "environ").read_text(errors="replace"):
-                continue
-            if not (folder / "exe").readlink().name == support.BINARY.name:
-                continue
-            variables = dict(pair.split("=", 1) for pair in (folder / "environ").read_text().split("\0") if "=" in pair)
-        except OSError:
-            continue
-        rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
-        if rank is not None:
-            found[int(rank)] = int(folder.name)
-    return found
-
-
-def ended(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 class MpiCase:
@@ -165,45 +139,52 @@ class MpiCase:
         self.assertEqual(sorted(ranks), [0, 1])
         return server, ranks, port, errors
 
-    def ask(self, port, tokens):
+    def connection(self, port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.addCleanup(connection.close)
-        body = {"prompt": "Once upon", "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
-        connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
-        return connection.getresponse()
+        return connection
+
+    def test_ranks_are_counted(self):
+        server, ranks, port, _ = self.serve()
+        for _ in range(2):  # what others tell is at most 0.25 s behind, and told with a step
+            ask(self.connection(port), 60).read()
+            time.sleep(0.3)
+        ask(self.connection(port), 1).read()
+        connection = self.connection(port)
+        connection.request("GET", "/metrics")
+        found = series(connection.getresponse().read().decode())
+        os.kill(ranks[0], signal.SIGTERM)
+        self.assertEqual(server.wait(60), 0)
+        self.assertEqual(found["ingot_ranks_alive"], 2)
+        for rank in range(2):
+            labels = f'engine="0",rank="{rank}"'
+            self.assertEqual(found[f'ingot_rank_alive{{{labels},host="{os.uname().nodename}"}}'], 1)
+            self.assertGreaterEqual(found[f"ingot_rank_steps_total{{{labels}}}"], 120)
+            self.assertGreater(found[f"ingot_rank_step_seconds_total{{{labels}}}"],
+                               found[f"ingot_rank_collective_seconds_total{{{labels}}}"])
+            self.assertGreater(found[f"ingot_rank_collective_seconds_total{{{labels}}}"], 0)
+            self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="all_gather"}}'], 0)
+            self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="message"}}'], 0)  # steps, counts
+        self.assertGreater(found['ingot_rank_sent_bytes_total{engine="0",rank="1",kind="gather"}'], 0)
 
     def lose(self, number, rank):
         """Sends the signal in the middle of an answer. Returns the end of the stream and what was printed."""
         # A launcher that ends all ranks at once with the first leaves rank 0 no time to say who it was.
         before = set(os.listdir("/dev/shm"))
         server, ranks, port, errors = self.serve(*(self.lets_live if number == signal.SIGKILL else ()))
-        self.ask(port, 5).read()
-        told = []
-
-        def listen():
-            try:
-                response, seen = self.ask(port, 480), b""
-                while piece := response.read1(65536):
-                    seen += piece
-                    first.set()
-            except (OSError, http.client.HTTPException):
-                pass
-            told.append((time.monotonic(), seen))
-
-        first = threading.Event()
-        listener = threading.Thread(target=listen)
-        listener.start()
-        self.assertTrue(first.wait(60))
+        ask(self.connection(port), 5).read()
+        listener = Listener(self.connection(port))
+        self.assertTrue(listener.first.wait(60))
         began = time.monotonic()
         os.kill(ranks[rank], number)
         listener.join(60)
         status = server.wait(60)
         while not all(map(ended, ranks.values())) and time.monotonic() < began + 60:
             time.sleep(0.05)
-        self.assertLess(told[0][0] - began, TOLD_SECONDS)
+        self.assertLess(listener.told - began, TOLD_SECONDS)
         self.assertLess(time.monotonic() - began, GONE_SECONDS)
         self.assertNotEqual(status, 0)
-        self.assertNotIn(b"[DONE]", told[0][1])
+        self.assertNotIn(b"[DONE]", listener.seen)
         left = set(os.listdir("/dev/shm")) - before
         self.assertEqual([name for name in left if self.segments in name.lower()], [])
         errors.seek(0)
@@ -224,7 +205,7 @@ class MpiCase:
 
     def test_rank_0_ends_all(self):
         server, ranks, port, _ = self.serve()
-        self.ask(port, 5).read()
+        ask(self.connection(port), 5).read()
         os.kill(ranks[0], signal.SIGTERM)
         self.assertEqual(server.wait(60), 0)
         self.assertTrue(all(map(ended, ranks.values())))

@@ -161,6 +161,22 @@ class EngineView(PageCase):
         asked = mock.asked
         self.until(lambda: mock.asked > asked + 3, "it goes on asking")
 
+    def test_ranks_stand_side_by_side(self):
+        mock = self.open_page(busy=True)
+        self.press(CONTROL, "e")
+        cells = "return [...document.querySelectorAll('.ranks tr')].map(row => [...row.children].map(c => c.textContent))"
+        self.until(lambda: self.js(cells) and "–" not in self.js(cells)[1], "the ranks are shown")
+        self.assertEqual(self.js(cells), [["", "Rank 0", "Rank 1"], ["A step", "20.0 ms", "20.0 ms"],
+                                          ["Waits", "5 %", "25 %"], ["In collectives", "10 %", "30 %"],
+                                          ["Sent a step", "13 kB", "13 kB"], ["State", "alive", "alive"],
+                                          ["Host", "head", "node"]])
+        below = "return ['.ranks', '.facts'].map((name, i) => document.querySelector(name).getBoundingClientRect()[i ? 'top' : 'bottom'])"
+        self.assertLessEqual(*self.js(below))  # nothing lies over them
+        self.assertEqual(self.js("const n = document.querySelector('.ranks-scroll'); return n.scrollWidth - n.clientWidth"), 0)
+        whole = mock.engine.facts
+        mock.engine.facts = lambda: {**whole(), "ranks": []}
+        self.until(lambda: not self.one(".ranks").is_displayed(), "one rank is not shown")
+
     def test_an_engine_that_says_little_does_not_break_the_page(self):
         mock = self.mock()
         whole = mock.engine.facts

@@ -84,7 +84,15 @@ class Engine:
                 "kv_bytes": 94371840,
                 "rss_bytes": 251658240,
                 "uptime_seconds": now - self.started,
+                "ranks": [self.rank(number) for number in range(2)],
             }
+
+    def rank(self, number):
+        """Of two: the second has less to do and waits for the first."""
+        return {"engine": 0, "rank": number, "host": ("head", "node")[number], "alive": True, "steps": self.steps,
+                "step_seconds": 0.02 * self.steps, "wait_seconds": (0.001, 0.005)[number] * self.steps,
+                "collective_seconds": (0.002, 0.006)[number] * self.steps,
+                "sent_bytes": {"all_gather": 12000 * self.steps, "message": 500 * self.steps}}  # fmt: skip
 
 
 def pieces(text):

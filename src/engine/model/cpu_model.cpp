@@ -155,6 +155,10 @@ std::string CpuModel::try_run(StepWork& work) {
 }
 
 void CpuModel::run(StepWork& work) {
+  const Timed timed([this](std::chrono::nanoseconds time) {
+    if (ranks_) ranks_->meter().add_step(true, time);
+    if (stages_) stages_->meter().add_step(true, time);
+  });
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
   const auto most = static_cast<size_t>(options_.limits.logits);
   if (ranks_) ranks_->begin(work, std::min(most, work.logits.size()));
@@ -164,6 +168,7 @@ void CpuModel::run(StepWork& work) {
   if (on_body) on_body(work.batch, *runner_);
   report_hidden(work);
   for (size_t i = 0; i < work.logits.size(); i += most) run_head(work, i, std::min(most, work.logits.size() - i));
+  if (ranks_) ranks_->end();
 }
 
 void CpuModel::report_hidden(StepWork& work) {

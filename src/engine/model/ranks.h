@@ -3,6 +3,7 @@
 // Rank 0's thread runs its own part and calls what is below.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "engine/model/known_ranks.h"
 #include "engine/model/step_message.h"
 #include "engine/model/step_model.h"
 #include "graph/kv_store.h"
@@ -43,18 +45,23 @@ class Ranks {
   void begin(const StepWork& work, size_t logits);
   // The others run the head again for `count` rows from `first` on.
   void run_head(const StepWork& work, size_t first, size_t count);
+  // Rank 0 has run its part: what the others have counted is taken, where they were asked.
+  void end();
   // Rank 0 has failed in a step: all ranks stop, and no step runs any more.
   void abort(const std::string& reason);
 
   // Why no step runs any more; empty while all is well. Any thread may ask.
   std::string lost() const;
   int64_t kv_bytes() const { return kv_bytes_; }  // of the others
+  RankMeter& meter() { return first_->meter; }    // rank 0's
 
   // Called by each rank's thread before a step. For tests.
   std::function<void(int rank)> on_step;
 
  private:
   void join();
+  std::vector<RankUse> use() const;
+  bool time_to_report();
   RunOptions options_of(int rank) const;
   void run_rank(const Model& model, size_t rank);
   void send(size_t logits, size_t first, const StepWork& work);
@@ -67,12 +74,16 @@ class Ranks {
   StepMessage message_;
   std::vector<int32_t> logit_rows_;
   int64_t step_ = 0;
+  bool reports_ = false;  // in the step that runs
+  std::chrono::steady_clock::time_point reported_{};
   int64_t kv_bytes_ = 0;
 
   mutable std::mutex mutex_;
   std::string lost_;  // guarded by mutex_, with what is below
   std::vector<std::exception_ptr> threw_;
+  std::vector<RankCounts> told_;  // [ranks] by those that are processes
   std::vector<std::thread> threads_;
+  std::unique_ptr<KnownRanks> known_;
 };
 
 }  // namespace ingot

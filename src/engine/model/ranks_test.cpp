@@ -104,6 +104,31 @@ TEST(Ranks, TheCacheIsShared) {
   EXPECT_EQ(shared.device().program().kv_groups[0].kv_heads, 1);
 }
 
+TEST(Ranks, AreKnownWithWhatTheyDo) {
+  const Model model = Model::load(committed_data("arch/llama"), {.context = 64, .tp = 2});
+  {
+    LocalEngine engine(model, small_config(2));
+    logits_of(engine, some_tokens(20, 1));
+    const std::vector<RankUse> known = known_once([](const auto& all) {  // the others may be a little behind rank 0
+      return all.size() == 2 && all[0].counts.steps == all[1].counts.steps;
+    });
+    ASSERT_EQ(known.size(), 2u);
+    for (int r = 0; r < 2; ++r) {
+      const RankUse& one = known[static_cast<size_t>(r)];
+      EXPECT_EQ(one.rank, r);
+      EXPECT_TRUE(one.alive);
+      EXPECT_EQ(one.counts.steps, known[0].counts.steps);
+      EXPECT_GT(one.counts.steps, 0);
+      EXPECT_GT(one.counts.bytes[static_cast<size_t>(CommKind::kAllGather)], 0);
+      EXPECT_GT(one.counts.collective_ns, 0);
+      EXPECT_GT(one.counts.step_ns, one.counts.collective_ns);
+    }
+    EXPECT_GT(known[0].counts.bytes[static_cast<size_t>(CommKind::kMessage)], 0);  // the steps
+    EXPECT_GT(known[1].counts.bytes[static_cast<size_t>(CommKind::kGather)], 0);   // its logits
+  }
+  EXPECT_TRUE(known_ranks().empty());
+}
+
 // A rank that fails in a step: the request ends with an error at once, and whoever comes after it too.
 TEST(Ranks, ALostRankEndsEveryRequest) {
   const Model model = Model::load(committed_data("arch/llama"), {.context = 64, .tp = 3});
@@ -129,6 +154,7 @@ TEST(Ranks, ALostRankEndsEveryRequest) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
   EXPECT_NE(engine.lost().find("step 3: in all_gather"), std::string::npos) << engine.lost();
   EXPECT_NE(engine.lost().find("rank 2: no memory"), std::string::npos) << engine.lost();
+  EXPECT_FALSE(known_once([](const auto& all) { return !all.at(2).alive; }).at(2).alive);
 }
 
 }  // namespace

@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/data_test_support.h"
 #include "engine/local_engine.h"
+#include "engine/model/known_ranks.h"
 #include "engine/model/programs_test_support.h"
 
 namespace ingot {
@@ -42,6 +46,15 @@ inline std::vector<std::string> architectures_here() {
     names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   return names;
+}
+
+// Of the process, once `good` says so; for at most 5 s.
+inline std::vector<RankUse> known_once(const std::function<bool(const std::vector<RankUse>&)>& good) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  std::vector<RankUse> known = known_ranks();
+  for (; !good(known) && std::chrono::steady_clock::now() < end; known = known_ranks())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return known;
 }
 
 }  // namespace ingot

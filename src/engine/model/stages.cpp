@@ -34,12 +34,25 @@ Stages::Stages(const Model& model, const RunOptions& options, const std::vector<
     join();  // those that began
     throw;
   }
+  known_ = std::make_unique<KnownRanks>([this] { return use(); });
 }
 
 Stages::~Stages() { join(); }
 
+std::vector<RankUse> Stages::use() const {
+  std::vector<RankUse> all;
+  for (int r = 0; r < count(); ++r) {
+    const RankMeter& line = lines_[static_cast<size_t>(r)]->meter;
+    RankUse one{.rank = r, .host = {}, .alive = !line.ended(), .counts = line.counts()};
+    one.counts.add(orders_[static_cast<size_t>(r)]->meter.counts());
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 // A stage that waits for orders hears that rank 0 has gone.
 void Stages::join() {
+  known_.reset();
   orders_[0].reset();
   lines_[0].reset();
   for (std::thread& thread : threads_) thread.join();
@@ -78,6 +91,7 @@ void Stages::run_stage(const Model& model, int rank) {
     orders_[r]->abort(error.what());
     lines_[r]->abort(error.what());
   }
+  lines_[r]->meter.end();
 }
 
 void Stages::run_steps(Runner& runner, KvStore& kv, int rank) {
@@ -91,6 +105,7 @@ void Stages::run_steps(Runner& runner, KvStore& kv, int rank) {
     const ReadStep read =
         read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options_.limits, pages_, batch);
     orders.step = line.step = read.step;
+    const Timed timed([&](std::chrono::nanoseconds time) { line.meter.add_step(true, time); });
     if (on_step) on_step(rank);
     for (const PageCopy& copy : read.copies) kv.copy_page(copy.group, copy.from, copy.to);
     if (!first) line.recv(rows_of(runner, kStageIn, batch), rank + 1, line.deadline);

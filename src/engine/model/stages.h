@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "engine/model/known_ranks.h"
 #include "engine/model/step_message.h"
 #include "engine/model/step_model.h"
 #include "graph/kv_store.h"
@@ -44,13 +45,15 @@ class Stages {
 
   // Why no step runs any more; empty while all is well. Any thread may ask.
   std::string lost() const;
-  int64_t kv_bytes() const { return kv_bytes_; }  // of the stages before the last
+  int64_t kv_bytes() const { return kv_bytes_; }   // of the stages before the last
+  RankMeter& meter() { return lines_[0]->meter; }  // the last stage's
 
   // Called by each stage's thread before a step, rank r being r stages before the last. For tests.
   std::function<void(int rank)> on_step;
 
  private:
   void join();
+  std::vector<RankUse> use() const;
   RunOptions options_of(int rank) const;
   void run_stage(const Model& model, int rank);
   void run_steps(Runner& runner, KvStore& kv, int rank);
@@ -67,6 +70,7 @@ class Stages {
   std::string lost_;  // guarded by mutex_, with what is below
   std::exception_ptr threw_;
   std::vector<std::thread> threads_;
+  std::unique_ptr<KnownRanks> known_;
 };
 
 }  // namespace ingot

@@ -76,6 +76,13 @@ TEST(Stages, StepsOfDisjointSeqsAreInFlight) {
     EXPECT_EQ(answers(engine, 7), want) << stages << " stages";
     const EngineStats stats = engine.core().stats();
     EXPECT_GT(stats.ahead, stats.steps / 2) << stages << " stages";
+    const auto all_ended = [&](const std::vector<RankUse>& all) {
+      return std::ranges::all_of(all, [&](const RankUse& use) { return use.counts.steps == stats.steps; });
+    };
+    const std::vector<RankUse> known = known_once(all_ended);
+    ASSERT_EQ(known.size(), static_cast<size_t>(stages));
+    EXPECT_TRUE(all_ended(known));
+    for (const RankUse& use : known) EXPECT_GT(use.counts.bytes[static_cast<size_t>(CommKind::kMessage)], 0);
   }
 }
 
@@ -115,6 +122,7 @@ TEST(Stages, ALostStageEndsEveryRequest) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
   EXPECT_NE(engine.lost().find("no memory"), std::string::npos) << engine.lost();
+  EXPECT_FALSE(known_once([](const auto& all) { return !all.at(2).alive; }).at(2).alive);
 }
 
 }  // namespace

@@ -86,10 +86,10 @@ void StepMessage::write_head(int64_t step, std::span<const int32_t> logit_rows) 
 }
 
 void StepMessage::write_step(const StepWork& work, const StepLimits& limits, int64_t step,
-                             std::span<const int32_t> logit_rows) {
+                             std::span<const int32_t> logit_rows, bool report) {
   const Batch& batch = work.batch;
   begin(kStep, step);
-  const int32_t counts[] = {batch.n_rows, batch.n_seqs, static_cast<int32_t>(work.copies.size())};
+  const int32_t counts[] = {report ? 1 : 0, batch.n_rows, batch.n_seqs, static_cast<int32_t>(work.copies.size())};
   put(counts);
   put(first(batch.token, batch.n_rows));
   put(first(batch.position, batch.n_rows));
@@ -122,6 +122,7 @@ ReadStep read_step_message(std::span<const std::byte> bytes, const StepLimits& l
   read.step = in.word("number", 0, kMost);
   read.step |= int64_t{in.word("number", 0, kMost)} << 31;
   if (read.body) {
+    read.report = in.word("report", 0, 1) == 1;
     batch.n_rows = in.word("rows", 1, limits.rows);
     batch.n_seqs = in.word("seqs", 1, limits.seqs);
     read.copies.resize(static_cast<size_t>(in.word("copies", 0, limits.rows * static_cast<int>(pages.size()))));

@@ -18,8 +18,10 @@ class StepMessage {
   static int64_t most_bytes(const StepLimits& limits, int groups);
 
   void reserve(int64_t bytes) { words_.reserve(static_cast<size_t>(bytes) / sizeof(int32_t)); }
-  // Writes the step number `step`, with the logit rows of its first run of the head.
-  void write_step(const StepWork& work, const StepLimits& limits, int64_t step, std::span<const int32_t> logit_rows);
+  // Writes the step number `step`, with the logit rows of its first run of the head. `report`: the others tell what
+  // they have counted, before they run it.
+  void write_step(const StepWork& work, const StepLimits& limits, int64_t step, std::span<const int32_t> logit_rows,
+                  bool report = false);
   // Writes another run of the head of the step that was written last.
   void write_head(int64_t step, std::span<const int32_t> logit_rows);
   std::span<const std::byte> bytes() const { return std::as_bytes(std::span(words_)); }
@@ -34,7 +36,8 @@ class StepMessage {
 // What a message says: `batch` is of these limits and groups.
 struct ReadStep {
   int64_t step = 0;
-  bool body = false;  // a step; else another run of the head
+  bool body = false;    // a step; else another run of the head
+  bool report = false;  // rank 0 asks for counts
   std::vector<PageCopy> copies;
 };
 

@@ -45,6 +45,7 @@ TEST(StepMessage, WhatWasWrittenIsRead) {
   Batch got(kLimits, 2);
   const ReadStep read = read_step_message(message.bytes(), kLimits, kPages, got);
   EXPECT_TRUE(read.body);
+  EXPECT_FALSE(read.report);
   EXPECT_EQ(read.step, step);
   EXPECT_EQ(got.n_rows, 5);
   EXPECT_EQ(got.n_seqs, 2);
@@ -62,6 +63,8 @@ TEST(StepMessage, WhatWasWrittenIsRead) {
   ASSERT_EQ(read.copies.size(), 1u);
   EXPECT_EQ(read.copies[0].group, 1);
   EXPECT_EQ(read.copies[0].to, 4);
+  message.write_step(work, kLimits, step, logits, true);
+  EXPECT_TRUE(read_step_message(message.bytes(), kLimits, kPages, got).report);
   message.write_head(step, more);
   EXPECT_FALSE(read_step_message(message.bytes(), kLimits, kPages, got).body);
   EXPECT_EQ(got.n_logits, 1);

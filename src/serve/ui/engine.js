@@ -139,6 +139,48 @@ const kFacts = [
   ["Up for", (facts) => duration(facts.uptime_seconds)],
 ];
 
+const kRankRows = [
+  ["A step", (d) => (d.steps > 0 ? `${((1000 * d.step_seconds) / d.steps).toFixed(1)} ms` : "–")],
+  ["Waits", (d) => share(d.wait_seconds, d.step_seconds)],
+  ["In collectives", (d) => share(d.collective_seconds, d.step_seconds)],
+  ["Sent a step", (d) => (d.steps > 0 ? kilobytes(d.sent_bytes / d.steps) : "–")],
+  ["State", (d) => (d.alive ? "alive" : "lost")],
+  ["Host", (d) => d.host || "this process"],
+];
+
+const share = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)} %` : "–");
+const kilobytes = (value) => (value >= 1e6 ? `${short(value / 1e6)} MB` : `${short(value / 1e3)} kB`);
+const total = (rank) => Object.values(rank.sent_bytes ?? {}).reduce((sum, value) => sum + value, 0);
+
+// What a rank did between two facts; since the start where it did nothing.
+function rankSince(before, rank) {
+  const kCounters = ["steps", "step_seconds", "wait_seconds", "collective_seconds"];
+  const now = { ...rank, sent_bytes: total(rank) };
+  if (!before || before.rank !== rank.rank || !(rank.steps > before.steps)) return now;
+  for (const key of kCounters) now[key] -= before[key];
+  now.sent_bytes -= total(before);
+  return now;
+}
+
+const rankName = (rank, several) => (several ? `Engine ${rank.engine}, rank ${rank.rank}` : `Rank ${rank.rank}`);
+
+// The ranks side by side: a column each. Hidden where the model has but one.
+class RankTable {
+  constructor() {
+    this.node = el("table", { class: "ranks", hidden: true });
+  }
+
+  show(ranks, before) {
+    this.node.hidden = !(ranks?.length > 0);
+    if (this.node.hidden) return;
+    const several = ranks.some((rank) => rank.engine > 0);
+    const seen = ranks.map((rank, i) => rankSince(before?.[i], rank));
+    const head = el("tr", {}, el("th", {}, ""), ...ranks.map((rank) => el("th", { scope: "col" }, rankName(rank, several))));
+    const rows = kRankRows.map(([name, text]) => el("tr", {}, el("th", { scope: "row" }, name), ...seen.map((rank) => el("td", {}, text(rank)))));
+    this.node.replaceChildren(head, ...rows);
+  }
+}
+
 export class EnginePanel {
   constructor(feed) {
     this.feed = feed;
@@ -152,13 +194,15 @@ export class EnginePanel {
     ];
     this.values = kFacts.map(() => el("dd", {}, "–"));
     const facts = el("dl", { class: "facts" }, ...kFacts.flatMap(([name], i) => [el("dt", {}, name), this.values[i]]));
-    byId("pane-engine").append(...this.charts.map((chart) => chart.node), facts);
+    this.ranks = new RankTable();
+    byId("pane-engine").append(...this.charts.map((chart) => chart.node), el("div", { class: "ranks-scroll" }, this.ranks.node), facts);
     addEventListener("ingot-theme", () => this.charts.forEach((chart) => chart.readColors()));
   }
 
   showFacts(facts) {
     kFacts.forEach(([, text], i) => { this.values[i].textContent = text(facts); });
     if (known(facts.pages)) this.charts[3].top = facts.pages;
+    this.ranks.show(facts.ranks, this.feed.history[0]?.facts.ranks);
   }
 
   open(isOpen) {
