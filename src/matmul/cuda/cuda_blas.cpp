@@ -24,6 +24,7 @@ using Handle = void*;
 constexpr int kF32 = 0, kBF16 = 14;         // cudaDataType
 constexpr int kCompute32F = 68;             // cublasComputeType_t: f32, not TF32
 constexpr int kDescTransA = 3;              // cublasLtMatmulDescAttributes_t
+constexpr int kLayoutBatch = 5, kLayoutApart = 6;  // cublasLtMatrixLayoutAttribute_t
 constexpr int kPreferWorkspace = 1;         // cublasLtMatmulPreferenceAttributes_t
 constexpr int32_t kTransposed = 1;          // cublasOperation_t
 constexpr int64_t kWorkspace = 64ll << 20;  // what Hopper's kernels want at most is 32 MB
@@ -50,6 +51,7 @@ struct Blas::Library {
   Status (*desc_set)(Handle, int, const void*, size_t) = nullptr;
   Status (*desc_destroy)(Handle) = nullptr;
   Status (*layout_create)(Handle*, int, uint64_t, uint64_t, int64_t) = nullptr;
+  Status (*layout_set)(Handle, int, const void*, size_t) = nullptr;
   Status (*layout_destroy)(Handle) = nullptr;
   Status (*prefer_create)(Handle*) = nullptr;
   Status (*prefer_set)(Handle, int, const void*, size_t) = nullptr;
@@ -74,6 +76,7 @@ struct Blas::Library {
     return find(version, "cublasLtGetVersion") && find(create, "cublasLtCreate") && find(destroy, "cublasLtDestroy") &&
            find(desc_create, "cublasLtMatmulDescCreate") && find(desc_set, "cublasLtMatmulDescSetAttribute") &&
            find(desc_destroy, "cublasLtMatmulDescDestroy") && find(layout_create, "cublasLtMatrixLayoutCreate") &&
+           find(layout_set, "cublasLtMatrixLayoutSetAttribute") &&
            find(layout_destroy, "cublasLtMatrixLayoutDestroy") &&
            find(prefer_create, "cublasLtMatmulPreferenceCreate") &&
            find(prefer_set, "cublasLtMatmulPreferenceSetAttribute") &&
@@ -97,7 +100,9 @@ class Shape {
           library.desc_set(desc_, kDescTransA, &kTransposed, sizeof(kTransposed)) == 0 &&
           library.layout_create(&a_, kBF16, cols, n, p.cols) == 0 &&
           library.layout_create(&b_, kBF16, cols, rows, p.x_stride) == 0 &&
-          library.layout_create(&c_, out_type, n, rows, p.out_stride) == 0;
+          library.layout_create(&c_, out_type, n, rows, p.out_stride) == 0 &&
+          (p.batch == 1 || (repeat(a_, p.batch, p.n * p.cols) && repeat(b_, p.batch, p.x_apart) &&
+                            repeat(c_, p.batch, p.out_apart)));
   }
   ~Shape() {
     for (Handle layout : {a_, b_, c_})
@@ -135,6 +140,11 @@ class Shape {
   }
 
  private:
+  bool repeat(Handle layout, int32_t batch, int64_t apart) const {
+    return library_.layout_set(layout, kLayoutBatch, &batch, sizeof(batch)) == 0 &&
+           library_.layout_set(layout, kLayoutApart, &apart, sizeof(apart)) == 0;
+  }
+
   const Library& library_;
   Handle desc_ = nullptr, a_ = nullptr, b_ = nullptr, c_ = nullptr;
   bool ok_ = false;
@@ -245,12 +255,12 @@ void Blas::measure(const Product& product, StreamRef stream) {
 bool Blas::run(const Product& product, StreamRef stream) {
   const Shape<Library> shape(*library_, product);
   const Key key = key_of(product);
-  const auto at = std::tuple(product.rows, key);
+  const Exact at(product.rows, product.batch, key);
   auto chosen = chosen_.find(at);
   if (chosen == chosen_.end()) {
     const auto found = measured_.find(key);
     Algorithm algorithm;
-    if (found != measured_.end() && shape.takes(found->second.data)) {
+    if (product.batch == 1 && found != measured_.end() && shape.takes(found->second.data)) {
       algorithm = found->second;
     } else {
       const std::vector<Heuristic> first = shape.candidates(1);

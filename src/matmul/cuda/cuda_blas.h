@@ -26,6 +26,10 @@ class Blas {
     bool out_f32 = false;
     const void* add = nullptr;  // of out's type and stride, may be out; null: none
     int64_t rows = 0, n = 0, cols = 0;
+    // Several products of one shape: elements from one's x and out to the next one's; weights follow one another.
+    // Without `add`, and never measured.
+    int batch = 1;
+    int64_t x_apart = 0, out_apart = 0;
   };
 
   // Of the device in use. Null where there is no such library, and `why` says so in one line.
@@ -51,6 +55,8 @@ class Blas {
   };
   // rows (a power of two), n, cols, out_f32, add
   using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool>;
+  // rows, batch
+  using Exact = std::tuple<int64_t, int, Key>;
 
   Blas(std::unique_ptr<Library> library, std::string cache_file);
   static Key key_of(const Product& product);
@@ -61,7 +67,7 @@ class Blas {
   std::string cache_file_;  // empty: none
   std::map<Key, Algorithm> measured_;
   // Choices for exact shapes that nobody measured.
-  std::map<std::tuple<int64_t, Key>, Algorithm> chosen_;
+  std::map<Exact, Algorithm> chosen_;
   bool changed_ = false;
 };
 

@@ -30,4 +30,7 @@ int64_t heads_scratch(const HeadsProduct& product, int64_t rows);
 // ones are multiplied in f32, by a kernel far from the memory's speed whose sums do not depend on the number of rows.
 void multiply_heads(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx);
 
+// The columns that no product makes, alone.
+void copy_head_tails(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx);
+
 }  // namespace ingot::cuda

@@ -157,16 +157,27 @@ __global__ void copy_tails(View from, View to, int inputs, int outputs, int tail
          from.get(row, static_cast<int64_t>(head) * (inputs + tail) + inputs + c));
 }
 
+// The same in pieces of 16 bytes, `inputs` … `tail` counted in them; from and to have rows of so many.
+__global__ void copy_tail_pieces(const uint4* from, int64_t from_stride, uint4* to, int64_t to_stride, int inputs,
+                                 int outputs, int tail, int heads, int64_t rows) {
+  let_next_begin();
+  wait_for_inputs();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t row = i / (heads * tail);
+  const int of_row = static_cast<int>(i - row * (heads * tail)), head = of_row / tail, c = of_row - head * tail;
+  if (row < rows)
+    to[row * to_stride + head * (outputs + tail) + outputs + c] =
+        from[row * from_stride + head * (inputs + tail) + inputs + c];
+}
+
 void run_published(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
-  const int outputs = product.outputs(), inputs = static_cast<int>(product.weight->cols), tail = product.tail;
+  const int outputs = product.outputs(), inputs = static_cast<int>(product.weight->cols);
   PartOut out;
   out.out = View(product.out);
-  const AnyGroups groups{.count = product.heads, .x_apart = inputs + tail, .out_apart = outputs + tail};
+  const AnyGroups groups{
+      .count = product.heads, .x_apart = inputs + product.tail, .out_apart = outputs + product.tail};
   run_any(View(product.x), *product.weight, out, rows, ctx, groups);
-  if (tail == 0) return;
-  constexpr int kThreads = 256;
-  launch(ctx, copy_tails, {dim3(ceil_div(rows * product.heads * tail, kThreads)), dim3(kThreads)}, View(product.x),
-         out.out, inputs, outputs, tail, product.heads, rows);
+  copy_head_tails(product, rows, ctx);
 }
 
 }  // namespace
@@ -197,6 +208,24 @@ std::shared_ptr<StreamedPart> pack_heads(const HeadsProduct& product, const Devi
 
 int64_t heads_scratch(const HeadsProduct& product, int64_t rows) {
   return tall_groups_scratch(rows * product.heads, product.weight->cols);
+}
+
+void copy_head_tails(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  const int outputs = product.outputs(), inputs = static_cast<int>(product.weight->cols), tail = product.tail;
+  if (tail == 0 || rows == 0) return;
+  constexpr int kThreads = 256;
+  const Matrix &x = product.x, &out = product.out;
+  const int piece = 16 / static_cast<int>(dtype_bytes(x.dtype));
+  const auto whole = [&](int64_t elements) { return elements % piece == 0; };
+  if (x.dtype == out.dtype && whole(inputs) && whole(outputs) && whole(tail) && whole(x.stride) && whole(out.stride) &&
+      reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && reinterpret_cast<uintptr_t>(out.data) % 16 == 0) {
+    launch(ctx, copy_tail_pieces, {dim3(ceil_div(rows * product.heads * (tail / piece), kThreads)), dim3(kThreads)},
+           reinterpret_cast<const uint4*>(x.data), x.stride / piece, reinterpret_cast<uint4*>(out.data),
+           out.stride / piece, inputs / piece, outputs / piece, tail / piece, product.heads, rows);
+    return;
+  }
+  launch(ctx, copy_tails, {dim3(ceil_div(rows * product.heads * tail, kThreads)), dim3(kThreads)}, View(x), View(out),
+         inputs, outputs, tail, product.heads, rows);
 }
 
 void multiply_heads(const HeadsProduct& product, int64_t rows, const DeviceCtx& ctx) {

@@ -1,3 +1,4 @@
+#include "matmul/cuda/cuda_blas.h"
 #include "ops/cuda/cuda_test_support.h"
 
 namespace ingot {
@@ -42,6 +43,39 @@ TEST(CudaHeadLinear, MatchesReference) {
             out.values(), want, out.cols(), [=](int64_t, int64_t, double) { return bound; }, "device");
       }
     }
+}
+
+// Many rows of bf16 by the library, where the machine has it; else by own tiles.
+TEST(CudaHeadLinear, ByLibrary) {
+  INGOT_NEEDS_DEVICE();
+  constexpr int kHeads = 3, kInputs = 128, kOutputs = 80, kRows = 21;
+  std::string why;
+  const std::unique_ptr<cuda::Blas> blas = cuda::Blas::load(&why);
+  for (const int tail : {0, 8}) {
+    Random random(3);
+    const TestWeight weight(random, Format::kBF16, int64_t{kHeads} * kOutputs, kInputs);
+    const int64_t x_cols = int64_t{kHeads} * (kInputs + tail), out_cols = int64_t{kHeads} * (kOutputs + tail);
+    Buffer x(kRows, x_cols, kTokenRows, x_cols, DType::kBF16), out(kRows, out_cols, kTokenRows, out_cols, DType::kBF16);
+    Buffer x32(kRows, x_cols), out32(kRows, out_cols);
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t i = 0; i < x_cols; ++i) {
+        put(x.tensor(), r, i, random.normal());
+        put(x32.tensor(), r, i, get(x.tensor(), r, i));
+      }
+    HeadLinear op{.x = x32.tensor(), .weight = weight.weight(), .out = out32.tensor(), .heads = kHeads, .tail = tail};
+    const Batch batch = rows_batch(kRows);
+    run_ref(op, batch);
+    op.x = x.tensor();
+    op.out = out.tensor();
+    DeviceRig rig(batch, {.more_rows = 3});
+    rig.run(op, 1, [&](cuda::Ctx& ctx, const HeadLinear&) { ctx.blas = blas.get(); });
+    out.expect_intact();
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t i = 0; i < out_cols; ++i) {
+        const float want = out32.at(r, i);
+        ASSERT_NEAR(get(out.tensor(), r, i), want, 0x1p-7 * std::fabs(want) + 0x1p-6) << r << ", " << i;
+      }
+  }
 }
 
 }  // namespace

@@ -89,8 +89,9 @@ int64_t most_keys(const Attention& op, const Ctx& ctx) {
 // 11.6 us with shares for two blocks of a multiprocessor, 10.4 with shares for one.
 void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int packed) {
   const int64_t units = int64_t{a.seqs} * a.kv_heads * a.tiles,
-                resident = ctx.rows(op.q) <= kStreamRows ? ctx.multiprocessors
-                                                         : resident_blocks(ctx.multiprocessors, op.kv.v_dim);
+                resident = (ctx.rows(op.q) <= kStreamRows ? ctx.multiprocessors
+                                                          : resident_blocks(ctx.multiprocessors, op.kv.v_dim)) >>
+                           a.cluster_bits;
   const auto fits = [&](int64_t parts) {
     return units <= kTickets && parts * part_floats(packed, op.kv.v_dim) * 4 <= ctx.scratch_bytes;
   };
@@ -109,7 +110,7 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int pa
     // Of 16-bit caches one block on a multiprocessor reads as fast, and the order of sums stays what it was.
     a.splits = a.few_splits;
     if (op.kv.dtype == DType::kFp8 || op.kv.dtype == DType::kQ8_0)
-      a.splits = std::max(a.few_splits, splits(resident_blocks(ctx.multiprocessors, op.kv.v_dim)));
+      a.splits = std::max(a.few_splits, splits(resident_blocks(ctx.multiprocessors, op.kv.v_dim) >> a.cluster_bits));
     blocks = static_cast<unsigned>(a.splits);
   } else {
     // A seq has a share more than its keys fill at most.
@@ -120,7 +121,7 @@ void choose_splits(const Attention& op, const Ctx& ctx, AttentionArgs& a, int pa
       seqs = 1;
     }
   }
-  a.grid = dim3(blocks, static_cast<unsigned>(a.kv_heads * a.tiles), seqs);
+  a.grid = dim3(blocks << a.cluster_bits, static_cast<unsigned>(a.kv_heads * a.tiles), seqs);
 }
 
 void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t most_packed, bool wide) {
@@ -132,13 +133,24 @@ void launch_split(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t 
   fast_kernels(op.kv.dtype).split(ctx, a, wide, bulk);
 }
 
+// So that all clusters of `units` run at a time.
+int cluster_bits(const Ctx& ctx, int64_t units) {
+  if (ctx.arch < 90) return 0;
+  int bits = 3;
+  while (bits > 0 && units << bits > ctx.multiprocessors) --bits;
+  return bits;
+}
+
 // Packed rows of a block, of seqs with up to `most_packed`.
 void launch_latent(const Attention& op, const Ctx& ctx, AttentionArgs a, int64_t most_packed, bool wide) {
   const int packed = wide ? kWideLatentRows : kNarrowRows;
   a.tiles = static_cast<int>(ceil_div(most_packed, packed));
   a.parts = reinterpret_cast<float*>(ctx.scratch);
   a.grid = dim3(1, static_cast<unsigned>(a.tiles), static_cast<unsigned>(a.seqs));
-  if (!ctx.batch_invariant) choose_splits(op, ctx, a, packed);
+  if (!ctx.batch_invariant) {
+    a.cluster_bits = wide ? 0 : cluster_bits(ctx, int64_t{a.seqs} * a.tiles);
+    choose_splits(op, ctx, a, packed);
+  }
   switch (op.kv.dtype) {
     case DType::kBF16:
       return attend_latent_bf16(ctx, a, wide);

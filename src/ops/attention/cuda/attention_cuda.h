@@ -47,6 +47,7 @@ struct AttentionArgs {
   int splits = 1, few_splits = 1;
   int split_keys = 0;
   int resident = 0;
+  int cluster_bits = 0;    // latent: 2^bits blocks of a cluster take the pieces of one split together; at most 3
   bool fold = false;       // one block takes all splits of its rows, one after another
   int tiles = 1;           // blocks for the packed rows of a seq
   float* parts = nullptr;  // results of splits

@@ -78,6 +78,30 @@ struct PackedWalk {
   }
 };
 
+// A warp's share of queries of another type. The loads of kLoads rows are on their way before the first of them is
+// narrowed: one after another, those of f32 took longer than an item of 512 keys.
+template <class S, DType kFrom, class F>
+__device__ inline void narrow_queries(const AttentionArgs& a, PackedWalk at, const F& from, std::byte* to, int first,
+                                      int piece, int count) {
+  constexpr int kAtOnce = 32 / S::kPieces, kTimes = kRowsTile / 4 / kAtOnce, kLoads = 4;
+  constexpr int kWords = kFrom == DType::kF32 ? 2 : 1;
+#pragma unroll 1
+  for (int j = 0; j < kTimes; j += kLoads) {
+    uint4 bits[kLoads][kWords];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i, at.next(a)) {
+      const auto* words = reinterpret_cast<const uint4*>(from(at));
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        bits[i][w] = (j + i) * kAtOnce < count ? words[w] : make_uint4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i)
+      *reinterpret_cast<uint4*>(to + panel_piece(first + (j + i) * kAtOnce, piece, S::kQueryPanel)) =
+          narrow_bits<S::kBf16, kFrom>(bits[i]);
+  }
+}
+
 // A warp's share of an item's queries, zeros for rows of padding. True where they come by copies that are in flight.
 template <class S>
 __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item, std::byte* to) {
@@ -97,16 +121,10 @@ __device__ inline bool copy_queries(const AttentionArgs& a, const RowsItem& item
     }
     return true;
   }
-  constexpr int kLoads = 4;  // in flight
-#pragma unroll 1
-  for (int j = 0; j < kTimes; j += kLoads) {
-    uint4 pieces[kLoads];
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i, at.next(a))
-      pieces[i] = (j + i) * kAtOnce < count ? narrow_eight<S::kBf16>(from(at), a.q.dtype) : make_uint4(0, 0, 0, 0);
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i)
-      *reinterpret_cast<uint4*>(to + panel_piece(first + (j + i) * kAtOnce, piece, S::kQueryPanel)) = pieces[i];
+  if (a.q.dtype == DType::kF32) {
+    narrow_queries<S, DType::kF32>(a, at, from, to, first, piece, count);
+  } else {
+    narrow_queries<S, S::kBf16 ? DType::kF16 : DType::kBF16>(a, at, from, to, first, piece, count);
   }
   shared_writes_done();
   return false;

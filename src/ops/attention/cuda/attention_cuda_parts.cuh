@@ -58,6 +58,9 @@ struct SplitShape {
   static_assert(kBulk || kFoldBytes <= 99 << 10);
 };
 
+// Steps of each block of a cluster from which on its split is cut.
+inline constexpr int kClusterSteps = 2;
+
 // What a block has to do.
 struct SplitItem {
   int seq, kv_head, q_begin;
@@ -72,9 +75,10 @@ struct SplitItem {
   // False where there is nothing to do.
   __device__ bool find(const AttentionArgs& a, int packed_rows) {
     kv_head = static_cast<int>(blockIdx.y) / a.tiles;
-    first = static_cast<int>(blockIdx.y) % a.tiles * packed_rows;
+    // Those with the most keys first.
+    first = (a.tiles - 1 - static_cast<int>(blockIdx.y) % a.tiles) * packed_rows;
     seq = static_cast<int>(blockIdx.z);
-    split = static_cast<int>(blockIdx.x);
+    split = static_cast<int>(blockIdx.x) >> a.cluster_bits;
     part = (static_cast<int64_t>(seq) * gridDim.y + blockIdx.y) * a.splits;
     if (a.resident != 0 && !find_seq(a)) return false;
     q_begin = a.q_start[seq];
@@ -99,12 +103,16 @@ struct SplitItem {
       split_keys = a.split_keys;
       split_begin = keys_begin / split_keys * split_keys;
     } else {
-      const int keys = keys_end - keys_begin, splits = keys < a.splits * kLongSplit ? a.few_splits : a.splits;
+      const int keys = keys_end - keys_begin;
+      int splits = keys < a.splits * kLongSplit ? a.few_splits : a.splits;
+      if (a.cluster_bits > 0) splits = min(splits, static_cast<int>(ceil_div(keys, least_share(a) * kSplitStep)));
       split_keys = static_cast<int>(ceil_div(ceil_div(keys, splits), kSplitStep)) * kSplitStep;
       split_begin = keys_begin;
     }
     n_splits = static_cast<int>(ceil_div(keys_end - split_begin, split_keys));
   }
+  // Steps of a split at least: clusters meet faster than splits do.
+  __device__ static int least_share(const AttentionArgs& a) { return a.cluster_bits > 0 ? kClusterSteps << a.cluster_bits : 1; }
   // Steps over the keys of a seq; 0 where it is not this launch's. Without a branch around its loads, so that those of
   // several seqs are in flight together.
   __device__ static int steps_of(const AttentionArgs& a, int s) {
@@ -124,8 +132,8 @@ struct SplitItem {
     }
 #pragma unroll
     for (int d = 16; d > 0; d >>= 1) all += __shfl_xor_sync(0xffffffffu, all, d);
-    const int share = max(1, static_cast<int>(ceil_div(static_cast<int64_t>(all) * gridDim.y, a.resident)));
-    int index = static_cast<int>(blockIdx.x);
+    const int share = max(least_share(a), static_cast<int>(ceil_div(static_cast<int64_t>(all) * gridDim.y, a.resident)));
+    int index = static_cast<int>(blockIdx.x) >> a.cluster_bits;
     for (int base = 0; base < a.seqs; base += 32) {
       const int steps = steps_of(a, base + lane), mine = static_cast<int>(ceil_div(steps, share));
       int through = mine;  // of this lane's seq and those of lanes before it
@@ -143,7 +151,7 @@ struct SplitItem {
       seq = base + source;
       n_splits = __shfl_sync(0xffffffffu, mine, source);
       split = index - (__shfl_sync(0xffffffffu, through, source) - n_splits);
-      part = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x - split;
+      part = static_cast<int64_t>(blockIdx.y) * (gridDim.x >> a.cluster_bits) + (blockIdx.x >> a.cluster_bits) - split;
       split_keys = static_cast<int>(ceil_div(__shfl_sync(0xffffffffu, steps, source), n_splits)) * kSplitStep;
       n_splits = static_cast<int>(ceil_div(__shfl_sync(0xffffffffu, steps, source), split_keys / kSplitStep));
       const int rows = a.q_start[seq + 1] - a.q_start[seq];
@@ -249,12 +257,12 @@ struct Part {
   }
 };
 
-// All splits of a unit are written: merged in their order, each thread some float4 of the rows.
+// All splits of rows [begin, begin + count) of the item are written: merged in their order, each thread some float4.
 template <class S>
-__device__ void merge_parts(const AttentionArgs& a, const SplitItem& item) {
+__device__ void merge_parts(const AttentionArgs& a, const SplitItem& item, int begin, int count) {
   constexpr int kQuads = S::kDim / 4;
-  for (int i = static_cast<int>(threadIdx.x); i < (item.end - item.first) * kQuads; i += S::kThreads) {
-    const int row = i / kQuads, column = i % kQuads * 4;
+  for (int i = static_cast<int>(threadIdx.x); i < count * kQuads; i += S::kThreads) {
+    const int row = begin + i / kQuads, column = i % kQuads * 4;
     float top = -INFINITY, sum = 0;
     float4 x = make_float4(0, 0, 0, 0);
 #pragma unroll 8
@@ -268,6 +276,21 @@ __device__ void merge_parts(const AttentionArgs& a, const SplitItem& item) {
     const int packed = item.first + row;
     store_result(a, item, packed, column, x, last_factor(a, item.kv_head * a.group + packed % a.group, top, sum));
   }
+}
+
+// By all threads of a block that has left its results: whether it is the last of `blocks` to do so, and then sees what
+// the others left. `flag`: in shared memory.
+__device__ inline bool last_to_arrive(uint32_t* ticket, int blocks, uint32_t* flag) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    *flag = atomicAdd(ticket, 1u) + 1 == static_cast<uint32_t>(blocks) ? 1 : 0;
+    if (*flag != 0) *ticket = 0;
+  }
+  __syncthreads();
+  if (*flag == 0) return false;
+  __threadfence();
+  return true;
 }
 
 // This split's results to where the last block finds them; that block merges.
@@ -286,18 +309,8 @@ __device__ void leave_part(const AttentionArgs& a, const SplitItem& item, const 
       part.sums[row] = result.sum;
     }
   }
-  __threadfence();
-  __syncthreads();
-  uint32_t* flag = reinterpret_cast<uint32_t*>(shared + S::kFlag);
-  if (threadIdx.x == 0) {
-    const uint32_t arrived = atomicAdd(ticket, 1u);
-    *flag = arrived + 1 == static_cast<uint32_t>(item.n_splits) ? 1 : 0;
-    if (*flag != 0) *ticket = 0;
-  }
-  __syncthreads();
-  if (*flag == 0) return;
-  __threadfence();
-  merge_parts<S>(a, item);
+  if (last_to_arrive(ticket, item.n_splits, reinterpret_cast<uint32_t*>(shared + S::kFlag)))
+    merge_parts<S>(a, item, 0, item.end - item.first);
 }
 
 // In fold mode: merges a split into what the splits before it gave, which lies in shared memory.

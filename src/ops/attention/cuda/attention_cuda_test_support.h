@@ -34,7 +34,8 @@ struct Seq {
 struct Bucket {
   int more_rows = 0, more_seqs = 0, q_rows = 0, arch = 0;
   bool invariant = false;
-  int first_page = 0;  // of the cache's, that the step uses
+  int first_page = 0;       // of the cache's, that the step uses
+  int multiprocessors = 0;  // 0: the device's own
 };
 
 inline float from_bits(uint16_t bits, DType dtype) {
@@ -158,7 +159,8 @@ class Step {
             .batch_invariant = bucket.invariant,
             .q_rows = bucket.q_rows,
             .page_rows = c_.page_rows,
-            .arch = bucket.arch};
+            .arch = bucket.arch,
+            .multiprocessors = bucket.multiprocessors};
   }
   // The norm of the longest head.
   static double longest(Buffer& x, int dim) {

@@ -42,27 +42,40 @@ __device__ inline uint32_t pack(float low, float high) {
   return kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
 }
 
-// Eight values of another type as 16-bit ones, finite values beyond the largest of f16 as the largest. One or two
-// loads: prompts' queries took as long as all their products where each value had its own. REQUIRES: at 16 bytes.
-template <bool kBf16>
-__device__ inline uint4 narrow_eight(const std::byte* from, DType dtype) {
-  const uint4 bits = *reinterpret_cast<const uint4*>(from);
-  const uint32_t four[4] = {bits.x, bits.y, bits.z, bits.w};
+// Eight values of another type as 16-bit ones, finite values beyond the largest of f16 as the largest.
+template <bool kBf16, DType kFrom, int kWords>
+__device__ inline uint4 narrow_bits(const uint4 (&bits)[kWords]) {
+  static_assert(kWords == (kFrom == DType::kF32 ? 2 : 1));
   float x[8];
-  if (dtype == DType::kF32) {
-    const float4 more = reinterpret_cast<const float4*>(from)[1];
-    for (int i = 0; i < 4; ++i) x[i] = __uint_as_float(four[i]);
-    x[4] = more.x, x[5] = more.y, x[6] = more.z, x[7] = more.w;
-  } else {
-    const bool bf16 = dtype == DType::kBF16;
-    for (int i = 0; i < 8; ++i) {
-      const auto half = static_cast<uint16_t>(four[i / 2] >> (i % 2 * 16));
-      x[i] = bf16 ? bf16_value(half) : f16_value(half);
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) {
+    const uint32_t four[4] = {bits[w].x, bits[w].y, bits[w].z, bits[w].w};
+#pragma unroll
+    for (int i = 0; i < 8 / kWords; ++i) {
+      if constexpr (kFrom == DType::kF32) {
+        x[4 * w + i] = __uint_as_float(four[i]);
+      } else {
+        const auto half = static_cast<uint16_t>(four[i / 2] >> (i % 2 * 16));
+        x[i] = kFrom == DType::kBF16 ? bf16_value(half) : f16_value(half);
+      }
     }
   }
   if (!kBf16)
     for (float& value : x) value = fminf(fmaxf(value, -65504.0f), 65504.0f);
   return make_uint4(pack<kBf16>(x[0], x[1]), pack<kBf16>(x[2], x[3]), pack<kBf16>(x[4], x[5]), pack<kBf16>(x[6], x[7]));
+}
+
+// The same from memory, of the type that `dtype` says. One or two loads: prompts' queries took as long as all their
+// products where each value had its own. REQUIRES: at 16 bytes.
+template <bool kBf16>
+__device__ inline uint4 narrow_eight(const std::byte* from, DType dtype) {
+  const auto* words = reinterpret_cast<const uint4*>(from);
+  if (dtype == DType::kF32) {
+    const uint4 bits[2] = {words[0], words[1]};
+    return narrow_bits<kBf16, DType::kF32>(bits);
+  }
+  const uint4 bits[1] = {words[0]};
+  return dtype == DType::kBF16 ? narrow_bits<kBf16, DType::kBF16>(bits) : narrow_bits<kBf16, DType::kF16>(bits);
 }
 
 // The packed rows [first, first + count) of a seq and KV head into shared memory in the cache's type; zeros from `end`

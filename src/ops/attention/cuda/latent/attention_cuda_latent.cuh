@@ -1,11 +1,13 @@
 // Attention over a latent cache: all heads of a row meet the same keys, whose first kRank columns are the values, so
 // one tile in shared memory serves the scores and the sums. A block takes 16 or 64 packed rows of a seq and one split
-// of their keys, 64 at a time. Four (or two) warps share 16 rows: each scores some of the keys, then, when all weights
-// are in shared memory, adds up some of the columns. Where there are several splits the last block to arrive merges
-// them, in order.
+// of their keys, 64 at a time. Eight (or two) warps share 16 rows: each scores some of the keys, then, when all weights
+// are in shared memory, adds up some of the columns. Blocks of 16 rows may share a split: the results of a cluster's
+// meet in its shared memory, where each block merges some of the rows. Where there are several splits the last block to
+// arrive merges them, in order.
 #pragma once
 
-#include "ops/attention/cuda/attention_cuda_parts.cuh"
+#include "ops/attention/cuda/latent/attention_cuda_latent_end.cuh"
+#include "ops/attention/cuda/latent/attention_cuda_latent_group.cuh"
 
 namespace ingot::cuda {
 
@@ -15,7 +17,7 @@ struct LatentShape {
   static constexpr bool kCoded = kv_is_coded(kType), kBf16 = kType == DType::kBF16;
   static constexpr int kRank = kRank_, kRope = kRope_, kTiles = kTiles_, kStages = kStages_;
   static constexpr int kDim = kRank;                  // of results
-  static constexpr int kSides = kTiles == 1 ? 4 : 2;  // warps that share 16 packed rows
+  static constexpr int kSides = kTiles == 1 ? 8 : 2;  // warps that share 16 packed rows
   static constexpr int kThreads = 32 * kTiles * kSides;
   static constexpr int kPacked = 16 * kTiles;
   static constexpr int kKeys = kSplitStep;
@@ -32,30 +34,33 @@ struct LatentShape {
   static constexpr int kSums = kTops + kSides * kPacked * 4;
   static constexpr int kFlag = kSums + kSides * kPacked * 4;
   static constexpr int kBytes = kFlag + 16;
-  static_assert(kSideCols % 64 == 0 && kBytes <= (kTiles == 1 && kStages == 1 ? 99 : 227) << 10);
+  static constexpr int kResultStride = kRank + 8;  // floats of a row of 16, which take the place of the keys
+  static_assert(kSideCols % 16 == 0 && kStageBytes >= 16 * kResultStride * 4);
+  static_assert(kBytes <= (kTiles == 1 && kStages == 1 ? 99 : 227) << 10);
 };
 
-// The packed rows [first, first + kPacked) of a seq into shared memory; zeros from `end` on.
+// The packed rows [first, first + kPacked) of a seq into shared memory; zeros from `end` on. Those of the products' type
+// are on their way when it returns.
 template <class S>
 __device__ void load_latent_queries(const AttentionArgs& a, std::byte* to, const SplitItem& item) {
   constexpr int kPieces = (S::kRank + S::kRope) / 8, kOfRank = S::kRank / 8;
   constexpr DType kType = S::kBf16 ? DType::kBF16 : DType::kF16;
+  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2;
+#pragma unroll 5
   for (int i = static_cast<int>(threadIdx.x); i < S::kPacked * kPieces; i += S::kThreads) {
     const int row = i / kPieces, piece = i % kPieces, packed = item.first + row;
-    uint4 bits = make_uint4(0, 0, 0, 0);
-    if (packed < item.end) {
-      const int64_t column = static_cast<int64_t>(packed % a.group) * (S::kRank + S::kRope) + piece * 8;
-      const std::byte* from = a.q.row(item.q_begin + packed / a.group);
-      if (a.q.dtype == kType) {
-        bits = *reinterpret_cast<const uint4*>(from + column * 2);
-      } else {
-        bits = narrow_eight<S::kBf16>(from + column * (a.q.dtype == DType::kF32 ? 4 : 2), a.q.dtype);
-      }
+    const bool valid = packed < item.end;
+    const int64_t column = static_cast<int64_t>(packed % a.group) * (S::kRank + S::kRope) + piece * 8;
+    const std::byte* from = valid ? a.q.row(item.q_begin + packed / a.group) + column * bytes : a.q.data;
+    std::byte* place = to + (piece < kOfRank ? S::Latents::at(row, piece)
+                                             : S::kPacked * S::Latents::kStride + S::Rotary::at(row, piece - kOfRank));
+    if (a.q.dtype == kType) {
+      copy_async(place, from, valid);
+    } else {
+      *reinterpret_cast<uint4*>(place) = valid ? narrow_eight<S::kBf16>(from, a.q.dtype) : make_uint4(0, 0, 0, 0);
     }
-    const int at = piece < kOfRank ? S::Latents::at(row, piece)
-                                   : S::kPacked * S::Latents::kStride + S::Rotary::at(row, piece - kOfRank);
-    *reinterpret_cast<uint4*>(to + at) = bits;
   }
+  commit_copies();
 }
 
 // Piece `lane` of 16 codes of a latent as two pieces of f16.
@@ -81,11 +86,15 @@ template <class S>
 __device__ void load_latents(const AttentionArgs& a, std::byte* to, const int32_t* table, int first, int end) {
   constexpr int kWarps = S::kThreads / 32, kPieces = S::kRank / 8, kTurned = S::kRope / 8;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  // Lane i looks up the warp's i-th row: one wait for all pages.
+  const int at = first + warp + lane * kWarps;
+  const int of_lane = lane < S::kKeys / kWarps && at < end ? table[at / a.kv.page_rows] : -1;
+  const int slot_of_lane = max(of_lane, 0) * a.kv.page_rows + at % a.kv.page_rows;
 #pragma unroll 4
-  for (int row = warp; row < S::kKeys; row += kWarps) {
-    const int p = first + row, page = p < end ? table[p / a.kv.page_rows] : -1;
-    const bool valid = page >= 0;
-    const int slot = max(page, 0) * a.kv.page_rows + p % a.kv.page_rows;
+  for (int i = 0; i < S::kKeys / kWarps; ++i) {
+    const int row = warp + i * kWarps;
+    const bool valid = __shfl_sync(0xffffffffu, of_lane, i) >= 0;
+    const int slot = __shfl_sync(0xffffffffu, slot_of_lane, i);
     std::byte* latent = to + row * S::Latents::kStride;
     std::byte* rotary = to + S::kKeys * S::Latents::kStride + row * S::Rotary::kStride;
     const KvRow key = a.kv.key(slot, 0), value = a.kv.value(slot, 0);
@@ -93,7 +102,7 @@ __device__ void load_latents(const AttentionArgs& a, std::byte* to, const int32_
       if (lane < S::kRank / 16) {
         uint4 open[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
         if (valid) open_latent<S>(value, lane, open);
-        for (int i = 0; i < 2; ++i) *reinterpret_cast<uint4*>(to + S::Latents::at(row, 2 * lane + i)) = open[i];
+        for (int h = 0; h < 2; ++h) *reinterpret_cast<uint4*>(to + S::Latents::at(row, 2 * lane + h)) = open[h];
       }
     } else {
 #pragma unroll
@@ -105,30 +114,29 @@ __device__ void load_latents(const AttentionArgs& a, std::byte* to, const int32_
   commit_copies();
 }
 
-// One warp's part: rows g and g + 8 of its 16, all keys' sums of its columns.
-template <class S>
-struct LatentWarp {
-  float out[S::kSideCols / 8][4];
-  float top[2], sum[2];  // of all keys; of this lane's keys
-  int last[2];           // the last position that a row sees
-
-  __device__ void clear() {
-#pragma unroll
-    for (int n = 0; n < S::kSideCols / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) out[n][i] = 0;
-    }
-    top[0] = top[1] = -INFINITY;
-    sum[0] = sum[1] = 0;
-  }
-};
-
 // s += query · key for this side's keys, over kDim columns of both.
 template <class S, int kDim>
 __device__ inline void score_latents(float (&s)[S::kSideKeys / 8][4], const std::byte* queries, const std::byte* keys) {
   using Rows = TileRows<kDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int of_query = Rows::at(lane % 16, lane / 16), of_key = Rows::at(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+  const int of_query = Rows::at(lane % 16, lane / 16);
+  if constexpr (S::kSideKeys == 8) {  // four blocks of eight columns at a time, in two sums
+    const int of_key = Rows::at(lane % 8, lane / 8);
+    float odd[4] = {};
+#pragma unroll 4
+    for (int kk = 0; kk < kDim / 32; ++kk) {
+      uint32_t q[2][4], b[4];
+      load_matrices(q[0], queries + Rows::further(of_query, 4 * kk));
+      load_matrices(q[1], queries + Rows::further(of_query, 4 * kk + 2));
+      load_matrices(b, keys + Rows::further(of_key, 4 * kk));
+      multiply<S::kBf16>(s[0], q[0], b[0], b[1]);
+      multiply<S::kBf16>(odd, q[1], b[2], b[3]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[0][i] += odd[i];
+    return;
+  }
+  const int of_key = Rows::at(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll 4
   for (int kk = 0; kk < kDim / 16; ++kk) {
     uint32_t q[4];
@@ -200,8 +208,7 @@ template <class S>
 __device__ inline void add_latents(LatentWarp<S>& rows, const std::byte* weights, const std::byte* values, int side) {
   using Rows = typename S::Latents;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::byte* mine = values + side * S::kSideCols * 2;
-  const int at = Rows::at(lane % 16, lane / 16);
+  const int at = Rows::further(Rows::at(lane % 16, lane / 16), side * (S::kSideCols / 8));
 #pragma unroll
   for (int j = 0; j < S::kKeys / 16; ++j) {
     uint32_t p[4];
@@ -209,85 +216,35 @@ __device__ inline void add_latents(LatentWarp<S>& rows, const std::byte* weights
 #pragma unroll
     for (int n = 0; n < S::kSideCols / 16; ++n) {
       uint32_t b[4];
-      load_matrices_transposed(b, mine + Rows::further(at, 2 * n) + 16 * j * Rows::kStride);
+      load_matrices_transposed(b, values + Rows::further(at, 2 * n) + 16 * j * Rows::kStride);
       multiply<S::kBf16>(rows.out[2 * n], p, b[0], b[1]);
       multiply<S::kBf16>(rows.out[2 * n + 1], p, b[2], b[3]);
     }
   }
 }
 
-// The block's results: to their rows, or to where the last block of the unit finds them, which merges.
-template <class S>
-__device__ void leave_latents(const AttentionArgs& a, const SplitItem& item, const LatentWarp<S>& rows,
-                              std::byte* shared, int tile, int side) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  float* sums = reinterpret_cast<float*>(shared + S::kSums) + 16 * tile;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float sum = rows.sum[h];
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    if (t == 0) sums[side * S::kPacked + 8 * h + g] = sum;
-  }
-  __syncthreads();
-  const bool alone = item.n_splits == 1;
-  const Part part(a, S::kPacked, S::kRank, item.part + item.split);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = 16 * tile + 8 * h + g, packed = item.first + row;
-    if (packed >= item.end) continue;
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < S::kSides; ++i) sum += sums[i * S::kPacked + 8 * h + g];
-    const int head = packed % a.group;
-    const float factor = alone ? last_factor(a, head, rows.top[h], sum) : 1.0f;
-    if (!alone && side == 0 && t == 0) {
-      part.tops[row] = rows.top[h];
-      part.sums[row] = sum;
-    }
-    const int64_t column = static_cast<int64_t>(side) * S::kSideCols + 2 * t;
-#pragma unroll
-    for (int n = 0; n < S::kSideCols / 8; ++n) {
-      const float x = rows.out[n][2 * h] * factor, y = rows.out[n][2 * h + 1] * factor;
-      if (!alone) {
-        *reinterpret_cast<float2*>(part.x + static_cast<int64_t>(row) * S::kRank + column + 8 * n) = make_float2(x, y);
-        continue;
-      }
-      const int64_t to = static_cast<int64_t>(head) * S::kRank + column + 8 * n;
-      a.out.set(item.q_begin + packed / a.group, to, x);
-      a.out.set(item.q_begin + packed / a.group, to + 1, y);
-    }
-  }
-  if (alone) return;
-  __threadfence();
-  __syncthreads();
-  uint32_t* flag = reinterpret_cast<uint32_t*>(shared + S::kFlag);
-  if (threadIdx.x == 0) {
-    uint32_t* ticket = a.tickets + static_cast<int64_t>(item.seq) * gridDim.y + blockIdx.y;
-    const uint32_t arrived = atomicAdd(ticket, 1u);
-    *flag = arrived + 1 == static_cast<uint32_t>(item.n_splits) ? 1 : 0;
-    if (*flag != 0) *ticket = 0;
-  }
-  __syncthreads();
-  if (*flag == 0) return;
-  __threadfence();
-  merge_parts<S>(a, item);
-}
-
 template <class S>
 __global__ void __launch_bounds__(S::kThreads, 1) attend_latent(AttentionArgs a) {
   let_next_begin();
-  wait_for_inputs();
   std::byte* shared = shared_memory<std::byte>();
   SplitItem item;
-  if (!item.find(a, S::kPacked)) return;
+  if (!item.find(a, S::kPacked)) return;  // reads the batch alone, which is there before the step's first kernel
   const int warp = static_cast<int>(threadIdx.x) / 32, tile = warp / S::kSides, side = warp % S::kSides;
   const int g = static_cast<int>(threadIdx.x) % 32 / 4;
   const int32_t* table = a.page_table + static_cast<int64_t>(item.seq) * a.pages_per_seq;
-  const int begin = item.split_begin + item.split * item.split_keys, end = min(begin + item.split_keys, item.keys_end);
+  int begin = item.split_begin + item.split * item.split_keys, end = min(begin + item.split_keys, item.keys_end);
+  if (a.cluster_bits > 0) {  // this block's piece; it may be none
+    const int piece = static_cast<int>(ceil_div((end - begin + (1 << a.cluster_bits) - 1) >> a.cluster_bits, S::kKeys)) * S::kKeys;
+    begin += cluster_rank() * piece;
+    end = min(begin + piece, end);
+  }
   const auto stage = [&](int i) { return shared + S::kRing + i % S::kStages * S::kStageBytes; };
-  const int tiles = static_cast<int>(ceil_div(end - begin, S::kKeys));
-  load_latents<S>(a, stage(0), table, begin, end);
+  const int tiles = max(0, static_cast<int>(ceil_div(end - begin, S::kKeys)));
+  // Keys of earlier steps need not wait for this one's.
+  const bool early = begin + S::kKeys <= item.past;
+  if (early && tiles > 0) load_latents<S>(a, stage(0), table, begin, end);
+  wait_for_inputs();
+  if (!early && tiles > 0) load_latents<S>(a, stage(0), table, begin, end);
   load_latent_queries<S>(a, shared + S::kQueries, item);
   LatentWarp<S> rows;
   rows.clear();
@@ -315,18 +272,31 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_latent(AttentionArgs a)
       load_latents<S>(a, stage(i + 1), table, first + S::kKeys, end);
     }
   }
-  leave_latents<S>(a, item, rows, shared, tile, side);
+  copies_done<0>();  // queries of a block without keys
+  if constexpr (S::kTiles == 1) {
+    meet_latents<S>(a, item, rows, shared, side);
+  } else {
+    leave_latents<S>(a, item, rows, shared, tile, side);
+  }
 }
 
 template <class S>
 void launch_latent(const Ctx& ctx, const AttentionArgs& a) {
-  launch(ctx, attend_latent<S>, {a.grid, dim3(S::kThreads), S::kBytes}, a);
+  const Launch shape{a.grid, dim3(S::kThreads), S::kBytes};
+  if (a.cluster_bits > 0) {
+    CHECK(S::kTiles == 1, "clusters of wide tiles");
+    return launch_clusters(ctx, 1 << a.cluster_bits, attend_latent<S>, shape, a);
+  }
+  launch(ctx, attend_latent<S>, shape, a);
 }
 
 template <DType kType, int kRank, int kRope>
 void launch_latent(const Ctx& ctx, const AttentionArgs& a, bool wide) {
   // Codes are opened on their way: there is no second stage to copy into.
   constexpr int kStages = kv_is_coded(kType) ? 1 : 2;
+  if constexpr (!kv_is_coded(kType) && kRope == 64) {
+    if (wide && ctx.arch == 90) return launch_latent_group<kType, kRank>(ctx, a);
+  }
   if (wide) return launch_latent<LatentShape<kType, kRank, kRope, 4, kStages>>(ctx, a);
   if constexpr (kStages > 1) {
     if (roomy(ctx.arch)) return launch_latent<LatentShape<kType, kRank, kRope, 1, kStages>>(ctx, a);

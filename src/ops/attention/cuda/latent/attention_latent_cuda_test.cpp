@@ -53,6 +53,15 @@ TEST(CudaLatentAttention, OtherSizesHeadsAndDevices) {
   expect_matches(many, {{1, 2, 62}}, {.arch = 86});
 }
 
+// Clusters that share a split, several of them for the longest seq, and blocks of one that have no keys.
+TEST(CudaLatentAttention, Clusters) {
+  INGOT_NEEDS_DEVICE();
+  const Case c{.heads = 5, .kv_heads = 1, .k_dim = 32, .v_dim = 256, .page_rows = 64, .latent = true};
+  const Bucket device{.multiprocessors = 16};
+  expect_matches(c, {{1, 1, 1100}}, device);
+  expect_matches(c, {{1, 1, 130}, {2, 1, 1030}}, device);
+}
+
 // In batch-invariant mode a row's bits are the same alone and among others.
 TEST(CudaLatentAttention, InvariantAloneAndTogether) {
   INGOT_NEEDS_DEVICE();
