@@ -77,5 +77,35 @@ TEST(CudaBlocks, ClustersReachEachOthersMemory) {
   });
 }
 
+TEST(CudaBlocks, TensorCopiesForOneAndForAllOfACluster) {
+  INGOT_NEEDS_DEVICE();
+  const int arch = TestDevice().ctx().arch;
+  if (arch != 90) GTEST_SKIP() << "compute capability " << arch;
+  in_every_order([] {
+    // Inside, and beyond the last row and column.
+    for (const cuda::TensorProbe p : {cuda::TensorProbe{1, 16, 64, 0, 0}, cuda::TensorProbe{2, 90, 200, 5, 64},
+                                      cuda::TensorProbe{4, 70, 200, 24, 144}}) {
+      TestDevice rig;
+      std::vector<uint16_t> x(static_cast<size_t>(p.rows * p.cols));
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint16_t>(i * 40503u + 1);
+      const int boxes = p.size + 1, box = cuda::kTensorProbeRows * 64;
+      std::vector<uint16_t> got(static_cast<size_t>(p.size * boxes * box));
+      const auto bytes = static_cast<int64_t>(got.size() * 2);
+      auto* in = reinterpret_cast<uint16_t*>(rig.upload(x.data(), static_cast<int64_t>(x.size() * 2)));
+      std::byte* out = rig.allocate(bytes);
+      cuda::probe_tensor_copies(rig.ctx(), p, in, reinterpret_cast<uint16_t*>(out));
+      rig.download(got.data(), out, bytes);
+      size_t wrong = 0;
+      for (int i = 0; i < static_cast<int>(got.size()); ++i) {
+        const int block = i / (boxes * box), which = i / box % boxes, r = i % box / 64, c = p.col + i % 64;
+        const int row = p.row + r + (which < p.size ? which * cuda::kTensorProbeRows : block);
+        const bool there = row < p.rows && c < p.cols;
+        wrong += got[static_cast<size_t>(i)] != (there ? x[static_cast<size_t>(row * p.cols + c)] : 0);
+      }
+      EXPECT_EQ(wrong, 0u) << "clusters of " << p.size;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ingot

@@ -31,7 +31,7 @@ TEST(CudaDevice, ProductsOfWarpgroups) {
   const int arch = TestDevice().ctx().arch;
   if (arch != 90) GTEST_SKIP() << "compute capability " << arch;
   Random random(7);
-  for (const size_t n : {8u, 24u, 48u, 64u, 128u}) {
+  for (const size_t n : {8u, 24u, 48u, 64u, 128u, 256u}) {
     TestDevice rig;
     std::vector<float> a(64 * 64), b(64 * n), c(64 * n);
     for (float& v : a) v = static_cast<float>(random.below(17) - 8);

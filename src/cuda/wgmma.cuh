@@ -1,7 +1,7 @@
 // Products of matrices by warpgroups, compute capability 9.0 alone: a warpgroup is 128 threads of a block one after
 // another, the first a multiple of 128, and all of them make the same calls. d[64, N] += a[64, 16] · b[16, N] with f32
-// sums; N is twice the length of d, one of 8, 16, 24, 32, 48, 64, 96 and 128. With lane = 4g + t in warp w of the
-// group:
+// sums; N is twice the length of d, one of 8, 16, 24, 32, 48, 64, 96, 128 and 256. With lane = 4g + t in warp w
+// of the group:
 //   d[4n], d[4n + 1]: row 16w + g, columns 8n + 2t, 8n + 2t + 1; d[4n + 2], d[4n + 3]: row 16w + g + 8
 //   a[0], a[1]: rows 16w + g and 16w + g + 8, columns 2t, 2t + 1; a[2], a[3]: columns 2t + 8, 2t + 9
 // Products run behind the threads' backs:

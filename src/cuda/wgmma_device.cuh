@@ -22,6 +22,14 @@ __device__ inline void touch(float (&d)[kFloats]) {
 #define INGOT_R32 INGOT_R24 ",%24,%25,%26,%27,%28,%29,%30,%31"
 #define INGOT_R48 INGOT_R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define INGOT_R64 INGOT_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define INGOT_R96                                                                                                     \
+  INGOT_R64                                                                                                           \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91," \
+  "%92,%93,%94,%95"
+#define INGOT_R128                                                                                                   \
+  INGOT_R96                                                                                                          \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118," \
+  "%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
 #define INGOT_F4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define INGOT_F8(i) INGOT_F4(i), INGOT_F4(i + 4)
@@ -31,6 +39,7 @@ __device__ inline void touch(float (&d)[kFloats]) {
 #define INGOT_F32(i) INGOT_F16(i), INGOT_F16(i + 16)
 #define INGOT_F48(i) INGOT_F32(i), INGOT_F16(i + 32)
 #define INGOT_F64(i) INGOT_F32(i), INGOT_F32(i + 32)
+#define INGOT_F128(i) INGOT_F64(i), INGOT_F64(i + 64)
 
 #define INGOT_ADD_IF(p) "{\n.reg .pred add;\nsetp.ne.b32 add, %" #p ", 0;\n"
 #define INGOT_WGMMA(n, type, f) "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" INGOT_R##f "}, "
@@ -74,6 +83,7 @@ INGOT_PRODUCT(48, 24, 24, 25, 26, 27, 28, 29, 30)
 INGOT_PRODUCT(64, 32, 32, 33, 34, 35, 36, 37, 38)
 INGOT_PRODUCT(96, 48, 48, 49, 50, 51, 52, 53, 54)
 INGOT_PRODUCT(128, 64, 64, 65, 66, 67, 68, 69, 70)
+INGOT_PRODUCT(256, 128, 128, 129, 130, 131, 132, 133, 134)
 
 #undef INGOT_PRODUCT
 #undef INGOT_FROM_SHARED
@@ -88,6 +98,7 @@ INGOT_PRODUCT(128, 64, 64, 65, 66, 67, 68, 69, 70)
 #undef INGOT_F32
 #undef INGOT_F48
 #undef INGOT_F64
+#undef INGOT_F128
 #undef INGOT_R4
 #undef INGOT_R8
 #undef INGOT_R12
@@ -96,6 +107,8 @@ INGOT_PRODUCT(128, 64, 64, 65, 66, 67, 68, 69, 70)
 #undef INGOT_R32
 #undef INGOT_R48
 #undef INGOT_R64
+#undef INGOT_R96
+#undef INGOT_R128
 
 #else
 

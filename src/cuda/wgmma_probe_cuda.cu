@@ -80,9 +80,11 @@ void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b,
       return go.template operator()<48>();
     case 64:
       return go.template operator()<64>();
-    default:
-      CHECK(n == 128, "{} columns", n);
+    case 128:
       return go.template operator()<128>();
+    default:
+      CHECK(n == 256, "{} columns", n);
+      return go.template operator()<256>();
   }
 }
 

@@ -22,6 +22,15 @@ void* of_cluster(void* shared, int rank);
 // Waits for all threads of the cluster.
 void meet_cluster();
 
+// A matrix of 16-bit values (tensor_copy.cuh), and copies of its rectangles to each block of the cluster whose bit is
+// in `blocks`. Aborts where the memory is not aligned as the device wants it.
+struct TensorMap {
+  const std::byte* data = nullptr;
+  int64_t rows = 0, cols = 0, stride = 0;  // stride: bytes
+  int box_rows = 0;
+};
+void copy_box(void* shared, const TensorMap& map, int64_t col, int64_t row, CopyBarrier* barrier, uint32_t blocks);
+
 // A block has written what others look for, and a thread that has looked in vain: aborts where all only look.
 void published();
 void look_again();

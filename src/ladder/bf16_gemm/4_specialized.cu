@@ -1,5 +1,4 @@
-// A third warpgroup copies, with few registers, the other two multiply: nobody does both, and no barrier is the
-// block's.
+// A third warpgroup copies, with few registers, two multiply: no barrier is that of the whole block.
 #include "ladder/bf16_gemm/group.cuh"
 #include "ladder/cuda_step.cuh"
 

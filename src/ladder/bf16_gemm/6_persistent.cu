@@ -1,5 +1,4 @@
-// A block stays on each multiprocessor: the next tile's stages come while results are written. Tiles in bands of 8
-// rows.
+// Blocks stay: the next tile's stages come while results are written. Tiles in bands of 8 rows, for the cache.
 #include "ladder/bf16_gemm/group.cuh"
 #include "ladder/cuda_step.cuh"
 

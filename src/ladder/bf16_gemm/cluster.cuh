@@ -1,0 +1,222 @@
+// Tiles of 128 by 256 results, one a block, by clusters of blocks: what two of them need comes once from the cache and
+// goes to both. Compute capability 9.0 alone.
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/tensor_copy.cuh"
+#include "ladder/bf16_gemm/group.cuh"
+
+namespace ingot::cuda {
+
+// kDown blocks of a cluster have the same columns, each copies its part of b for all of them; kAcross have the same
+// rows and do so with a.
+template <int kDown_, int kAcross_, int kStages_ = 4>
+struct ClusterTile {
+  static constexpr int kDown = kDown_, kAcross = kAcross_, kBlocks = kDown * kAcross, kStages = kStages_;
+  static constexpr int kM = 128, kN = 256, kK = 64;
+  static constexpr int kA = kM * 128, kStage = kA + kN * 128;  // bytes; rows of 128
+  static constexpr int kBarriers = kStages * kStage;
+  static constexpr int64_t kBytes = kBarriers + 2 * kStages * static_cast<int64_t>(sizeof(CopyBarrier));
+  static constexpr int kWarps = 8;  // that multiply
+
+  int down, across;  // this block's place in its cluster
+
+  __device__ explicit ClusterTile(int rank) : down(rank % kDown), across(rank / kDown) {}
+  __device__ bool shares_with(int rank) const { return rank % kDown == down || rank / kDown == across; }
+  __device__ uint32_t blocks_of_a() const {
+    uint32_t bits = 0;
+    for (int i = 0; i < kAcross; ++i) bits |= 1u << (down + kDown * i);
+    return bits;
+  }
+  __device__ uint32_t blocks_of_b() const { return ((1u << kDown) - 1) << (kDown * across); }
+};
+
+// A product's sizes and what a block walks through: tiles of the cluster in columns of kBand tiles, so that what blocks
+// read at a time fits the L2 cache. 32 bits: the thread that copies has 40 registers.
+template <class T, int kBand>
+struct ClusterWalk {
+  static constexpr int kHigh = T::kM * T::kDown, kWide = T::kN * T::kAcross;
+  int m, n, steps, tiles;
+
+  ClusterWalk(int64_t rows, int64_t cols, int64_t k)
+      : m(static_cast<int>(rows)),
+        n(static_cast<int>(cols)),
+        steps(static_cast<int>(ceil_div(k, T::kK))),
+        tiles(static_cast<int>(ceil_div(rows, kHigh) * ceil_div(cols, kWide))) {}
+  // Of tile i of the grid, this block's part.
+  __device__ void place(const T& tile, int i, int& row, int& col) const {
+    const int across = (n + kWide - 1) / kWide, down = (m + kHigh - 1) / kHigh;
+    const int band = i / (kBand * across), first = band * kBand, high = min(kBand, down - first);
+    const int in_band = i - band * kBand * across;
+    row = (first + in_band % high) * kHigh + tile.down * T::kM;
+    col = in_band / high * kWide + tile.across * T::kN;
+  }
+  static __device__ int first() { return static_cast<int>(blockIdx.x) / T::kBlocks; }
+  static __device__ int apart() { return static_cast<int>(gridDim.x) / T::kBlocks; }
+};
+
+// Word n of lane t of each four lanes becomes word t of lane n.
+__device__ inline void turn_words(uint32_t (&words)[4], int t) {
+#pragma unroll
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = (t & bit) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + bit], bit);
+      if (upper) {
+        words[i] = got;
+      } else {
+        words[i + bit] = got;
+      }
+    }
+  }
+}
+
+// 64 rows of 256 results, 16 bytes of a lane at a time: four lanes write 64 bytes of a row. REQUIRES: columns and the
+// stride of `out` are multiples of 8.
+__device__ inline void store_rows(const float (&acc)[128], const View& out, int64_t rows, int64_t row, int64_t col) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4, t = lane % 4;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int64_t r = row + 16 * warp + 8 * h + lane / 4;
+    std::byte* to = out.row(r);
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      uint32_t words[4];
+#pragma unroll
+      for (int n = 0; n < 4; ++n) words[n] = pack_bf16(acc[16 * q + 4 * n + 2 * h], acc[16 * q + 4 * n + 2 * h + 1]);
+      turn_words(words, t);
+      const int64_t c = col + 32 * q + 8 * t;
+      if (r < rows && c < out.cols)
+        *reinterpret_cast<uint4*>(to + c * 2) = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+  }
+}
+
+// The stages of one block's tiles on their way into the ring, by one thread.
+template <class T, int kBand>
+__device__ void copy_stages(const TensorMap& a, const TensorMap& b, const ClusterWalk<T, kBand>& walk, const T& tile,
+                            std::byte* shared, CopyBarrier* full, CopyBarrier* empty) {
+  constexpr int kRowsA = T::kM / T::kAcross, kRowsB = T::kN / T::kDown;
+  const uint32_t of_a = tile.blocks_of_a(), of_b = tile.blocks_of_b();
+  int at = 0;
+  uint32_t parity = 1;  // of a stage that nobody has used: done
+  for (int i = walk.first(); i < walk.tiles; i += walk.apart()) {
+    int row, col;
+    walk.place(tile, i, row, col);
+    row += tile.across * kRowsA;
+    col += tile.down * kRowsB;
+    for (int s = 0; s < walk.steps; ++s) {
+      std::byte* to_a = shared + at * T::kStage + tile.across * kRowsA * 128;
+      std::byte* to_b = shared + at * T::kStage + T::kA + tile.down * kRowsB * 128;
+      barrier_wait(empty + at, parity);
+      barrier_expect(full + at, T::kStage);
+      if constexpr (T::kAcross > 1) {
+        copy_tensor(to_a, a, s * T::kK, row, full + at, of_a);
+      } else {
+        copy_tensor(to_a, a, s * T::kK, row, full + at);
+      }
+      if constexpr (T::kDown > 1) {
+        copy_tensor(to_b, b, s * T::kK, col, full + at, of_b);
+      } else {
+        copy_tensor(to_b, b, s * T::kK, col, full + at);
+      }
+      if (++at == T::kStages) {
+        at = 0;
+        parity ^= 1;
+      }
+    }
+  }
+}
+
+template <class T, int kBand>
+__device__ void multiply_stages(const View& out, const ClusterWalk<T, kBand>& walk, const T& tile,
+                                const std::byte* shared, CopyBarrier* full, CopyBarrier* empty) {
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1, lane = static_cast<int>(threadIdx.x) % 32;
+  const bool arrives = lane < T::kBlocks && tile.shares_with(lane);
+  const auto give_back = [&](int at) {
+    if constexpr (T::kBlocks > 1) {
+      if (arrives) barrier_arrive_at(empty + at, lane);
+    } else {
+      if (arrives) barrier_arrive(empty + at);
+    }
+  };
+  int at = 0, before = 0;
+  uint32_t parity = 0;
+  float acc[128];
+  for (int i = walk.first(); i < walk.tiles; i += walk.apart()) {
+    for (int s = 0; s < walk.steps; ++s) {
+      const MatrixPlace a = matrix_by_rows(shared + at * T::kStage + group * 64 * 128),
+                        b = matrix_by_rows(shared + at * T::kStage + T::kA);
+      barrier_wait(full + at, parity);
+      products_begin();
+#pragma unroll
+      for (int kk = 0; kk < T::kK / 16; ++kk)
+        multiply_group<true, false>(acc, further(a, 32 * kk), further(b, 32 * kk), s > 0 || kk > 0);
+      products_commit();
+      products_done<1>();
+      if (s > 0) give_back(before);
+      before = at;
+      if (++at == T::kStages) {
+        at = 0;
+        parity ^= 1;
+      }
+    }
+    products_done<0>(acc);
+    give_back(before);
+    int row, col;
+    walk.place(tile, i, row, col);
+    store_rows(acc, out, walk.m, row + 64 * group, col);
+  }
+}
+
+// The first warpgroup copies, by one thread; the other two multiply, 64 rows each. Clusters take tiles in turn.
+template <class T, int kBand>
+__global__ void __launch_bounds__(384, 1)
+    gemm_clusters(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, View out,
+                  const ClusterWalk<T, kBand> walk) {
+#if INGOT_HAS_WGMMA
+  let_next_begin();
+  std::byte* shared = shared_memory<std::byte>();
+  auto* full = reinterpret_cast<CopyBarrier*>(shared + T::kBarriers);
+  CopyBarrier* empty = full + T::kStages;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < T::kStages; ++i) {
+      barrier_init(full + i, 1);
+      barrier_init(empty + i, T::kWarps * (T::kDown + T::kAcross - 1));
+    }
+    barrier_inits_done();
+  }
+  cluster_sync();
+  wait_for_inputs();
+  const T tile(cluster_rank());
+  if (threadIdx.x < 128) {
+    give_registers<40>();
+    if (threadIdx.x == 0) copy_stages(a, b, walk, tile, shared, full, empty);
+    __syncwarp();
+  } else {
+    take_registers<232>();
+    multiply_stages(out, walk, tile, shared, full, empty);
+  }
+  cluster_sync();  // others write into this block's memory until then
+#endif
+}
+
+// `resident`: as many blocks as multiprocessors, which stay; else a cluster for each tile. False: not on this device,
+// or not such a product.
+template <class T, int kBand>
+bool run_clusters(const Bf16Gemm& op, const Ctx& ctx, bool resident) {
+  const GemmMatrix a(op.a, ctx), b(op.b, ctx);
+  if (a.rows == 0 || b.rows == 0) return true;
+  if (ctx.arch != 90 || b.rows % 8 != 0 || op.out.stride % 8 != 0) return false;
+  const ClusterWalk<T, kBand> walk(a.rows, b.rows, a.cols);
+  const int clusters = resident ? std::min(walk.tiles, std::max(ctx.multiprocessors / T::kBlocks, 1)) : walk.tiles;
+  launch_clusters(ctx, T::kBlocks, gemm_clusters<T, kBand>, {dim3(clusters * T::kBlocks), dim3(384), T::kBytes},
+                  make_tensor_map(a.data, a.rows, a.cols, a.stride, T::kM / T::kAcross),
+                  make_tensor_map(b.data, b.rows, b.cols, b.stride, T::kN / T::kDown), View(op.out), walk);
+  return true;
+}
+
+}  // namespace ingot::cuda
