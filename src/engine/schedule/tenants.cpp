@@ -16,7 +16,7 @@ constexpr double kRowsForOne = 4;
 // again at once, the others keep the rest of their shares.
 constexpr double kGivenBack = 1.0 / 8;
 // The first turn of one that wants more than its share of the pages, over the time that its share of all rows takes to
-// read it: within 1.2 of it a newcomer is to have its first token, which with 1 one of 10,000 misses.
+// read it: within 1.2 of it a newcomer is to have its first token, which with 1 seed 1204 of the simulation misses.
 constexpr double kLineTurn = 1.5;
 
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
