@@ -92,8 +92,7 @@ __device__ inline void narrow_queries(const AttentionArgs& a, PackedWalk at, con
     for (int i = 0; i < kLoads; ++i, at.next(a)) {
       const auto* words = reinterpret_cast<const uint4*>(from(at));
 #pragma unroll
-      for (int w = 0; w < kWords; ++w)
-        bits[i][w] = (j + i) * kAtOnce < count ? words[w] : make_uint4(0, 0, 0, 0);
+      for (int w = 0; w < kWords; ++w) bits[i][w] = (j + i) * kAtOnce < count ? words[w] : make_uint4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < kLoads; ++i)
