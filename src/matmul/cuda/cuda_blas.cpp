@@ -21,13 +21,13 @@ namespace {
 // CUDA 11.
 using Status = int;
 using Handle = void*;
-constexpr int kF32 = 0, kBF16 = 14;         // cudaDataType
-constexpr int kCompute32F = 68;             // cublasComputeType_t: f32, not TF32
-constexpr int kDescTransA = 3;              // cublasLtMatmulDescAttributes_t
+constexpr int kF32 = 0, kBF16 = 14;                // cudaDataType
+constexpr int kCompute32F = 68;                    // cublasComputeType_t: f32, not TF32
+constexpr int kDescTransA = 3;                     // cublasLtMatmulDescAttributes_t
 constexpr int kLayoutBatch = 5, kLayoutApart = 6;  // cublasLtMatrixLayoutAttribute_t
-constexpr int kPreferWorkspace = 1;         // cublasLtMatmulPreferenceAttributes_t
-constexpr int32_t kTransposed = 1;          // cublasOperation_t
-constexpr int64_t kWorkspace = 64ll << 20;  // what Hopper's kernels want at most is 32 MB
+constexpr int kPreferWorkspace = 1;                // cublasLtMatmulPreferenceAttributes_t
+constexpr int32_t kTransposed = 1;                 // cublasOperation_t
+constexpr int64_t kWorkspace = 64ll << 20;         // what Hopper's kernels want at most is 32 MB
 constexpr int kCandidates = 12;
 constexpr int64_t kMostMeasuredRows = 2048;  // beyond it the library's first choice was as good
 
@@ -101,8 +101,8 @@ class Shape {
           library.layout_create(&a_, kBF16, cols, n, p.cols) == 0 &&
           library.layout_create(&b_, kBF16, cols, rows, p.x_stride) == 0 &&
           library.layout_create(&c_, out_type, n, rows, p.out_stride) == 0 &&
-          (p.batch == 1 || (repeat(a_, p.batch, p.n * p.cols) && repeat(b_, p.batch, p.x_apart) &&
-                            repeat(c_, p.batch, p.out_apart)));
+          (p.batch == 1 ||
+           (repeat(a_, p.batch, p.n * p.cols) && repeat(b_, p.batch, p.x_apart) && repeat(c_, p.batch, p.out_apart)));
   }
   ~Shape() {
     for (Handle layout : {a_, b_, c_})

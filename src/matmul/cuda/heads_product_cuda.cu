@@ -174,8 +174,7 @@ void run_published(const HeadsProduct& product, int64_t rows, const DeviceCtx& c
   const int outputs = product.outputs(), inputs = static_cast<int>(product.weight->cols);
   PartOut out;
   out.out = View(product.out);
-  const AnyGroups groups{
-      .count = product.heads, .x_apart = inputs + product.tail, .out_apart = outputs + product.tail};
+  const AnyGroups groups{.count = product.heads, .x_apart = inputs + product.tail, .out_apart = outputs + product.tail};
   run_any(View(product.x), *product.weight, out, rows, ctx, groups);
   copy_head_tails(product, rows, ctx);
 }

@@ -59,8 +59,9 @@ TEST(CudaHeadLinear, ByLibrary) {
     Buffer x32(kRows, x_cols), out32(kRows, out_cols);
     for (int64_t r = 0; r < kRows; ++r)
       for (int64_t i = 0; i < x_cols; ++i) {
-        put(x.tensor(), r, i, random.normal());
-        put(x32.tensor(), r, i, get(x.tensor(), r, i));
+        const uint16_t bits = f32_to_bf16(random.normal());
+        x.tensor().row<uint16_t>(r)[i] = bits;
+        x32.at(r, i) = bf16_to_f32(bits);
       }
     HeadLinear op{.x = x32.tensor(), .weight = weight.weight(), .out = out32.tensor(), .heads = kHeads, .tail = tail};
     const Batch batch = rows_batch(kRows);
@@ -73,7 +74,8 @@ TEST(CudaHeadLinear, ByLibrary) {
     for (int64_t r = 0; r < kRows; ++r)
       for (int64_t i = 0; i < out_cols; ++i) {
         const float want = out32.at(r, i);
-        ASSERT_NEAR(get(out.tensor(), r, i), want, 0x1p-7 * std::fabs(want) + 0x1p-6) << r << ", " << i;
+        ASSERT_NEAR(bf16_to_f32(out.tensor().row<uint16_t>(r)[i]), want, 0x1p-7 * std::fabs(want) + 0x1p-6)
+            << r << ", " << i;
       }
   }
 }

@@ -39,26 +39,30 @@ struct LatentShape {
   static_assert(kBytes <= (kTiles == 1 && kStages == 1 ? 99 : 227) << 10);
 };
 
-// The packed rows [first, first + kPacked) of a seq into shared memory; zeros from `end` on. Those of the products' type
-// are on their way when it returns.
+// The packed rows [first, first + kPacked) of a seq into shared memory, a row for each warp in turn; zeros from `end`
+// on. Those of the products' type are on their way when it returns.
 template <class S>
 __device__ void load_latent_queries(const AttentionArgs& a, std::byte* to, const SplitItem& item) {
-  constexpr int kPieces = (S::kRank + S::kRope) / 8, kOfRank = S::kRank / 8;
+  constexpr int kWarps = S::kThreads / 32, kRows = S::kPacked / kWarps;
   constexpr DType kType = S::kBf16 ? DType::kBF16 : DType::kF16;
-  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2;
-#pragma unroll 5
-  for (int i = static_cast<int>(threadIdx.x); i < S::kPacked * kPieces; i += S::kThreads) {
-    const int row = i / kPieces, piece = i % kPieces, packed = item.first + row;
-    const bool valid = packed < item.end;
-    const int64_t column = static_cast<int64_t>(packed % a.group) * (S::kRank + S::kRope) + piece * 8;
-    const std::byte* from = valid ? a.q.row(item.q_begin + packed / a.group) + column * bytes : a.q.data;
-    std::byte* place = to + (piece < kOfRank ? S::Latents::at(row, piece)
-                                             : S::kPacked * S::Latents::kStride + S::Rotary::at(row, piece - kOfRank));
-    if (a.q.dtype == kType) {
-      copy_async(place, from, valid);
-    } else {
-      *reinterpret_cast<uint4*>(place) = valid ? narrow_eight<S::kBf16>(from, a.q.dtype) : make_uint4(0, 0, 0, 0);
-    }
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const LatentQueries rows(a, item, warp + lane % kRows * kWarps);
+#pragma unroll 2
+  for (int i = 0; i < kRows; ++i) {
+    const int row = warp + i * kWarps;
+    const std::byte* from = rows.of_lane(i);
+    rows.each_piece<S>(a, from, lane, [&](int piece, const std::byte* at) {
+      constexpr int kOfRank = S::kRank / 8;
+      std::byte* place =
+          to + (piece < kOfRank ? S::Latents::at(row, piece)
+                                : S::kPacked * S::Latents::kStride + S::Rotary::at(row, piece - kOfRank));
+      if (a.q.dtype == kType) {
+        copy_async(place, at, from != nullptr);
+      } else {
+        *reinterpret_cast<uint4*>(place) =
+            from != nullptr ? narrow_eight<S::kBf16>(at, a.q.dtype) : make_uint4(0, 0, 0, 0);
+      }
+    });
   }
   commit_copies();
 }
@@ -87,29 +91,28 @@ __device__ void load_latents(const AttentionArgs& a, std::byte* to, const int32_
   constexpr int kWarps = S::kThreads / 32, kPieces = S::kRank / 8, kTurned = S::kRope / 8;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   // Lane i looks up the warp's i-th row: one wait for all pages.
-  const int at = first + warp + lane * kWarps;
-  const int of_lane = lane < S::kKeys / kWarps && at < end ? table[at / a.kv.page_rows] : -1;
-  const int slot_of_lane = max(of_lane, 0) * a.kv.page_rows + at % a.kv.page_rows;
-#pragma unroll 4
+  const int at = first + warp + lane * kWarps, index = at / a.kv.page_rows;
+  const int page = lane < S::kKeys / kWarps && at < end ? table[index] : -1, slot = at - index * a.kv.page_rows;
+#pragma unroll(S::kTiles == 1 ? 4 : 2)
   for (int i = 0; i < S::kKeys / kWarps; ++i) {
-    const int row = warp + i * kWarps;
-    const bool valid = __shfl_sync(0xffffffffu, of_lane, i) >= 0;
-    const int slot = __shfl_sync(0xffffffffu, slot_of_lane, i);
+    const int row = warp + i * kWarps, of_page = __shfl_sync(0xffffffffu, page, i),
+              of_slot = __shfl_sync(0xffffffffu, slot, i);
+    const bool valid = of_page >= 0;
+    const std::byte* value = a.kv.v_rows(max(of_page, 0), 0) + of_slot * a.kv.v_row_bytes;
+    const std::byte* key = a.kv.k_rows(max(of_page, 0), 0) + of_slot * a.kv.k_row_bytes;
     std::byte* latent = to + row * S::Latents::kStride;
     std::byte* rotary = to + S::kKeys * S::Latents::kStride + row * S::Rotary::kStride;
-    const KvRow key = a.kv.key(slot, 0), value = a.kv.value(slot, 0);
     if constexpr (S::kCoded) {
       if (lane < S::kRank / 16) {
         uint4 open[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
-        if (valid) open_latent<S>(value, lane, open);
+        if (valid) open_latent<S>(a.kv.value(of_page * a.kv.page_rows + of_slot, 0), lane, open);
         for (int h = 0; h < 2; ++h) *reinterpret_cast<uint4*>(to + S::Latents::at(row, 2 * lane + h)) = open[h];
       }
     } else {
 #pragma unroll
-      for (int piece = lane; piece < kPieces; piece += 32)
-        copy_async(latent + piece * 16, value.at + piece * 16, valid);
+      for (int piece = lane; piece < kPieces; piece += 32) copy_async(latent + piece * 16, value + piece * 16, valid);
     }
-    if (lane < kTurned) copy_async(rotary + lane * 16, key.at + lane * 16, valid);
+    if (lane < kTurned) copy_async(rotary + lane * 16, key + lane * 16, valid);
   }
   commit_copies();
 }
@@ -234,7 +237,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_latent(AttentionArgs a)
   const int32_t* table = a.page_table + static_cast<int64_t>(item.seq) * a.pages_per_seq;
   int begin = item.split_begin + item.split * item.split_keys, end = min(begin + item.split_keys, item.keys_end);
   if (a.cluster_bits > 0) {  // this block's piece; it may be none
-    const int piece = static_cast<int>(ceil_div((end - begin + (1 << a.cluster_bits) - 1) >> a.cluster_bits, S::kKeys)) * S::kKeys;
+    const int piece =
+        static_cast<int>(ceil_div((end - begin + (1 << a.cluster_bits) - 1) >> a.cluster_bits, S::kKeys)) * S::kKeys;
     begin += cluster_rank() * piece;
     end = min(begin + piece, end);
   }
@@ -246,6 +250,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_latent(AttentionArgs a)
   wait_for_inputs();
   if (!early && tiles > 0) load_latents<S>(a, stage(0), table, begin, end);
   load_latent_queries<S>(a, shared + S::kQueries, item);
+  if (S::kStages > 1 && tiles > 1) load_latents<S>(a, stage(1), table, begin + S::kKeys, end);
   LatentWarp<S> rows;
   rows.clear();
 #pragma unroll
@@ -257,9 +262,13 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_latent(AttentionArgs a)
   const std::byte* turned = shared + S::kQueries + S::kPacked * S::Latents::kStride + 16 * tile * S::Rotary::kStride;
   for (int i = 0; i < tiles; ++i) {
     const int first = begin + i * S::kKeys;
-    copies_done<0>();
+    if (S::kStages > 1 && i == 0 && tiles > 1) {
+      copies_done<1>();
+    } else {
+      copies_done<0>();
+    }
     __syncthreads();
-    if (S::kStages > 1 && i + 1 < tiles) load_latents<S>(a, stage(i + 1), table, first + S::kKeys, end);
+    if (S::kStages > 1 && i > 0 && i + 1 < tiles) load_latents<S>(a, stage(i + 1), table, first + S::kKeys, end);
     float s[S::kSideKeys / 8][4] = {};
     const std::byte* keys = stage(i);
     score_latents<S, S::kRank>(s, queries, keys + side * S::kSideKeys * S::Latents::kStride);

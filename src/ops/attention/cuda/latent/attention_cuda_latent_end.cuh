@@ -77,7 +77,8 @@ template <class S>
 __device__ void meet_latents(const AttentionArgs& a, const SplitItem& item, const LatentWarp<S>& rows,
                              std::byte* shared, int side) {
   constexpr int kMostBlocks = 8, kQuads = S::kRank / 4;
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4, thread = static_cast<int>(threadIdx.x);
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4,
+            thread = static_cast<int>(threadIdx.x);
   float* results = reinterpret_cast<float*>(shared + S::kRing);
   float* tops = reinterpret_cast<float*>(shared + S::kTops);  // [16], then the sums of all sides
   float* sums = reinterpret_cast<float*>(shared + S::kSums);
@@ -109,7 +110,8 @@ __device__ void meet_latents(const AttentionArgs& a, const SplitItem& item, cons
     __syncthreads();
   }
   const auto of_block = [&](float* mine, int block) { return block == rank ? mine : of_cluster(mine, block); };
-  const int share = S::kPacked >> a.cluster_bits, begin = rank * share, count = min(share, item.end - item.first - begin);
+  const int share = S::kPacked >> a.cluster_bits, begin = rank * share,
+            count = min(share, item.end - item.first - begin);
   const bool alone = item.n_splits == 1;
   const Part part(a, S::kPacked, S::kRank, item.part + item.split);
   for (int i = thread; i < count * kQuads; i += S::kThreads) {

@@ -1,6 +1,6 @@
-// Attention of many rows over a latent cache by warpgroups, compute capability 9.0 alone: 64 packed rows of a seq, whose
-// keys come 64 at a time, the next ones on their way. Two warpgroups score half of the keys each, then, when all weights
-// are in shared memory, each adds up half of the columns: the sums of 64 rows by 512 columns fill both groups'
+// Attention of many rows over a latent cache by warpgroups, compute capability 9.0 alone: 64 packed rows of a seq,
+// whose keys come 64 at a time, the next ones on their way. Two warpgroups score half of the keys each, then, when all
+// weights are in shared memory, each adds up half of the columns: the sums of 64 rows by 512 columns fill both groups'
 // registers. Caches of 16 bits with a rotary part of 64.
 #pragma once
 
@@ -34,28 +34,31 @@ __device__ inline int latent_panel_piece(int row, int piece) {
   return piece / 8 * (64 * 128) + row * 128 + kv_piece(row, piece % 8) * 16;
 }
 
-// The packed rows [first, first + 64) of a seq on their way into panels; zeros from `end` on.
+// The packed rows [first, first + 64) of a seq on their way into panels, a row for each warp in turn; zeros from `end`
+// on.
 template <class S>
 __device__ void copy_latent_queries(const AttentionArgs& a, std::byte* to, const SplitItem& item) {
-  constexpr int kPieces = S::kPanels * 8;
-  const int bytes = a.q.dtype == DType::kF32 ? 4 : 2;
+  constexpr int kWarps = S::kThreads / 32, kRows = S::kPacked / kWarps;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const LatentQueries rows(a, item, warp + lane % kRows * kWarps);
 #pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < S::kPacked * kPieces; i += S::kThreads) {
-    const int row = i / kPieces, piece = i % kPieces, packed = item.first + row;
-    const bool valid = packed < item.end;
-    const int64_t column = static_cast<int64_t>(packed % a.group) * (S::kRank + S::kRope) + piece * 8;
-    const std::byte* from = valid ? a.q.row(item.q_begin + packed / a.group) + column * bytes : a.q.data;
-    std::byte* place = to + latent_panel_piece(row, piece);
-    if (a.q.dtype == S::kType) {
-      copy_async(place, from, valid);
-    } else {
-      *reinterpret_cast<uint4*>(place) = valid ? narrow_eight<S::kBf16>(from, a.q.dtype) : make_uint4(0, 0, 0, 0);
-    }
+  for (int i = 0; i < kRows; ++i) {
+    const int row = warp + i * kWarps;
+    const std::byte* from = rows.of_lane(i);
+    rows.each_piece<S>(a, from, lane, [&](int piece, const std::byte* at) {
+      std::byte* place = to + latent_panel_piece(row, piece);
+      if (a.q.dtype == S::kType) {
+        copy_async(place, at, from != nullptr);
+      } else {
+        *reinterpret_cast<uint4*>(place) =
+            from != nullptr ? narrow_eight<S::kBf16>(at, a.q.dtype) : make_uint4(0, 0, 0, 0);
+      }
+    });
   }
 }
 
-// The keys from position `first` on, a row for each warp in turn; zeros from `end` on. Rows of the cache are permuted as
-// those of a panel: `first` is a multiple of 64.
+// The keys from position `first` on, a row for each warp in turn; zeros from `end` on. Rows of the cache are permuted
+// as those of a panel: `first` is a multiple of 64.
 template <class S>
 __device__ void copy_latents(const AttentionArgs& a, std::byte* to, const int32_t* table, int first, int end) {
   constexpr int kWarps = S::kThreads / 32, kPieces = S::kRank / 8;
@@ -191,55 +194,56 @@ __device__ inline void attend_latent_step(const AttentionArgs& a, LatentGroupRow
   }
 }
 
-// Two columns of a row of the output.
-__device__ inline void store_pair(const View& out, int64_t row, int64_t column, float x, float y) {
-  std::byte* to = out.row(row);
-  if (out.dtype == DType::kF32) {
-    *reinterpret_cast<float2*>(to + column * 4) = make_float2(x, y);
-  } else {
-    *reinterpret_cast<uint32_t*>(to + column * 2) = out.dtype == DType::kBF16 ? pack_bf16(x, y) : pack_f16(x, y);
-  }
-}
-
-// The block's results: to their rows, or to where the last block of the unit finds them, which merges.
+// The block's results: to their rows, or to where the last block of the unit finds them, which merges. Through shared
+// memory, in the place of the keys, so that whole rows are written at a time.
 template <class S>
 __device__ void leave_latent_group(const AttentionArgs& a, const SplitItem& item, const LatentGroupRows<S>& rows,
                                    std::byte* shared, int side, int of) {
+  constexpr int kStride = S::kRank + 8, kQuads = S::kRank / 4, kWarps = S::kThreads / 32;
+  static_assert(S::kPacked * kStride * 4 <= 2 * S::kStageBytes);
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  float* results = reinterpret_cast<float*>(shared + S::kRing);
   float* sums = reinterpret_cast<float*>(shared + S::kSums);
+  float* tops = reinterpret_cast<float*>(shared + S::kTops);
+  __syncthreads();  // all products are done
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    const int row = of + 8 * h + g;
     float sum = rows.sum[h];
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    if (t == 0) sums[side * S::kPacked + of + 8 * h + g] = sum;
+    if (t == 0) sums[side * S::kPacked + row] = sum;
+    if (t == 0 && side == 0) tops[row] = rows.top[h];
+    float* to = results + row * kStride + side * S::kSideCols + 2 * t;
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i) {
+#pragma unroll
+      for (int n = 0; n < 16; ++n)
+        *reinterpret_cast<float2*>(to + i * 128 + 8 * n) =
+            make_float2(rows.out[i][4 * n + 2 * h], rows.out[i][4 * n + 2 * h + 1]);
+    }
   }
   __syncthreads();
   const bool alone = item.n_splits == 1;
   const Part part(a, S::kPacked, S::kRank, item.part + item.split);
+#pragma unroll 2
+  for (int row = static_cast<int>(threadIdx.x) / 32; row < item.end - item.first; row += kWarps) {
+    const float top = tops[row], sum = sums[row] + sums[S::kPacked + row];
+    const int packed = item.first + row;
+    const float factor = alone ? last_factor(a, packed % a.group, top, sum) : 1.0f;
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = of + 8 * h + g, packed = item.first + row;
-    if (packed >= item.end) continue;
-    const float sum = sums[row] + sums[S::kPacked + row];
-    const int head = packed % a.group;
-    const float factor = alone ? last_factor(a, head, rows.top[h], sum) : 1.0f;
-    if (!alone && side == 0 && t == 0) {
-      part.tops[row] = rows.top[h];
-      part.sums[row] = sum;
-    }
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i) {
-      const int column = side * S::kSideCols + i * 128 + 2 * t;
-#pragma unroll
-      for (int n = 0; n < 16; ++n) {
-        const float x = rows.out[i][4 * n + 2 * h] * factor, y = rows.out[i][4 * n + 2 * h + 1] * factor;
-        if (alone) {
-          store_pair(a.out, item.q_begin + packed / a.group, int64_t{head} * S::kRank + column + 8 * n, x, y);
-        } else {
-          *reinterpret_cast<float2*>(part.x + row * S::kRank + column + 8 * n) = make_float2(x, y);
-        }
+    for (int quad = 0; quad < kQuads; quad += 32) {
+      const int column = 4 * (quad + lane);
+      const float4 x = *reinterpret_cast<const float4*>(results + row * kStride + column);
+      if (alone) {
+        store_result(a, item, packed, column, x, factor);
+      } else {
+        *reinterpret_cast<float4*>(part.x + row * S::kRank + column) = x;
       }
+    }
+    if (!alone && lane == 0) {
+      part.tops[row] = top;
+      part.sums[row] = sum;
     }
   }
   if (alone) return;
@@ -261,14 +265,19 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_latent_group(AttentionA
   const int begin = item.split_begin + item.split * item.split_keys, end = min(begin + item.split_keys, item.keys_end);
   copy_latent_queries<S>(a, shared + S::kQueries, item);
   copy_latents<S>(a, shared + S::kRing, table, begin, end);
+  if (begin + S::kKeys < end) copy_latents<S>(a, shared + S::kRing + S::kStageBytes, table, begin + S::kKeys, end);
   LatentGroupRows<S> rows(a, item, of);
   int stage = 0;
 #pragma unroll 1
   for (int first = begin; first < end; first += S::kKeys, stage ^= 1) {
-    copies_done<0>();
+    if (first == begin && first + S::kKeys < end) {
+      copies_done<1>();
+    } else {
+      copies_done<0>();
+    }
     shared_writes_done();
     __syncthreads();
-    if (first + S::kKeys < end)
+    if (first > begin && first + S::kKeys < end)
       copy_latents<S>(a, shared + S::kRing + (stage ^ 1) * S::kStageBytes, table, first + S::kKeys, end);
     attend_latent_step<S>(a, rows, shared, shared + S::kRing + stage * S::kStageBytes, side, of, first);
   }
