@@ -7,7 +7,7 @@ namespace ingot::cuda::INGOT_STEP {
 void run(const Sgemm& op, Ctx& ctx) {
   using namespace sgemm_parts;
   const Product p = product_of(op, ctx.rows(op.out));
-  if (!run_wide_tiles<WideTile<2, 4, 16, 3>, 8>(p, ctx)) by_columns(p, ctx);
+  if (!run_wide_tiles<WideTile<2, 4, 8, 4>, 8>(p, ctx)) by_columns(p, ctx);
 }
 
 }  // namespace ingot::cuda::INGOT_STEP
