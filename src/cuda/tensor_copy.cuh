@@ -43,10 +43,10 @@ __device__ inline void copy_tensor(void* shared, const TensorMap& map, int64_t c
 #endif
 }
 // To the same place of each block of the cluster whose bit is in `blocks`, where it completes the barrier at that
-// place.
+// place. Compute capability 9.0 alone.
 __device__ inline void copy_tensor(void* shared, const TensorMap& map, int64_t col, int64_t row, CopyBarrier* barrier,
                                    uint32_t blocks) {
-#if __CUDA_ARCH__ >= 900
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
       "[%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),

@@ -50,6 +50,13 @@ double time_graph(const cuda::RecordedGraph& graph, cuda::StreamRef stream, size
   return end.seconds_since(begin) / static_cast<double>(runs);
 }
 
+// How often a graph has its runs where one time through them takes so long: a launch costs 5 µs, which would be a tenth
+// of a product with one row.
+size_t turns_of(double seconds) {
+  constexpr double kLong = 400e-6;
+  return cuda::is_emulated() || seconds <= 0 ? 1 : static_cast<size_t>(std::clamp(kLong / seconds, 1.0, 16.0));
+}
+
 template <class Op>
 void bench_operator(const char* name, Device& device, Rivals* rivals, const Listener& listener) {
   const cuda::DeviceFacts facts = cuda::device_facts();
@@ -63,6 +70,7 @@ void bench_operator(const char* name, Device& device, Rivals* rivals, const List
     ctx.scratch_bytes = scratch_bytes(ops[0]);
     ctx.scratch = operands.bytes(std::max<int64_t>(ctx.scratch_bytes, 256), 0xff);
     std::vector<cuda::RecordedGraph> graphs;
+    std::vector<size_t> runs;  // of each graph
     std::vector<Runner> runners;
     for (const CudaStep<Op>& step : cuda_steps<Op>()) {
       const StepInfo* info = find_step(name, true, step.order);
@@ -74,12 +82,20 @@ void bench_operator(const char* name, Device& device, Rivals* rivals, const List
       }
       times.steps.push_back({.step = info});
       device.stream.synchronize();
-      graphs.emplace_back(device.stream.ref(), [&] {
-        for (const Op& op : ops) step.run(op, ctx);
-      });
+      const auto record = [&](size_t turns) {
+        return cuda::RecordedGraph(device.stream.ref(), [&] {
+          for (size_t i = 0; i < turns; ++i)
+            for (const Op& op : ops) step.run(op, ctx);
+        });
+      };
+      const cuda::RecordedGraph once = record(1);
+      if (!cuda::is_emulated()) time_graph(once, device.stream.ref(), 1);
+      const size_t turns = turns_of(cuda::is_emulated() ? 0 : time_graph(once, device.stream.ref(), 1));
+      graphs.push_back(record(turns));
+      runs.push_back(turns * ops.size());
     }
-    for (const cuda::RecordedGraph& graph : graphs)
-      runners.push_back([&] { return time_graph(graph, device.stream.ref(), ops.size()); });
+    for (size_t i = 0; i < graphs.size(); ++i)
+      runners.push_back([&, i] { return time_graph(graphs[i], device.stream.ref(), runs[i]); });
     measure(times, runners, rivals, device.name, cuda::is_emulated() ? 1 : kRounds);
     listener.each(times);
   }

@@ -5,7 +5,7 @@
 namespace ingot::cuda::INGOT_STEP {
 
 void run(const Bf16Gemm& op, Ctx& ctx) {
-  if (!run_clusters<ClusterTile<2, 1>, 8>(op, ctx, true)) bf16_gemm_2_stages::run(op, ctx);
+  if (!run_clusters<ClusterTile<2, 1>, 8>(op, ctx, Sharing::kStay)) bf16_gemm_2_stages::run(op, ctx);
 }
 
 }  // namespace ingot::cuda::INGOT_STEP

@@ -39,5 +39,11 @@ inline std::vector<LadderCase<Bf16Gemm>> ladder_cases(Target target) {
            }}};
 }
 
+// Sums that blocks hand to each other: a tile of 128 x 256 for each of an H200's 132 multiprocessors.
+template <>
+inline int64_t scratch_bytes<Bf16Gemm>(const Bf16Gemm&) {
+  return int64_t{132} * 128 * 256 * 4;
+}
+
 }  // namespace ladder
 }  // namespace ingot

@@ -32,18 +32,31 @@ struct ClusterTile {
   __device__ uint32_t blocks_of_b() const { return ((1u << kDown) - 1) << (kDown * across); }
 };
 
-// A product's sizes and what a block walks through: tiles of the cluster in columns of kBand tiles, so that what blocks
-// read at a time fits the L2 cache. 32 bits: the thread that copies has 40 registers.
+// A part of K of a tile.
+struct TileSteps {
+  int tile, from, to;
+};
+
+// A product's sizes and what a cluster walks through: tiles in columns of kBand, so that what blocks read at a time
+// fits the L2 cache. Where `split`, those that are left when every cluster has had the same number are cut along K into
+// one part for each of `sharers` clusters: the one with a tile's last part adds what the others have of it. 32 bits:
+// the thread that copies has 40 registers.
 template <class T, int kBand>
 struct ClusterWalk {
   static constexpr int kHigh = T::kM * T::kDown, kWide = T::kN * T::kAcross;
   int m, n, steps, tiles;
+  int rounds = 0, sharers = 0;  // whole tiles of each cluster, where some are split
 
   ClusterWalk(int64_t rows, int64_t cols, int64_t k)
       : m(static_cast<int>(rows)),
         n(static_cast<int>(cols)),
         steps(static_cast<int>(ceil_div(k, T::kK))),
         tiles(static_cast<int>(ceil_div(rows, kHigh) * ceil_div(cols, kWide))) {}
+  // Of `clusters` that stay.
+  void split(int clusters) {
+    rounds = tiles / clusters;
+    sharers = std::min(clusters, std::min(steps, 4) * (tiles - rounds * clusters));  // each has a step or more
+  }
   // Of tile i of the grid, this block's part.
   __device__ void place(const T& tile, int i, int& row, int& col) const {
     const int across = (n + kWide - 1) / kWide, down = (m + kHigh - 1) / kHigh;
@@ -52,8 +65,30 @@ struct ClusterWalk {
     row = (first + in_band % high) * kHigh + tile.down * T::kM;
     col = in_band / high * kWide + tile.across * T::kN;
   }
-  static __device__ int first() { return static_cast<int>(blockIdx.x) / T::kBlocks; }
-  static __device__ int apart() { return static_cast<int>(gridDim.x) / T::kBlocks; }
+  static __device__ int cluster() { return static_cast<int>(blockIdx.x) / T::kBlocks; }
+  static __device__ int clusters() { return static_cast<int>(gridDim.x) / T::kBlocks; }
+  // Where the part of sharer c begins, in steps of all the tiles that are split.
+  __device__ int share(int c) const { return (tiles - rounds * clusters()) * steps / sharers * c + rest(c); }
+  __device__ int rest(int c) const { return (tiles - rounds * clusters()) * steps % sharers * c / sharers; }
+  // Number i of what this cluster does; false where there is no more. Of two parts the one comes first that another
+  // cluster waits for.
+  __device__ bool part(int i, TileSteps& at) const {
+    if (sharers == 0 || i < rounds) {
+      at = {cluster() + i * clusters(), 0, steps};
+      return at.tile < tiles;
+    }
+    if (cluster() >= sharers) return false;
+    const int begin = share(cluster()), end = share(cluster() + 1), border = (end - 1) / steps * steps;
+    if (begin == end || i > rounds + (begin < border ? 1 : 0)) return false;
+    const bool upper = i == rounds && begin < border;
+    const int from = upper || begin >= border ? max(begin, border) : begin,
+              to = upper || begin >= border ? end : border;
+    const int tile = from / steps;
+    at = {rounds * clusters() + tile, from - tile * steps, to - tile * steps};
+    return true;
+  }
+  // Whether sharer c has a part of the tile before the one that ends it; c counts down from that one's.
+  __device__ bool has_part(int c, int tile) const { return share(c + 1) > (tile - rounds * clusters()) * steps; }
 };
 
 // Word n of lane t of each four lanes becomes word t of lane n.
@@ -95,6 +130,38 @@ __device__ inline void store_rows(const float (&acc)[128], const View& out, int6
   }
 }
 
+// The sums of a warp that another cluster ends, and its flag. 128 KiB of each block.
+inline constexpr int kPartFloats = 128 * 256;
+struct HandedSums {
+  float* sums = nullptr;
+  uint32_t* flags = nullptr;  // zeros before and after; 8 of each block
+
+  __device__ float* of(int block, int thread) const { return sums + int64_t{block} * kPartFloats + thread * 4; }
+  __device__ void give(const float (&acc)[128], int thread) const {
+    float* to = of(static_cast<int>(blockIdx.x), thread);
+#pragma unroll
+    for (int i = 0; i < 32; ++i)
+      *reinterpret_cast<float4*>(to + i * 1024) =
+          make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+    __threadfence();
+    __syncwarp();
+    if (thread % 32 == 0) publish(flags + blockIdx.x * 8 + thread / 32, 1u);
+  }
+  __device__ void add(float (&acc)[128], int block, int thread) const {
+    uint32_t* flag = flags + block * 8 + thread / 32;
+    while (look(flag) == 0) look_again();
+    __threadfence();
+    const float* from = of(block, thread);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const float4 v = load_fresh4(from + i * 1024);
+      acc[4 * i] += v.x, acc[4 * i + 1] += v.y, acc[4 * i + 2] += v.z, acc[4 * i + 3] += v.w;
+    }
+    __syncwarp();
+    if (thread % 32 == 0) publish(flag, 0u);
+  }
+};
+
 // The stages of one block's tiles on their way into the ring, by one thread.
 template <class T, int kBand>
 __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const ClusterWalk<T, kBand>& walk, const T& tile,
@@ -103,12 +170,13 @@ __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const Cluste
   const uint32_t of_a = tile.blocks_of_a(), of_b = tile.blocks_of_b();
   int at = 0;
   uint32_t parity = 1;  // of a stage that nobody has used: done
-  for (int i = walk.first(); i < walk.tiles; i += walk.apart()) {
+  TileSteps part;
+  for (int i = 0; walk.part(i, part); ++i) {
     int row, col;
-    walk.place(tile, i, row, col);
+    walk.place(tile, part.tile, row, col);
     row += tile.across * kRowsA;
     col += tile.down * kRowsB;
-    for (int s = 0; s < walk.steps; ++s) {
+    for (int s = part.from; s < part.to; ++s) {
       std::byte* to_a = shared + at * T::kStage + tile.across * kRowsA * 128;
       std::byte* to_b = shared + at * T::kStage + T::kA + tile.down * kRowsB * 128;
       barrier_wait(empty + at, parity);
@@ -133,7 +201,8 @@ __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const Cluste
 
 template <class T, int kBand>
 __device__ void multiply_stages(const View& out, const ClusterWalk<T, kBand>& walk, const T& tile,
-                                const std::byte* shared, CopyBarrier* full, CopyBarrier* empty) {
+                                const HandedSums& handed, const std::byte* shared, CopyBarrier* full,
+                                CopyBarrier* empty) {
   const int group = static_cast<int>(threadIdx.x) / 128 - 1, lane = static_cast<int>(threadIdx.x) % 32;
   const bool arrives = lane < T::kBlocks && tile.shares_with(lane);
   const auto give_back = [&](int at) {
@@ -146,18 +215,19 @@ __device__ void multiply_stages(const View& out, const ClusterWalk<T, kBand>& wa
   int at = 0, before = 0;
   uint32_t parity = 0;
   float acc[128];
-  for (int i = walk.first(); i < walk.tiles; i += walk.apart()) {
-    for (int s = 0; s < walk.steps; ++s) {
+  TileSteps part;
+  for (int i = 0; walk.part(i, part); ++i) {
+    for (int s = part.from; s < part.to; ++s) {
       const MatrixPlace a = matrix_by_rows(shared + at * T::kStage + group * 64 * 128),
                         b = matrix_by_rows(shared + at * T::kStage + T::kA);
       barrier_wait(full + at, parity);
       products_begin();
 #pragma unroll
       for (int kk = 0; kk < T::kK / 16; ++kk)
-        multiply_group<true, false>(acc, further(a, 32 * kk), further(b, 32 * kk), s > 0 || kk > 0);
+        multiply_group<true, false>(acc, further(a, 32 * kk), further(b, 32 * kk), s > part.from || kk > 0);
       products_commit();
       products_done<1>();
-      if (s > 0) give_back(before);
+      if (s > part.from) give_back(before);
       before = at;
       if (++at == T::kStages) {
         at = 0;
@@ -166,8 +236,16 @@ __device__ void multiply_stages(const View& out, const ClusterWalk<T, kBand>& wa
     }
     products_done<0>(acc);
     give_back(before);
+    const int thread = static_cast<int>(threadIdx.x) - 128;
+    if (part.to < walk.steps) {
+      handed.give(acc, thread);
+      continue;
+    }
+    if (part.from > 0)
+      for (int c = walk.cluster() - 1; c >= 0 && walk.has_part(c, part.tile); --c)
+        handed.add(acc, c * T::kBlocks + cluster_rank(), thread);
     int row, col;
-    walk.place(tile, i, row, col);
+    walk.place(tile, part.tile, row, col);
     store_rows(acc, out, walk.m, row + 64 * group, col);
   }
 }
@@ -176,7 +254,7 @@ __device__ void multiply_stages(const View& out, const ClusterWalk<T, kBand>& wa
 template <class T, int kBand>
 __global__ void __launch_bounds__(384, 1)
     gemm_clusters(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, View out,
-                  const ClusterWalk<T, kBand> walk) {
+                  const ClusterWalk<T, kBand> walk, const HandedSums handed) {
 #if INGOT_HAS_WGMMA
   let_next_begin();
   std::byte* shared = shared_memory<std::byte>();
@@ -198,24 +276,33 @@ __global__ void __launch_bounds__(384, 1)
     __syncwarp();
   } else {
     take_registers<232>();
-    multiply_stages(out, walk, tile, shared, full, empty);
+    multiply_stages(out, walk, tile, handed, shared, full, empty);
   }
   cluster_sync();  // others write into this block's memory until then
 #endif
 }
 
-// `resident`: as many blocks as multiprocessors, which stay; else a cluster for each tile. False: not on this device,
-// or not such a product.
+// How the tiles are shared out: a cluster for each; to as many as the device runs at a time, which stay; and with the
+// last ones cut along K.
+enum class Sharing { kEach, kStay, kSplit };
+
+// False: not on this device, or not such a product.
 template <class T, int kBand>
-bool run_clusters(const Bf16Gemm& op, const Ctx& ctx, bool resident) {
+bool run_clusters(const Bf16Gemm& op, const Ctx& ctx, Sharing sharing) {
   const GemmMatrix a(op.a, ctx), b(op.b, ctx);
   if (a.rows == 0 || b.rows == 0) return true;
   if (ctx.arch != 90 || b.rows % 8 != 0 || op.out.stride % 8 != 0) return false;
-  const ClusterWalk<T, kBand> walk(a.rows, b.rows, a.cols);
-  const int clusters = resident ? std::min(walk.tiles, std::max(ctx.multiprocessors / T::kBlocks, 1)) : walk.tiles;
+  ClusterWalk<T, kBand> walk(a.rows, b.rows, a.cols);
+  int clusters = walk.tiles;
+  if (sharing != Sharing::kEach) clusters = std::min(clusters, std::max(ctx.multiprocessors / T::kBlocks, 1));
+  if (sharing == Sharing::kSplit) {
+    clusters = std::max(ctx.multiprocessors / T::kBlocks, 1);
+    if (ctx.scratch_bytes >= int64_t{4} * kPartFloats * T::kBlocks * clusters) walk.split(clusters);
+  }
   launch_clusters(ctx, T::kBlocks, gemm_clusters<T, kBand>, {dim3(clusters * T::kBlocks), dim3(384), T::kBytes},
                   make_tensor_map(a.data, a.rows, a.cols, a.stride, T::kM / T::kAcross),
-                  make_tensor_map(b.data, b.rows, b.cols, b.stride, T::kN / T::kDown), View(op.out), walk);
+                  make_tensor_map(b.data, b.rows, b.cols, b.stride, T::kN / T::kDown), View(op.out), walk,
+                  HandedSums{reinterpret_cast<float*>(ctx.scratch), ctx.tickets});
   return true;
 }
 

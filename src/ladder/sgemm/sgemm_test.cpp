@@ -17,8 +17,8 @@ void check_sgemm(int64_t m, int64_t n, int64_t k, const std::function<float()>& 
 
 TEST(SgemmLadder, EveryStep) {
   Random random(1);
-  const int64_t shapes[][3] = {{0, 5, 3},      {1, 1, 1},      {31, 33, 7},  {64, 64, 8},
-                               {128, 128, 16}, {256, 128, 64}, {130, 70, 40}};
+  const int64_t shapes[][3] = {{0, 5, 3},      {1, 1, 1},      {31, 33, 7},   {64, 64, 8},
+                               {128, 128, 16}, {256, 128, 64}, {130, 70, 40}, {256, 512, 80}};
   for (const auto& [m, n, k] : shapes)
     check_sgemm(
         m, n, k, [&] { return random.normal(); }, relative(64, 1e-5 * static_cast<double>(k)));
