@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "cuda/elements.cuh"
 #include "matmul/cuda/experts/experts_many.cuh"
+#include "matmul/cuda/experts/experts_some.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/expert_linear/expert_linear.h"
 #include "ops/router_topk/route.cuh"
@@ -24,7 +25,8 @@ struct DeviceExperts {
   PublishedExperts published[2];  // of each part
   ExpertList list;
   bool streams = false;  // some op that reads the list has packed weights
-  bool many = false;     // all of them have those of experts_many.cuh
+  bool some = false;     // all of them have those of experts_some.cuh
+  bool many = false;     // and those of experts_many.cuh
   // The experts before it that meet the same places: they have sorted them already.
   std::shared_ptr<DeviceExperts> sorted = nullptr;
   bool follows = false;  // and their last kernel is that of their packed weights
@@ -66,14 +68,20 @@ int64_t padded_cols(const ExpertLinear& op) { return stream_units(op.cols_in()) 
 // Rows of x that are made bf16 for `rows` rows of the step.
 int64_t made_rows(const ExpertLinear& op, int64_t rows) { return op.scale || op.by_place() ? rows * op.used() : rows; }
 
-// Places of an expert, on average, up to which the streaming kernel reads its weights.
-constexpr int64_t kStreamPlaces = 6;
+// Places of an expert, on average, up to which the streaming kernel reads weights of 16 bits, and that of
+// experts_some.cuh those of codes; of so few places in all the streaming kernel reads codes, too.
+constexpr int64_t kStreamPlaces = 6, kSomePlaces = 32, kFewPlaces = 16;
 bool is_many(const DeviceExperts& device, int64_t places, int64_t count) {
-  return device.first().many && places > kStreamPlaces * count;
+  const DeviceExperts& first = device.first();
+  return first.many && places > (first.some ? kSomePlaces : kStreamPlaces) * count;
+}
+bool is_some(const DeviceExperts& device, int64_t places, int64_t count) {
+  return device.first().some && places > kFewPlaces && !is_many(device, places, count);
 }
 // Tiles of as few places as the streaming kernel takes where it reads the list.
 int tile_of(const DeviceExperts& device, int64_t places, int64_t count) {
   if (is_many(device, places, count)) return experts_many_tile(places, count);
+  if (is_some(device, places, count)) return kSomeTile;
   return device.first().streams ? kStreamRows : kAnyTile;
 }
 
@@ -124,6 +132,8 @@ void run_packed(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   }
   if (is_many(device, run.places, op.count())) {
     run_experts_many(run, behind);
+  } else if (is_some(device, run.places, op.count())) {
+    run_experts_some(run, behind);
   } else {
     run_experts_stream(run, behind);
   }
@@ -170,9 +180,13 @@ void prepare_packed(ExpertLinear& op, int64_t rows, Prepare& p) {
       op.n_parts == 2 ? std::span<const Weight>(op.parts[1].weights) : std::span<const Weight>();
   op.device->packed = pack_experts(op.parts[0].weights, second, device, p.allocate);
   op.device->streams = true;
-  op.device->many = !p.batch_invariant && experts_many_has(op.parts[0].weights[0].format, p.arch);
-  p.need_scratch(piece_bytes(made_rows(op, rows) * padded_cols(op) * 2) +
-                 (op.device->many ? experts_many_scratch(rows * op.used(), op.cols_in()) : 0));
+  const Format format = op.parts[0].weights[0].format;
+  op.device->some = !p.batch_invariant && experts_some_has(format);
+  op.device->many = !p.batch_invariant && experts_many_has(format, p.arch);
+  const int64_t places = rows * op.used();
+  const int64_t many = op.device->many ? experts_many_scratch(places, op.cols_in()) : 0;
+  const int64_t some = op.device->some ? experts_some_scratch(format, places, op.count(), op.cols_in()) : 0;
+  p.need_scratch(piece_bytes(made_rows(op, rows) * padded_cols(op) * 2) + std::max(many, some));
 }
 
 }  // namespace
@@ -221,6 +235,7 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
   second.device->sorted = first.device;
   second.device->follows = first.device->is_packed() && !first.out;
   first.device->streams = first.device->streams || second.device->streams;
+  first.device->some = first.device->some && second.device->some;
   first.device->many = first.device->many && second.device->many;
   return true;
 }

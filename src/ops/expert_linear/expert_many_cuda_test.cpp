@@ -45,8 +45,8 @@ TEST(ExpertManyCuda, EveryFormat) {
   for (const Format format : {Format::kBF16, Format::kF16, Format::kQ4_0, Format::kINT4, Format::kMXFP4, Format::kQ8_0,
                               Format::kINT8, Format::kF8_E4M3, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K}) {
     const int64_t block = format_block(format), cols = block == 1 ? 70 : block == 32 ? 160 : 2 * block;
-    check_many({.format = format, .rows = 16, .count = 3, .out = 37, .cols = cols, .glu = true, .bias = true});
-    check_many({.format = format, .rows = 40, .count = 3, .out = 150, .cols = cols, .bias = true, .by_place = true});
+    check_many({.format = format, .rows = 50, .count = 3, .out = 37, .cols = cols, .glu = true, .bias = true});
+    check_many({.format = format, .rows = 50, .count = 3, .out = 150, .cols = cols, .bias = true, .by_place = true});
   }
 }
 
@@ -68,7 +68,7 @@ TEST(ExpertManyCuda, UnevenChoices) {
   check_many({.format = Format::kBF16, .rows = 4200, .count = 6, .out = 16, .cols = 32, .sum = true});
   check_many({.format = Format::kBF16, .rows = 40, .count = 4, .glu = true, .scale = true});
   check_many({.format = Format::kMXFP4,
-              .rows = 40,
+              .rows = 80,
               .count = 4,
               .glu = true,
               .bias = true,

@@ -3,6 +3,7 @@
 // (experts_list_cuda.cu); kernels read the list there, and the host knows only how long it can be.
 //
 // experts_stream_kernel.cuh  few places a tile: packed weights stream past, as of a linear of few rows
+// experts_some_kernel.cuh    up to 16 places a tile: a packed weight is unpacked once for them
 // experts_any_kernel.cuh     weights as they are published, any format, far from the memory's speed
 #pragma once
 

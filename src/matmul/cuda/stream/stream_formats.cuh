@@ -190,6 +190,15 @@ struct GroupSums {
       multiply_bf16(of_x[j], ones, b);
     }
   }
+  // The same for octet j where somebody has added x up: of places 2t and 2t + 1, as small as the codes.
+  __device__ __forceinline__ void add_sums(int j, const float2& of_places) {
+    const float of[2] = {of_places.x, of_places.y};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float value = e < 2 ? of[e] : of[e - 2] * power_of_two(W::kOdd);
+      of_x[j][e] = kIsChunk ? of_x[j][e] + value : value;
+    }
+  }
   // Short groups begin with their bias; of others it comes off at the end.
   __device__ __forceinline__ void begin_with_bias() {
 #pragma unroll
@@ -214,6 +223,8 @@ struct GroupSums {
       }
     }
   }
+  // kMins: they are taken off, too.
+  template <bool kMins = Scales::kMins>
   __device__ __forceinline__ void scale_into(const typename Scales::Row (&rows)[M][2], int group,
                                              float (&sums)[M][J][4]) const {
 #pragma unroll
@@ -229,7 +240,7 @@ struct GroupSums {
             if constexpr (kChains == 2) value += of[m][kChains - 1][j][e];
             if constexpr (kIsChunk && W::kBias != 0) value += of_x[j][e];
             sums[m][j][e] = __fmaf_rn(scale, value, sums[m][j][e]);
-            if constexpr (Scales::kMins) sums[m][j][e] = __fmaf_rn(-min, of_x[j][e], sums[m][j][e]);
+            if constexpr (kMins) sums[m][j][e] = __fmaf_rn(-min, of_x[j][e], sums[m][j][e]);
           }
         }
       }

@@ -133,6 +133,8 @@ struct BytesAndMins : PairAndBytes {
   __device__ static float min(const Row& r, int g) {
     return detail::times_byte(r.w[g / 2], g % 2 * 2 + 1, r.dmin, r.dmin * -detail::kByteBase);
   }
+  // The mins of groups 2i and 2i + 1 before dmin, as operands that are small as Integers are.
+  __device__ static uint32_t min_codes(const Row& r, int i) { return (i == 0 ? r.w[0] : r.w[1]) >> 8 & 0x00ff00ffu; }
 };
 
 // [16] d, f16; then [16][4] int8.
