@@ -60,7 +60,8 @@ TEST(CudaLinearF32, OneOrderOfSumsForEveryKernel) {
     check_bits({rows, 67, 388, 3});
   }
   check_bits({2, 300, 4});
-  check_bits({140, 70, 1160, 0, 24});  // more slices than are taken at once
+  check_bits({20, 70, 1160, 0, 24});  // more slices than are taken at once
+  check_bits({100, 67, 388, 0, 40});
   check_bits({300, 130, 260, 0, 20});
   check_bits({300, 130, 36, 8});
   check_bits({40, 67, 388, 0, 20, 80});
