@@ -1,8 +1,9 @@
 // Every format of weights, any number of rows and columns: weights are decoded to f32 in shared memory as they are
-// needed, products and sums are f32. An output is a sum of sums of a stage's columns, each in ascending order: the same
+// needed, products and sums are f32. An output is a sum of sums of kSumCols columns, each in ascending order: the same
 // for every number of rows. And the same decoding into bf16, for products of other kernels.
 #include "matmul/cuda/decode_stage.cuh"
 #include "matmul/cuda/parts.cuh"
+#include "matmul/cuda/sum_order.h"
 
 namespace ingot::cuda {
 namespace {
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
   const int64_t n0 = int64_t{blockIdx.x} * kOutputs, row0 = int64_t{blockIdx.y} * M;
   // Neighbouring threads have neighbouring outputs: rows of w lie an odd number of words apart.
   const int n_of = static_cast<int>(threadIdx.x) % (kThreads / M), m = static_cast<int>(threadIdx.x) / (kThreads / M);
-  float total[kEach] = {};
+  float total[kEach] = {}, sum[kEach] = {};
   for (int64_t col = 0; col < weight.cols; col += kCols) {
     decode_stage<F>(weight, n0, col, w);
     for (int i = static_cast<int>(threadIdx.x); i < M * kCols; i += kThreads) {
@@ -40,7 +41,6 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
       staged[i / kCols * (kCols + 1) + i % kCols] = r < rows && c < weight.cols ? x.get(r, x_col + c) : 0.0f;
     }
     __syncthreads();
-    float sum[kEach] = {};
     const float* xs = staged + m * (kCols + 1);
 #pragma unroll 8
     for (int k = 0; k < kCols; ++k) {
@@ -48,8 +48,11 @@ __global__ void __launch_bounds__(kThreads, F::kBlock > 64 ? 1 : 2)
       for (int j = 0; j < kEach; ++j)
         sum[j] = __fmaf_rn(xs[k], w[(n_of + j * (kThreads / M)) * (kCols + 1) + k], sum[j]);
     }
+    const bool is_whole = (col + kCols) % kSumCols == 0 || col + kCols >= weight.cols;
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) total[j] += sum[j];
+    for (int j = 0; j < kEach; ++j) {
+      if (is_whole) total[j] += sum[j], sum[j] = 0;
+    }
     __syncthreads();
   }
   if (row0 + m >= rows) return;

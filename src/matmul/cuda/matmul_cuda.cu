@@ -11,7 +11,8 @@
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
 //                          heads
-//   F32                    norm → f32 · product by the kernel that decodes as it goes · GLU or heads
+//   F32                    norm → f32 · product by tiles of f32, or by the kernel that decodes as it goes where rows
+//                          are not aligned · GLU or heads
 //
 // Batch-invariant: by our own product alone and never cuBLASLt, because its order over K does not depend on the number
 // of rows; it reads weights at about a tenth of the streaming kernel's speed for one row. The last way is invariant as
@@ -183,7 +184,7 @@ bool by_blas(Blas* blas, const View& x, const Weight& weight, const PartOut& out
 
 void multiply_part(Blas* blas, const View& x, const Weight& weight, const PartOut& out, int64_t rows,
                    const DeviceCtx& ctx) {
-  if (f32_takes(x, weight, rows)) return run_f32(x, weight, out, rows, ctx);
+  if (f32_takes(x, weight)) return run_f32(x, weight, out, rows, ctx);
   if (!gemm_takes(x, weight)) return run_any(x, weight, out, rows, ctx);
   if (!by_blas(blas, x, weight, out, rows, ctx)) run_gemm(x, weight, out, rows, ctx);
 }

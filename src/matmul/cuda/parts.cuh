@@ -1,6 +1,6 @@
 // What the files of this folder share: arguments of kernels, small device functions, and who calls whom. matmul_cuda.cu
-// chooses; stream_cuda.cu, wide_cuda.cu, cuda_blas.cpp, gemm_cuda.cu and any_cuda.cu multiply; rows_cuda.cu does what
-// comes before and after a product where that is a launch of its own.
+// chooses; stream_cuda.cu, wide_cuda.cu, cuda_blas.cpp, gemm_cuda.cu, f32_cuda.cu and any_cuda.cu multiply;
+// rows_cuda.cu does what comes before and after a product where that is a launch of its own.
 #pragma once
 
 #include "cuda/activate.cuh"
@@ -184,8 +184,8 @@ void unpack_published(const Weight& weight, const UnpackRows& rows, const Device
 bool gemm_takes(const View& x, const Weight& weight);
 void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
 
-// The same for weights of F32 and many rows, bit for bit what run_any() gives.
-bool f32_takes(const View& x, const Weight& weight, int64_t rows);
+// The same for weights of F32 and x of f32, rows of both 16-byte aligned; bit for bit what run_any() gives.
+bool f32_takes(const View& x, const Weight& weight);
 void run_f32(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx);
 
 // Rows of a weight that belong to groups, as many to each: x and outputs of group g from columns g · apart on.

@@ -126,11 +126,14 @@ TEST(ExpertLinearCuda, RowsAloneAreTheSame) {
   }
 }
 
-void check_router(const RouterSpec& spec, int rows, int64_t count, int64_t used, bool with_bias, bool bad = false) {
+enum class Logits { kPlain, kEqual, kBad };  // kEqual: whole numbers, so that many are the same
+
+void check_router(const RouterSpec& spec, int rows, int64_t count, int64_t used, bool with_bias,
+                  Logits kind = Logits::kPlain) {
   Random random(static_cast<uint64_t>(count * 100 + used));
   Buffer logits(rows, count), experts(rows, used, kTokenRows, used, DType::kI32), weights(rows, used);
-  logits.fill([&] { return 2 * random.normal(); });
-  if (bad) logits.at(rows - 1, count - 1) = NAN;
+  logits.fill([&] { return kind == Logits::kEqual ? std::round(random.normal()) : 2 * random.normal(); });
+  if (kind == Logits::kBad) logits.at(rows - 1, count - 1) = NAN;
   std::vector<float> bias = normal_values(random, count);
   for (float& b : bias) b *= 0.1f;
   const RouterTopk op{.logits = logits.tensor(),
@@ -166,7 +169,10 @@ TEST(RouterTopkCuda, MatchesReference) {
   }
   check_router({.groups = 2, .groups_used = 1}, 4, 16, 2, false);
   check_router({.score = RouterScore::kSparsemixer, .jitter = 0.1f}, 20, 16, 2, false);
-  check_router({.renormalize = true}, 4, 8, 3, false, true);
+  check_router({.renormalize = true}, 4, 8, 3, false, Logits::kBad);
+  // A lane of the warp has up to 4, 8 and 32 experts.
+  for (const int64_t count : {128, 131, 200, 300})
+    check_router({.renormalize = true}, 5, count, 9, false, Logits::kEqual);
 }
 
 // From the residual stream to the experts' sums: norm, router, choice and list are one launch for few rows, and each

@@ -27,7 +27,9 @@ struct RouteWork {
   const float* bias = nullptr;
   // The experts that follow; place null: there are none.
   ExpertList list;
+  uint32_t* begun = nullptr;  // kRouteCounters zeros, of this route alone; the launch leaves zeros
 };
+inline constexpr int kRouteCounters = 1 + kRouteRows / 8;
 
 struct DeviceRoute : RouteWork {
   int64_t rows = 0;                               // up to so many rows; 0: each op does its own

@@ -38,20 +38,41 @@ __device__ inline Best best_of(const float* keys, const uint8_t* taken, int n) {
   return best;
 }
 
-// Marks the k best of n <= kMostExperts: a lane has every 32nd, and knows in bits which of them are taken.
+namespace detail {
+
+// Bits of those a lane has, every 32nd, that are among the k best of n <= N · 32.
+template <int N>
+__device__ inline uint32_t best_by_lane(const float* keys, int n, int k) {
+  const int lane = lane_of_warp();
+  uint32_t key[N], mine = 0;  // key 0: none, or taken
+#pragma unroll
+  for (int b = 0; b < N; ++b) {
+    const int e = lane + b * kLanes;
+    key[b] = e < n ? ordered_bits(isnan(keys[e]) ? -INFINITY : keys[e]) : 0;
+  }
+  for (int i = 0; i < k; ++i) {
+    uint32_t top = 0, at = 0;
+#pragma unroll
+    for (int b = 0; b < N; ++b)
+      if (key[b] > top) top = key[b], at = static_cast<uint32_t>(b);
+    const uint32_t best = __reduce_max_sync(0xffffffffu, top), index = at * kLanes + static_cast<uint32_t>(lane);
+    if (__reduce_min_sync(0xffffffffu, top == best ? index : 0xffffffffu) != index) continue;
+    mine |= 1u << at;
+#pragma unroll
+    for (int b = 0; b < N; ++b)
+      if (static_cast<uint32_t>(b) == at) key[b] = 0;
+  }
+  return mine;
+}
+
+}  // namespace detail
+
+// Marks the k best of n <= kMostExperts.
 __device__ inline void take_best(const float* keys, uint8_t* taken, int n, int k) {
   static_assert(kMostExperts <= 32 * kLanes);
-  uint32_t mine = 0;
-  for (int i = 0; i < k; ++i) {
-    uint32_t top = 0, index = 0xffffffffu;  // of a lane that has no more
-    for (int e = lane_of_warp(), bit = 0; e < n; e += kLanes, ++bit) {
-      const uint32_t key = ordered_bits(isnan(keys[e]) ? -INFINITY : keys[e]);
-      if ((mine >> bit & 1) == 0 && key > top) top = key, index = static_cast<uint32_t>(e);
-    }
-    const uint32_t best = __reduce_max_sync(0xffffffffu, top);
-    const int chosen = static_cast<int>(__reduce_min_sync(0xffffffffu, top == best ? index : 0xffffffffu));
-    if (chosen % kLanes == lane_of_warp()) mine |= 1u << chosen / kLanes;
-  }
+  const uint32_t mine = n <= 4 * kLanes   ? detail::best_by_lane<4>(keys, n, k)
+                        : n <= 8 * kLanes ? detail::best_by_lane<8>(keys, n, k)
+                                          : detail::best_by_lane<32>(keys, n, k);
   for (int e = lane_of_warp(), bit = 0; e < n; e += kLanes, ++bit) taken[e] = static_cast<uint8_t>(mine >> bit & 1);
   __syncwarp();
 }
@@ -126,24 +147,20 @@ struct RouterOut {
   int used;
 };
 
-// Row t, by a warp. `room`: kRouterBytes of shared memory for each expert. `kept`: where the chosen are left in shared
-// memory too, or null.
+// Row t, by a warp. `room`: kRouterBytes of shared memory for each expert, the logits in front. `kept`: where the
+// chosen are left in shared memory too, or null.
 inline constexpr int kRouterBytes = 17;
-__device__ inline void choose_experts(const View& x, int64_t t, const float* bias, const RouterOut& to,
-                                      const RouterSpec& spec, float* room_of_all, int32_t* kept = nullptr) {
-  const int n = x.cols, lane = lane_of_warp();
-  float* logits = room_of_all;
+__device__ inline void choose_experts(int n, int64_t t, const float* bias, const RouterOut& to, const RouterSpec& spec,
+                                      float* logits, int32_t* kept = nullptr) {
+  const int lane = lane_of_warp();
   float *scores = logits + n, *keys = scores + n, *room = keys + n;
   auto* taken = reinterpret_cast<uint8_t*>(room + n);
   int32_t* experts = to.experts + t * to.experts_stride;
   float* weights = to.weights + t * to.weights_stride;
   float bad = 0;
-  for (int e = lane; e < n; e += kLanes) {
-    logits[e] = load_fresh(reinterpret_cast<const float*>(x.row(t)) + e);
+  for (int e = lane; e < n; e += kLanes)
     if (!isfinite(logits[e])) bad = 1;
-  }
   bad = warp_max(bad);
-  __syncwarp();
   if (bad > 0) {
     for (int j = lane; j < to.used; j += kLanes) {
       experts[j] = j, weights[j] = NAN;
@@ -174,6 +191,7 @@ __device__ inline void choose_experts(const View& x, int64_t t, const float* bia
   }
   __syncwarp();
   float sum = 0;
+#pragma unroll 4
   for (int j = 0; j < to.used; ++j) sum += room[j];
   const float by = spec.renormalize ? fmaxf(sum, spec.least_sum) : 1.0f;
   for (int j = lane; j < to.used; j += kLanes) weights[j] = room[j] / by * spec.scale;

@@ -10,7 +10,10 @@ namespace {
 __global__ void router(View x, const float* bias, RouterOut to, RouterSpec spec) {
   let_next_begin();
   wait_for_inputs();
-  choose_experts(x, blockIdx.x, bias, to, spec, shared_memory<float>());
+  float* logits = shared_memory<float>();
+  for (int e = lane_of_warp(); e < x.cols; e += kLanes) logits[e] = x.get(blockIdx.x, e);
+  __syncwarp();
+  choose_experts(x.cols, blockIdx.x, bias, to, spec, logits);
 }
 
 }  // namespace
