@@ -137,11 +137,17 @@ void stream(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
     run.outs[i].out = scratch.take(rows, product.parts[i].weight->rows, DType::kF32);
   }
   for (int i = 0; i < streamed.n_parts; ++i) {
-    run.part = &streamed.parts[i];
+    const StreamedPart& part = streamed.parts[i];
+    run.part = &part;
+    run.leads = i == 0 && streamed.n_parts > 1;
+    run.follows = i > 0;
+    DeviceCtx its = ctx;
+    its.multiprocessors = part.processors;
+    its.handed += part.first_processor * (kHandedBytes / 4);
     if (rows <= kStreamRows) {
-      run_stream(run, ctx);
+      run_stream(run, its);
     } else {
-      run_wide(run, ctx);
+      run_wide(run, its);
     }
   }
   if (later) finish_heads(product, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
@@ -411,6 +417,7 @@ std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, cons
   streamed.arch = device.arch;
   streamed.tall = has_tall(product, device.arch);
   bool packed[3] = {};
+  int64_t packed_before = 0;  // rows
   for (int i = 0; i < product.n_parts; ++i) {
     if (packed[i]) continue;
     StreamedPart& part = streamed.parts[streamed.n_parts++];
@@ -421,7 +428,14 @@ std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, cons
       packed[j] = packed[j] || is_here;
       if (!is_here) part.map.rows[j] = 0;
     }
-    part.tile_rows = stream_tile_rows(part.map.total(), device.multiprocessors, stream_most_rows(part.format));
+    // Parts run beside each other, each on its share of the device.
+    const auto of_device = [&](int64_t n) {
+      return static_cast<int>(device.multiprocessors * n / total_rows(product));
+    };
+    part.first_processor = of_device(packed_before);
+    packed_before += part.map.total();
+    part.processors = std::max(1, of_device(packed_before) - part.first_processor);
+    part.tile_rows = stream_tile_rows(part.map.total(), part.processors, stream_most_rows(part.format));
     std::byte* to = allocate(streamed_bytes(part, product.cols()));
     part.weights = to;
     DeviceCtx alone = device;

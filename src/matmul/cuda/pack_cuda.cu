@@ -260,6 +260,8 @@ StreamArgs stream_args(const StreamRun& run) {
   args.input = run.input;
   args.map = part.map;
   args.glu = product.glu;
+  args.leads = run.leads;
+  args.follows = run.follows;
   std::copy(run.outs, run.outs + 3, args.outs);
   if (part.map.order == RowOrder::kHeads) {
     args.heads = heads_args(product.heads);

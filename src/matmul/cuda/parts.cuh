@@ -126,7 +126,8 @@ struct StreamedPart {
   const std::byte* weights = nullptr;  // in the order of stream_packing.h and stream_codes.cuh
   Format format = Format::kBF16;
   int tile_rows = 0;
-  RowMap map;  // parts that lie elsewhere have no rows in it
+  RowMap map;                               // parts that lie elsewhere have no rows in it
+  int first_processor = 0, processors = 0;  // multiprocessors that are its own, all for the only one
 };
 
 // What a device keeps of a product whose weights it streams.
@@ -152,8 +153,9 @@ struct StreamRun {
   const DeviceProduct* product;
   const StreamedPart* part = nullptr;
   int64_t rows;
-  InputArgs input;  // used where x is none
-  View x;           // bf16 rows of a multiple of 32 columns, 16-byte aligned; data null: from `input`
+  InputArgs input;                      // used where x is none
+  bool leads = false, follows = false;  // one of several launches, as StreamArgs has it
+  View x;  // bf16 rows of a multiple of 32 columns, 16-byte aligned; data null: from `input`
   PartOut outs[3];
 };
 void run_stream(const StreamRun& run, const DeviceCtx& ctx);

@@ -217,9 +217,16 @@ TEST(CudaLinearFormats, SeveralFormats) {
     }
     run_ref(op, batch);
     for (size_t i = 0; i < 3; ++i) op.parts[i].out = out[i]->tensor();
-    DeviceRig(batch).run(op);
-    for (size_t i = 0; i < 3; ++i) {
-      EXPECT_LE(relative_error(out[i]->values(), want[i]->values()), most_error(Format::kQ4_K, rows)) << "part " << i;
+    // Launches beside each other; with 40 multiprocessors both are cut into slices at 20 rows.
+    for (const int processors : {0, 40}) {
+      DeviceRig(batch, {.multiprocessors = processors}).run(op, 2);
+      std::vector<std::vector<float>> first;
+      for (size_t i = 0; i < 3; ++i) {
+        first.push_back(out[i]->values());
+        EXPECT_LE(relative_error(first[i], want[i]->values()), most_error(Format::kQ4_K, rows)) << "part " << i;
+      }
+      DeviceRig(batch, {.overlap = false, .multiprocessors = processors}).run(op);
+      for (size_t i = 0; i < 3; ++i) expect_same_bits(out[i]->values(), first[i], "one after the other");
     }
   }
 }

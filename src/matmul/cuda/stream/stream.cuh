@@ -18,7 +18,22 @@ struct StreamArgs {
   ActivationKind glu = ActivationKind::kNone;
   PartOut outs[3];
   HeadsArgs heads;
+  // Parts of different formats are launches that run beside each other. The first lets the next begin when its own
+  // inputs are there: so those that follow need not wait for theirs, but end after it, because what comes behind them
+  // waits for the last alone.
+  bool leads = false, follows = false;
 };
+
+__device__ inline void begin_launch(const StreamArgs& args) {
+  if (!args.leads) let_next_begin();
+}
+__device__ inline void await_inputs(const StreamArgs& args) {
+  if (!args.follows) wait_for_inputs();
+  if (args.leads) let_next_begin();
+}
+__device__ inline void end_launch(const StreamArgs& args) {
+  if (args.follows) wait_for_inputs();
+}
 
 StreamArgs stream_args(const StreamRun& run);
 

@@ -197,7 +197,7 @@ __device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* s
   for (Ring first = ring; first.parity == 0 && first.stage < deep; first.advance())
     weights.fetch(args, walk, first, warp, lane);
   const std::conditional_t<W::kByGroups, TurnedFeed<W>, PiecesFeed<W>> x(in, warp, lane);
-  wait_for_inputs();
+  await_inputs(in);
 
   int step = walk.begin;
   for (int i = 0; i < total; ++i) {

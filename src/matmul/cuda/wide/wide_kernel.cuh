@@ -202,7 +202,7 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, const
   mine.find(args, walk.slab, warp);
   SliceItems<M, S, kPairs> items;
   if constexpr (S > 1) items.find(args, walk, mine);
-  wait_for_inputs();
+  await_inputs(args.stream);
   if constexpr (S > 1) items.read(args.stream);
   int left = walk.total();
   for (int s = 0; s < walk.slabs; ++s) {
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   float* room = scale + kWideRows;
   ring.full = reinterpret_cast<CopyBarrier*>(room + kWideConsumers * kTurnedRoom);
   CopyBarrier* scales_there = ring.full + ring.stages;
-  let_next_begin();
+  begin_launch(args.stream);
   if (threadIdx.x == 0) {
     for (int i = 0; i < ring.stages; ++i) barrier_init(ring.full + i, kFeeders + 32 * kFeeders);
     barrier_init(scales_there, kFeeders);
@@ -264,6 +264,7 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   }
   if constexpr (kMore) take_registers<216>();
   consume<W, M, S, E>(args, walk, ring, scale, scales_there, room + warp * kTurnedRoom, warp, lane);
+  end_launch(args.stream);
 }
 
 WideEnd end_of(const StreamArgs& in, const WidePlan& plan) {
