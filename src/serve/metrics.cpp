@@ -102,7 +102,7 @@ void engines_text(Out& out, const std::vector<EngineStats>& engines) {
 }
 
 // Of each rank or stage, where a model is shared by several.
-void ranks_text(Out& out, const std::vector<RankUse>& ranks) {
+void ranks_text(Out& out, const std::vector<RankUse>& ranks, bool hosts) {
   if (ranks.empty()) return;
   const auto line = [&](const char* name, const RankUse& one, const std::string& more, auto value) {
     fmt::format_to(std::back_inserter(out), "{}{{engine=\"{}\",rank=\"{}\"{}}} {}\n", name, one.engine, one.rank, more,
@@ -114,7 +114,7 @@ void ranks_text(Out& out, const std::vector<RankUse>& ranks) {
   };
   head(out, "ingot_rank_alive", "gauge", "1: the rank takes part in steps.");
   for (const RankUse& one : ranks)
-    line("ingot_rank_alive", one, fmt::format(",host=\"{}\"", one.host), one.alive ? 1 : 0);
+    line("ingot_rank_alive", one, fmt::format(",host=\"{}\"", shown_host(one.host, hosts)), one.alive ? 1 : 0);
   one(out, "ingot_ranks_alive", "gauge", "Ranks that take part in steps.",
       std::ranges::count(ranks, true, &RankUse::alive));
   using C = const RankCounts&;
@@ -284,7 +284,7 @@ std::string Metrics::text(const Now& now) const {
       tools_relaxed.value());
   engine_text(out, now.engine, now);
   engines_text(out, now.engines);
-  ranks_text(out, known_ranks());
+  ranks_text(out, known_ranks(), now.hosts);
   http_text(out, now.http);
   one(out, "ingot_ready", "gauge", "1: takes requests.", int{now.ready});
   one(out, "ingot_draining", "gauge", "1: finishes what is under way and takes nothing new.", int{now.draining});

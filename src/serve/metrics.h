@@ -64,6 +64,11 @@ enum class Rejected : uint8_t {
   kCount,
 };
 
+// The name of a rank's machine as a client sees it; none where the rank is in this process.
+inline std::string shown_host(const std::string& host, bool may_see) {
+  return host.empty() || may_see ? host : "hidden";
+}
+
 // Names of the series are those of metrics.cpp, all beginning with ingot_ or process_.
 class Metrics {
  public:
@@ -104,6 +109,7 @@ class Metrics {
     int64_t log_dropped = 0;
     int64_t usage_lost = 0;            // lines of the usage log
     std::vector<TenantUsage> tenants;  // for who may see them: empty for others
+    bool hosts = false;                // the names of ranks' machines, for who may see them
     int64_t kv_bytes = 0, worker_jobs = 0, failed_jobs = 0;
     double worker_seconds = 0;  // of the longest job that runs
     int64_t requests_in_flight = 0;

@@ -91,7 +91,10 @@ TEST(Metrics, TellsOfEachRankWhereThereAreSeveral) {
   const KnownRanks ranks([&] { return std::vector{first, second}; });
   const auto found = series(Metrics().text({}));
   EXPECT_EQ(found.at("ingot_ranks_alive"), 1);
-  EXPECT_EQ(found.at("ingot_rank_alive{engine=\"0\",rank=\"1\",host=\"b\"}"), 0);
+  EXPECT_EQ(found.at("ingot_rank_alive{engine=\"0\",rank=\"1\",host=\"hidden\"}"), 0);
+  Metrics::Now for_admin;
+  for_admin.hosts = true;
+  EXPECT_EQ(series(Metrics().text(for_admin)).at("ingot_rank_alive{engine=\"0\",rank=\"1\",host=\"b\"}"), 0);
   EXPECT_EQ(found.at("ingot_rank_steps_total{engine=\"0\",rank=\"0\"}"), 7);
   EXPECT_EQ(found.at("ingot_rank_step_seconds_total{engine=\"0\",rank=\"0\"}"), 2);
   EXPECT_EQ(found.at("ingot_rank_wait_seconds_total{engine=\"0\",rank=\"1\"}"), 0.5);

@@ -104,7 +104,8 @@ void handle_ready(Server& server, HttpRequest, std::shared_ptr<Responder> respon
 
 void handle_metrics(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   Metrics::Now now = server.now();
-  if (caller_of(request.head)->rights().admin) now.tenants = server.context().keys.book().tenants();
+  now.hosts = caller_of(request.head)->rights().admin;
+  if (now.hosts) now.tenants = server.context().keys.book().tenants();
   responder->send({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = server.metrics().text(now)});
 }
 
@@ -182,7 +183,7 @@ void handle_openapi(Server& server, HttpRequest, std::shared_ptr<Responder> resp
 }
 
 // Of each rank or stage, where a model is shared by several.
-JsonArray ranks_json() {
+JsonArray ranks_json(bool hosts) {
   JsonArray ranks;
   for (const RankUse& one : known_ranks()) {
     JsonObject bytes;
@@ -190,7 +191,7 @@ JsonArray ranks_json() {
       if (one.counts.bytes[k] > 0) bytes[kCommKindNames[k]] = one.counts.bytes[k];
     ranks.push_back(JsonObject{{"engine", one.engine},
                                {"rank", one.rank},
-                               {"host", one.host},
+                               {"host", shown_host(one.host, hosts)},
                                {"alive", one.alive},
                                {"steps", one.counts.steps},
                                {"step_seconds", 1e-9 * static_cast<double>(one.counts.step_ns)},
@@ -201,7 +202,7 @@ JsonArray ranks_json() {
   return ranks;
 }
 
-void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
+void handle_engine(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
   const Metrics::Now now = server.now();
   const EngineStats& s = now.engine;
   const ServedModel& model = server.context().model;
@@ -242,7 +243,7 @@ void handle_engine(Server& server, HttpRequest, std::shared_ptr<Responder> respo
                                    {"experts_touched", s.experts.touched},
                                    {"expert_busiest_rows", s.experts.busiest},
                                    {"engines", engines},
-                                   {"ranks", ranks_json()},
+                                   {"ranks", ranks_json(caller_of(request.head)->rights().admin)},
                                    {"in_flight", now.requests_in_flight},
                                    {"connections", now.http.open},
                                    {"uptime_seconds", unix_now - facts.start_seconds}});

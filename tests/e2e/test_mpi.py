@@ -158,7 +158,7 @@ class MpiCase:
         self.assertEqual(found["ingot_ranks_alive"], 2)
         for rank in range(2):
             labels = f'engine="0",rank="{rank}"'
-            self.assertEqual(found[f'ingot_rank_alive{{{labels},host="{os.uname().nodename}"}}'], 1)
+            self.assertEqual(found[f'ingot_rank_alive{{{labels},host="hidden"}}'], 1)  # but for admins
             self.assertGreaterEqual(found[f"ingot_rank_steps_total{{{labels}}}"], 120)
             self.assertGreater(found[f"ingot_rank_step_seconds_total{{{labels}}}"],
                                found[f"ingot_rank_collective_seconds_total{{{labels}}}"])

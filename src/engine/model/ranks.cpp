@@ -79,11 +79,11 @@ Ranks::Ranks(const Model& model, const RunOptions& options, const std::vector<in
   threw_.resize(model.ranks.size());
   try {
     for (size_t r = 1; r < model.ranks.size(); ++r) threads_.emplace_back([this, &model, r] { run_rank(model, r); });
+    known_ = std::make_unique<KnownRanks>([this] { return use(); });
   } catch (...) {
     join();  // those that began
     throw;
   }
-  known_ = std::make_unique<KnownRanks>([this] { return use(); });
 }
 
 Ranks::~Ranks() { join(); }

@@ -30,11 +30,11 @@ Stages::Stages(const Model& model, const RunOptions& options, const std::vector<
   message_.reserve(StepMessage::most_bytes(options_.limits, static_cast<int>(pages_.size())));
   try {
     for (int r = 1; r < n; ++r) threads_.emplace_back([this, &model, r] { run_stage(model, r); });
+    known_ = std::make_unique<KnownRanks>([this] { return use(); });
   } catch (...) {
     join();  // those that began
     throw;
   }
-  known_ = std::make_unique<KnownRanks>([this] { return use(); });
 }
 
 Stages::~Stages() { join(); }

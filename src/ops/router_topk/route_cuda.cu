@@ -247,12 +247,18 @@ __global__ void __launch_bounds__(kThreads) route_rows(const __grid_constant__ R
   for (int i = thread; i < fours && route.norm != nullptr; i += kThreads)
     copy_async(staged + kOutputs * fours + i, route.norm + i * 4);
   commit_copies();
-  if (thread < 2) {
-    uint32_t* begun = route.begun + (thread == 0 ? 1 + blockIdx.y : 0);
-    const uint32_t blocks = thread == 0 ? gridDim.x : gridDim.x * gridDim.y;
-    const bool last = atomicAdd(begun, 1u) + 1 == blocks;
-    if (last) *begun = 0;
-    shared.is_last[thread] = last ? 1 : 0;
+  if (thread == 0) {
+    // The last block of its rows, then the last of these: so that who lists has chosen for its own rows, too.
+    uint32_t* of_rows = route.begun + 1 + blockIdx.y;
+    const bool last = atomicAdd(of_rows, 1u) + 1 == gridDim.x;
+    bool of_all = false;
+    if (last) {
+      *of_rows = 0;
+      of_all = gridDim.y == 1 || atomicAdd(route.begun, 1u) + 1 == gridDim.y;
+      if (of_all) *route.begun = 0;
+    }
+    shared.is_last[0] = last ? 1 : 0;
+    shared.is_last[1] = of_all ? 1 : 0;
   }
   wait_for_inputs();
   copies_done<0>();
