@@ -140,7 +140,7 @@ __device__ inline void score_latents(float (&s)[S::kSideKeys / 8][4], const std:
     return;
   }
   const int of_key = Rows::at(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-#pragma unroll 4
+#pragma unroll(S::kCoded ? 2 : 4)  // four spill where codes are opened, too
   for (int kk = 0; kk < kDim / 16; ++kk) {
     uint32_t q[4];
     load_matrices(q, queries + Rows::further(of_query, 2 * kk));
