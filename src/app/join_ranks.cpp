@@ -60,6 +60,11 @@ std::string facts_of(const Model& model, const ModelOptions& options, const Engi
   std::string facts = fmt::format("the program: {}\n", sha256_file("/proc/self/exe").substr(0, 16));
   facts += fmt::format("the model: {}, {}\n", model.arch->name, identity(model));
   facts += fmt::format("the device: {}\n", config.device.cuda < 0 ? "cpu" : "cuda");
+  facts += fmt::format("--ep: {}\n", options.ep);
+  facts += fmt::format("--tp-form: {}\n", options.tp_form == ShardForm::kReduce ? "reduce" : "gather");
+  Sha256 uses;
+  for (const std::vector<int64_t>& layer : options.expert_uses) uses.update(std::as_bytes(std::span(layer)));
+  facts += fmt::format("--expert-use: {}\n", hex(uses.finish()).substr(0, 16));
   facts += fmt::format("--ref: {}\n", config.kernels == Kernels::kRef);
   facts += fmt::format("--ctx: {}\n", model.context);
   facts += fmt::format("--kv: {}\n", dtype_name(config.kv.value_or(options.kv)));
@@ -94,7 +99,7 @@ int ranks_of_world(int asked) {
   World* const world = World::joined();
   if (world == nullptr) return asked;
   if (asked != 1 && asked != world->ranks())
-    throw Error("[tp] --tp {} for {} processes: each is one rank", asked, world->ranks());
+    throw Error("[tp] {} ranks for {} processes: each is one", asked, world->ranks());
   return world->ranks();
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "app/device.h"
+#include "app/expert_use_file.h"
 #include "app/join_ranks.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -39,7 +40,9 @@ int check_counts(const OpenOptions& options) {
   config.device.cuda = choose_device(options.device, options.ref);
   if (config.engines > 1 && !options.routes) throw Error("[dp] several engines are a server's: ingot serve --dp");
   if (config.threads == 0) config.threads = available_cores();
-  check_engines(config, options.model.tp);
+  check_engines(config, options.model.ranks());
+  if (options.routes && !options.expert_use.empty() && options.model.ep == 1)
+    throw Error("[ep] a server reads --expert-use, with --ep: run, bench and eval write it");
   return config.device.cuda;
 }
 
@@ -69,7 +72,14 @@ ModelOptions model_options(const OpenOptions& options) {
   ModelOptions model = options.model;
   model.kv = !options.kv.empty() ? parse_kv(options.kv) : options.ref ? DType::kF32 : DType::kF16;
   if (options.ref) model.fuse_off = {"all"};
-  model.tp = ranks_of_world(model.tp);
+  if (options.tp_form != "gather" && options.tp_form != "reduce")
+    throw Error("[tp] a form of --tp is gather or reduce, not '{}'", options.tp_form);
+  model.tp_form = options.tp_form == "reduce" ? ShardForm::kReduce : ShardForm::kGather;
+  if (model.ep > 1 && !options.expert_use.empty()) model.expert_uses = read_expert_uses(options.expert_use);
+  if (model.ep > 1)
+    model.ep = ranks_of_world(model.ep);
+  else
+    model.tp = ranks_of_world(model.tp);
   return model;
 }
 
@@ -82,6 +92,8 @@ OpenEngine make_engine(Model model, const OpenOptions& options) {
   open.engines = std::make_unique<Engines>(*open.model, config, options.on_step);
   open.engine = &open.engines->at(0);
   give_back(open);
+  if (!options.expert_use.empty() && options.model.ep == 1)
+    open.expert_use = std::make_unique<ExpertUseWriter>(*open.engine, options.expert_use);
   return open;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "app/expert_use_file.h"
 #include "engine/replicas/engines.h"
 #include "models/model.h"
 
@@ -19,8 +20,11 @@ struct OpenOptions {
   // that is multiplied fastest, else f16: half the memory and traffic of f32, and the perplexity of the default model
   // moves by less than another order of additions moves it. With `ref`, which is the oracle, f32.
   std::string kv = {};
-  std::string verify = {};  // a manifest that the model's files must match; empty: not checked
-  ModelOptions model = {};  // its `kv` follows from the one above
+  std::string verify = {};         // a manifest that the model's files must match; empty: not checked
+  std::string tp_form = "gather";  // or "reduce" (graph/shard.h)
+  // How often experts were chosen: read with --ep, else written when the engine ends. Empty: neither.
+  std::string expert_use = {};
+  ModelOptions model = {};  // its `kv`, `tp_form` and `expert_uses` follow from those above
   // 0 threads: the cores that this process may use. The device's index and the kernels follow from `device` and `ref`.
   EngineConfig engine = {.threads = 0};
   // Sets kv_bytes and kv_eager_bytes for the model that was loaded; null: they are as they are. May throw Error.
@@ -32,7 +36,8 @@ struct OpenOptions {
 struct OpenEngine {
   std::unique_ptr<Model> model;
   std::unique_ptr<Engines> engines;
-  Engine* engine = nullptr;  // the first of them
+  Engine* engine = nullptr;                     // the first of them
+  std::unique_ptr<ExpertUseWriter> expert_use;  // null: not asked for
 };
 
 // Throws Error: a device that is not there is told before the files are read.

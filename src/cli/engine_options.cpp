@@ -33,6 +33,10 @@ std::string known_kv(const std::string& name) {
   return fmt::format("{} not in {{{}}}", name, known);
 }
 
+std::string known_form(const std::string& form) {
+  return form == "gather" || form == "reduce" ? "" : "must be gather or reduce";
+}
+
 std::string whole_key_groups(const std::string& rows) {
   int value = 0;
   std::from_chars(rows.data(), rows.data() + rows.size(), value);
@@ -70,8 +74,11 @@ using enum OptionsOf;
 
 constexpr Row kRows[] = {
     {"--threads", "N", "Threads (default: the cores it may use)", kEngine, &EngineConfig::threads, 1, 1024},
-    {"--tp", "N", "Ranks that share each layer (1, or mpirun's); --pp: stages (1); serve --dp: engines (1)", kEngine,
+    {"--tp", "N", "Ranks that share each layer; --ep: each whole experts; --pp: stages; serve --dp: engines", kEngine,
      &ModelOptions::tp, 1, 64},
+    {"--ep", "N", "", kEngine, &ModelOptions::ep, 1, 64},
+    {"--tp-form", "FORM", "", kEngine, &OpenOptions::tp_form, 0, 0, known_form},
+    {"--expert-use", "FILE", "", kEngine, &OpenOptions::expert_use},
     {"--pp", "N", "", kEngine, &ModelOptions::pp, 1, 64},       // named beside --tp: a help fits a screen
     {"--dp", "N", "", kEngine, &EngineConfig::engines, 1, 64},  // serve's alone: others say so
     {"--device", "DEVICE", "cpu, cuda or cuda:N (default: the best there is)", kEngine, &OpenOptions::device, 0, 0,

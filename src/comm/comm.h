@@ -100,8 +100,15 @@ class Comm {
       if (static_cast<int>(r) != rank()) bytes += static_cast<int64_t>(give[r].size());
     return bytes;
   }
-  // What each rank gives where all sum values of so many bytes: its parts of the others, then its own sum.
-  int64_t reduced_bytes(size_t bytes) const { return 2 * static_cast<int64_t>(bytes) * (ranks() - 1) / ranks(); }
+  // A sum of at most so many bytes is made by every rank, of all that each gives; of a larger one each makes a part.
+  static constexpr size_t kWholeSum = 64 << 10;
+  // What each rank gives where all sum values of so many bytes: all of them, or its parts of the others, then its sum.
+  int64_t reduced_bytes(size_t bytes) const {
+    const int64_t others = static_cast<int64_t>(bytes) * (ranks() - 1);
+    return bytes <= kWholeSum ? others : 2 * (others / ranks());
+  }
+  // The same where each gets the sum of its part.
+  int64_t scattered_bytes(size_t bytes) const { return static_cast<int64_t>(bytes) * (ranks() - 1) / ranks(); }
 };
 
 }  // namespace ingot

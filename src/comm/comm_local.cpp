@@ -102,6 +102,8 @@ struct Reduction {
 };
 
 class LocalComm final : public Comm {
+  static_assert(kWholeSum <= kStaged);
+
  public:
   LocalComm(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank), own_(group_->of(rank)) {}
   ~LocalComm() override {
@@ -269,11 +271,22 @@ void LocalComm::add_up(int64_t first, int64_t last, float* out, const char* call
   }
 }
 
-// Each rank sums its share in place, which no other reads of it, and then takes the others' shares.
+// A short sum is made by every rank, of what all have staged: one meeting. Of a long one each rank sums its share in
+// place, which no other reads of it, and then takes the others' shares.
 void LocalComm::all_reduce(std::span<float> x) {
   static constexpr const char* kCall = "all_reduce";
   const auto timed = time_collective(CommKind::kAllReduce, reduced_bytes(x.size_bytes()));
   ++collectives_;
+  if (x.size_bytes() <= kWholeSum) {
+    std::copy(x.begin(), x.end(), reinterpret_cast<float*>(stage(rank_)));
+    meet(kCall);
+    std::copy_n(reinterpret_cast<const float*>(stage(0)), x.size(), x.data());
+    for (int r = 1; r < ranks(); ++r) {
+      const auto* more = reinterpret_cast<const float*>(stage(r));
+      for (size_t i = 0; i < x.size(); ++i) x[i] += more[i];
+    }
+    return;
+  }
   const Reduction own{x.data(), x.size()};
   const auto first = [&](int r) { return static_cast<int64_t>(x.size()) * r / ranks(); };
   begin(kCall, &own);
@@ -291,7 +304,7 @@ void LocalComm::reduce_scatter(std::span<const float> x, std::span<const int64_t
   static constexpr const char* kCall = "reduce_scatter";
   CHECK(static_cast<int>(begins.size()) == ranks() + 1 && begins.back() <= static_cast<int64_t>(x.size()),
         "{} borders for {} ranks", begins.size(), ranks());
-  const auto timed = time_collective(CommKind::kReduceScatter, reduced_bytes(x.size_bytes()) / 2);
+  const auto timed = time_collective(CommKind::kReduceScatter, scattered_bytes(x.size_bytes()));
   ++collectives_;
   const Reduction own{const_cast<float*>(x.data()), x.size()};
   begin(kCall, &own);

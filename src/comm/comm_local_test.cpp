@@ -70,7 +70,7 @@ TEST(CommLocal, CountsWhatIsGivenAndWaitedFor) {
   for (size_t r = 0; r < 3; ++r) {
     EXPECT_EQ(given(r, CommKind::kAllGather), 200) << r;
     EXPECT_EQ(given(r, CommKind::kGather), r == 1 ? 0 : 100) << r;
-    EXPECT_EQ(given(r, CommKind::kAllReduce), 160) << r;  // two thirds of 120 bytes, twice
+    EXPECT_EQ(given(r, CommKind::kAllReduce), 240) << r;
     EXPECT_EQ(given(r, CommKind::kBroadcast), r == 0 ? 600 : 0) << r;
     EXPECT_EQ(given(r, CommKind::kMessage), r == 2 ? 300 : 0) << r;
     const RankCounts counts = comms[r]->meter.counts();

@@ -287,18 +287,9 @@ void MpiComm::all_to_all(std::span<const std::span<const std::byte>> give, std::
   }
 }
 
-// Everyone sends everyone its part, which is then summed in the order of ranks.
-void MpiComm::scatter_sum(const char* call, std::span<const float> x, std::span<const int64_t> begins, float* out) {
-  const auto own = static_cast<size_t>(rank_);
-  const auto count = static_cast<size_t>(begins[own + 1] - begins[own]);
-  std::vector<std::span<const std::byte>> give;
-  for (size_t r = 0; r < peers_.size(); ++r) {
-    give.push_back(
-        std::as_bytes(x.subspan(static_cast<size_t>(begins[r]), static_cast<size_t>(begins[r + 1] - begins[r]))));
-    got_[r] = {.bytes = static_cast<int64_t>(count * sizeof(float))};
-  }
-  swap(call, give);
-  std::ranges::copy(give[own], got_memory_.begin() + static_cast<ptrdiff_t>(got_[own].at));
+// The sum of the `count` floats that each rank gave, in the order of ranks.
+void MpiComm::add_up(std::span<const std::byte> own, size_t count, float* out) {
+  std::ranges::copy(own, got_memory_.begin() + static_cast<ptrdiff_t>(got_[static_cast<size_t>(rank_)].at));
   const auto value = [&](size_t r, size_t i) {
     float v = 0;
     std::memcpy(&v, got_memory_.data() + got_[r].at + i * sizeof(float), sizeof(float));
@@ -311,15 +302,35 @@ void MpiComm::scatter_sum(const char* call, std::span<const float> x, std::span<
   }
 }
 
+// Everyone sends everyone its part, which is then summed.
+void MpiComm::scatter_sum(const char* call, std::span<const float> x, std::span<const int64_t> begins, float* out) {
+  const auto own = static_cast<size_t>(rank_);
+  const auto count = static_cast<size_t>(begins[own + 1] - begins[own]);
+  std::vector<std::span<const std::byte>> give;
+  for (size_t r = 0; r < peers_.size(); ++r) {
+    give.push_back(
+        std::as_bytes(x.subspan(static_cast<size_t>(begins[r]), static_cast<size_t>(begins[r + 1] - begins[r]))));
+    got_[r] = {.bytes = static_cast<int64_t>(count * sizeof(float))};
+  }
+  swap(call, give);
+  add_up(give[own], count, out);
+}
+
 void MpiComm::reduce_scatter(std::span<const float> x, std::span<const int64_t> begins, float* out) {
   CHECK(static_cast<int>(begins.size()) == ranks() + 1 && begins.back() <= static_cast<int64_t>(x.size()),
         "{} borders for {} ranks", begins.size(), ranks());
-  const auto timed = time_collective(CommKind::kReduceScatter, reduced_bytes(x.size_bytes()) / 2);
+  const auto timed = time_collective(CommKind::kReduceScatter, scattered_bytes(x.size_bytes()));
   scatter_sum("reduce_scatter", x, begins, out);
 }
 
 void MpiComm::all_reduce(std::span<float> x) {
   const auto timed = time_collective(CommKind::kAllReduce, reduced_bytes(x.size_bytes()));
+  if (x.size_bytes() <= kWholeSum) {
+    for (Part& part : got_) part = {.bytes = static_cast<int64_t>(x.size_bytes())};
+    const std::vector<std::span<const std::byte>> give(peers_.size(), std::as_bytes(x));
+    swap("all_reduce", give);
+    return add_up(give[static_cast<size_t>(rank_)], x.size(), x.data());
+  }
   std::vector<int64_t> begins;
   for (int r = 0; r <= ranks(); ++r) begins.push_back(static_cast<int64_t>(x.size()) * r / ranks());
   const auto first = static_cast<size_t>(begins[static_cast<size_t>(rank_)]);

@@ -78,6 +78,7 @@ class MpiComm final : public Comm {
   void collect(const char* call, std::span<const CommBlock> parts, int root);
   void exchange(const char* call);
   void swap(const char* call, std::span<const std::span<const std::byte>> give);
+  void add_up(std::span<const std::byte> own, size_t count, float* out);
   void scatter_sum(const char* call, std::span<const float> x, std::span<const int64_t> begins, float* out);
   std::string describe(int code) const;
 

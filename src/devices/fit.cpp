@@ -237,7 +237,7 @@ int64_t SizedModel::weight_bytes() const { return stages_of(model_.graph, model_
 std::vector<Graph> SizedModel::cut(int tp) {
   if (tp == 1) return {model_.graph};
   std::vector<Graph> ranks;
-  for (int r = 0; r < tp; ++r) ranks.push_back(shard(model_.graph, *model_.weights, r, tp));
+  for (int r = 0; r < tp; ++r) ranks.push_back(shard(model_.graph, *model_.weights, r, {.ranks = tp}));
   return ranks;
 }
 

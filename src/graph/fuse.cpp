@@ -187,6 +187,28 @@ int add_norm(Work& graph) {
   });
 }
 
+// The sum over ranks, the residual sum that reads it alone, and the norm.
+int all_reduce_add_norm(Work& graph) {
+  const std::vector<int> readers = count_readers(graph);
+  return at_each<AllReduce>(graph, [&](size_t i, const AllReduce& reduce) {
+    if (readers[static_cast<size_t>(reduce.out.value)] != 1) return false;
+    const auto norm = find_after<AddRmsNorm>(graph, i, 1, [&](const AddRmsNorm& op) {
+      return same_tensor(op.a, reduce.out) != same_tensor(op.b, reduce.out);
+    });
+    if (!norm) return false;
+    AllReduceAddNorm fused{.x = reduce.x,
+                           .residual = same_tensor(norm->b, reduce.out) ? norm->a : norm->b,
+                           .weight = norm->weight,
+                           .sum = norm->sum,
+                           .out = norm->out,
+                           .eps = norm->eps};
+    graph.nodes[i].label = graph.nodes[norm.at].label;
+    graph.nodes[i].op = std::move(fused);
+    absorb(graph, i, norm.at, "all_reduce_add_norm");
+    return true;
+  });
+}
+
 // Rope of k on its way into the cache. k itself stays unrotated, so nobody else may read it.
 int rope_kv_write(Work& graph) {
   const std::vector<int> readers = count_readers(graph);
@@ -321,6 +343,7 @@ constexpr Rule kRules[] = {
     {"glu_epilogue", glu_epilogue},
     {"residual_epilogue", residual_epilogue},
     {"add_norm", add_norm},
+    {"all_reduce_add_norm", all_reduce_add_norm},
     {"rope_kv_write", rope_kv_write},
     {"norm_prologue", norm_prologue},
     {"heads_epilogue", heads_epilogue},

@@ -29,8 +29,13 @@ size_t want_weights(const std::vector<Node>& nodes, size_t n, const PackedStore&
 Runner::Runner(const Graph& graph, const RunOptions& options) : options_(options), pool_(options.threads) {
   if (options_.own_thread) pool_.pin_caller();
   program_ = compile(graph, {.limits = options_.limits, .kv = options_.kv});
-  for (Node& node : program_.nodes)
-    if (AllGather* gather = match<AllGather>(node)) gather->comm = options_.comm;
+  for (Node& node : program_.nodes) {
+    std::visit(
+        [&](auto& op) {
+          if constexpr (requires { op.comm; }) op.comm = options_.comm;
+        },
+        node.op);
+  }
   arena_ = Memory(program_.arena_bytes);
   bind_arena(program_, arena_.data());
   Prepare prepare{.limits = options_.limits, .threads = options_.threads, .pool = &pool_};
@@ -40,6 +45,12 @@ Runner::Runner(const Graph& graph, const RunOptions& options) : options_(options
     if (prepare.packed != nullptr && wanted <= n) wanted = want_weights(program_.nodes, n + 1, *prepare.packed);
     std::visit([&](auto& op) { cpu::prepare(op, prepare); }, program_.nodes[n].op);
   }
+  std::vector<int64_t> experts;
+  for (const Node& node : program_.nodes) {
+    expert_layers_.push_back(experts.size());
+    if (const auto* router = std::get_if<RouterTopk>(&node.op)) experts.push_back(router->logits.cols);
+  }
+  experts_.begin(experts);
   for (const Node& node : program_.nodes) {
     each_table(node.op, [&](const Weight& table) { tables_.push_back(table); });
   }
@@ -106,7 +117,8 @@ void Runner::run(size_t begin, size_t end, const Batch& batch) {
     }
     if (const auto* router = std::get_if<RouterTopk>(&program_.nodes[n].op)) {
       const Tensor& chosen = router->experts;
-      experts_.add_layer(chosen.row<int32_t>(0), chosen.stride, c.rows(chosen), chosen.cols, router->logits.cols);
+      experts_.add_layer(chosen.row<int32_t>(0), chosen.stride, c.rows(chosen), chosen.cols, router->logits.cols,
+                         expert_layers_[n]);
     }
     if (!node_seconds_.empty()) node_seconds_[n] += std::chrono::duration<double>(Clock::now() - start).count();
   }

@@ -62,6 +62,8 @@ class Runner final : public StepOutputs {
   const std::vector<double>& node_seconds() const { return node_seconds_; }
   // At any time, by any thread.
   ExpertUse expert_use() const { return experts_.now(); }
+  // How often each expert of each layer with experts was chosen. Likewise.
+  std::vector<std::vector<int64_t>> experts_chosen() const { return experts_.chosen(); }
 
  private:
   void run(size_t begin, size_t end, const Batch& batch);
@@ -78,6 +80,7 @@ class Runner final : public StepOutputs {
   int table_rows_ = 0;  // read since their pages were given back
   std::vector<double> node_seconds_;
   ExpertCounters experts_;
+  std::vector<size_t> expert_layers_;  // [nodes] layers with experts before it
 };
 
 }  // namespace ingot

@@ -1,104 +1,14 @@
 #include "graph/shard.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "graph/sharder.h"
 
 namespace ingot {
-namespace {
-
-// Rows of a panel, and a cache line of floats: shares of products are multiples where there are enough.
-constexpr int64_t kUnit = 16;
-
-// How the columns of a value are shared: each rank's units, and the columns of one.
-struct Cut {
-  std::vector<ShardRange> units;
-  int64_t unit = 1;
-
-  bool operator==(const Cut&) const = default;
-  ShardRange columns(int rank) const {
-    const ShardRange& own = units[static_cast<size_t>(rank)];
-    return {own.begin * unit, own.end * unit};
-  }
-  Cut of(int64_t other_unit) const { return {units, other_unit}; }
-};
-
-// A value of the whole graph on this rank: its own columns, all of them, or both.
-struct State {
-  std::optional<Cut> want;  // what the heads that read it are cut by
-  std::optional<Cut> cut;   // of `local`
-  Tensor local;             // this rank's columns as they are now
-  bool full = false;        // all columns are there as they are now
-};
-
-class Sharder {
- public:
-  Sharder(const Graph& graph, Weights& weights, int rank, int ranks)
-      : whole_(graph), weights_(weights), rank_(rank), ranks_(ranks), states_(graph.values.size()) {}
-
-  Graph run();
-
- private:
-  void foresee_heads();
-  void foresee_before_heads();
-  Cut kv_cut(const KvLayer& kv, int64_t unit) const;
-  void want(const Tensor& t, const Cut& cut);
-
-  bool is_whole(const Tensor& t) const { return t.offset == 0 && t.cols == value_of(t).cols; }
-  const Value& value_of(const Tensor& t) const { return out_.values[static_cast<size_t>(t.value)]; }
-  State& state_of(const Tensor& t) { return states_[static_cast<size_t>(t.value)]; }
-  std::optional<Cut> wanted(const Tensor& t) { return is_whole(t) ? state_of(t).want : std::nullopt; }
-  // The cut of a whole value that is not there as a whole.
-  std::optional<Cut> parted(const Tensor& t) {
-    return is_whole(t) && !state_of(t).full ? state_of(t).cut : std::nullopt;
-  }
-
-  void gather(int32_t value, int64_t blocks = 1);
-  void need_full(const Tensor& t);
-  Tensor local_of(const Tensor& t, const Cut& cut);
-  Tensor new_local(const Tensor& t, const Cut& cut);
-  void wrote_full(const Tensor& t);
-  void wrote_local(const Tensor& t, const Cut& cut, const Tensor& local);
-  template <class T>
-  void emit(T op) {
-    out_.nodes.push_back({.op = std::move(op), .label = label_, .made_by = {}});
-  }
-
-  // One for each op that is cut; any other runs on every rank.
-  template <class T>
-  void add(T op) {
-    add_whole(std::move(op));
-  }
-  template <class T>
-  void add_whole(T op);
-  template <class T>
-  void add_each_column(T op);
-  void add(Activation op) { add_each_column(std::move(op)); }
-  void add(Scale op) { add_each_column(std::move(op)); }
-  void add(Softcap op) { add_each_column(std::move(op)); }
-  void add(Glu op);
-  void add(Add op);
-  void add(RmsNorm op);
-  void add(Rope op);
-  void add(PositionScale op);
-  void add(KvWrite op);
-  void add(Attention op);
-  void add(HeadLinear op);
-  void add(Linear op);
-  void add(ExpertLinear op);
-  void add_node(const Node& node);
-  std::optional<Cut> even_cut(const Weight& weight) const;
-
-  const Graph& whole_;
-  Weights& weights_;
-  const int rank_, ranks_;
-  std::vector<State> states_;
-  std::vector<char> routed_;  // values that a router reads: each rank makes them whole
-  Graph out_;
-  std::string label_;
-};
 
 void Sharder::want(const Tensor& t, const Cut& cut) {
   if (is_whole(t) && !state_of(t).want) state_of(t).want = cut;
@@ -146,8 +56,29 @@ void Sharder::foresee_before_heads() {
   }
 }
 
+// What a product reads that is cut by its inputs is cut where that may be.
+void Sharder::foresee_inputs() {
+  if (how_.form != ShardForm::kReduce) return;
+  const auto set = [&](const Tensor& t, int64_t border) {
+    if (border > 0 && is_whole(t)) state_of(t).border = std::lcm(border, kUnit);
+  };
+  for (size_t n = whole_.nodes.size(); n-- > 0;) {
+    const Op& op = whole_.nodes[n].op;
+    if (const auto* linear = std::get_if<Linear>(&op)) {
+      if (!wanted(linear->parts[0].out)) set(linear->x, column_border(linear->parts[0].weight));
+    } else if (const auto* experts = std::get_if<ExpertLinear>(&op)) {
+      if (experts->out) set(experts->x, column_border(experts->parts[0].weights[0]));
+    } else if (const auto* glu = std::get_if<Glu>(&op)) {
+      set(glu->up, state_of(glu->out).border);
+      if (glu->gate.cols == glu->up.cols) set(glu->gate, state_of(glu->out).border);
+    } else if (const auto* activation = std::get_if<Activation>(&op)) {
+      set(activation->x, state_of(activation->out).border);
+    }
+  }
+}
+
 // Makes a value whole of what the ranks have of it.
-void Sharder::gather(int32_t value, int64_t blocks) {
+void Sharder::gather(int32_t value) {
   State& state = states_[static_cast<size_t>(value)];
   CHECK(state.cut.has_value(), "value {} is nowhere", value);
   AllGather op;
@@ -156,7 +87,7 @@ void Sharder::gather(int32_t value, int64_t blocks) {
   op.out.value = value;
   op.out.offset = 0;
   op.out.cols = op.out.stride = out_.values[static_cast<size_t>(value)].cols;
-  op.blocks = blocks;
+  op.blocks = state.blocks;
   for (int r = 0; r < ranks_; ++r) {
     const ShardRange own = state.cut->columns(r);
     op.begins.push_back(own.begin);
@@ -168,8 +99,22 @@ void Sharder::gather(int32_t value, int64_t blocks) {
   state.full = true;
 }
 
+// Makes a value the sum of what the ranks have of it.
+void Sharder::reduce(int32_t value) {
+  State& state = states_[static_cast<size_t>(value)];
+  AllReduce op;
+  op.x = state.local;
+  op.out = state.local;
+  op.out.value = value;
+  emit(std::move(op));
+  state.full = true;
+}
+
 void Sharder::need_full(const Tensor& t) {
-  if (!state_of(t).full) gather(t.value);
+  const State& state = state_of(t);
+  if (state.full) return;
+  if (state.partial) return reduce(t.value);
+  gather(t.value);
 }
 
 // This rank's columns of a tensor.
@@ -190,35 +135,28 @@ Tensor Sharder::new_local(const Tensor& t, const Cut& cut) {
 
 void Sharder::wrote_full(const Tensor& t) {
   state_of(t).full = true;
+  state_of(t).partial = false;
   state_of(t).cut.reset();
 }
 
-void Sharder::wrote_local(const Tensor& t, const Cut& cut, const Tensor& local) {
+void Sharder::wrote_local(const Tensor& t, const Cut& cut, const Tensor& local, int64_t blocks) {
   State& state = state_of(t);
   CHECK(is_whole(t), "a part of value {}", t.value);
   state.cut = cut;
+  state.blocks = blocks;
   state.local = local;
-  state.full = false;
+  state.partial = state.full = false;
 }
 
-// As it is, on every rank.
-template <class T>
-void Sharder::add_whole(T op) {
-  struct Reads : TensorVisitor {
-    Sharder& sharder;
-    explicit Reads(Sharder& s) : sharder(s) {}
-    void in(Tensor& t) { sharder.need_full(t); }
-    void inout(Tensor& t) { sharder.need_full(t); }
-  };
-  struct Writes : TensorVisitor {
-    Sharder& sharder;
-    explicit Writes(Sharder& s) : sharder(s) {}
-    void out(Tensor& t) { sharder.wrote_full(t); }
-    void inout(Tensor& t) { out(t); }
-  };
-  op.each(Reads(*this));
-  op.each(Writes(*this));
-  emit(std::move(op));
+// Memory for this rank's part of the sum that a value is.
+Tensor Sharder::new_partial(const Tensor& t) {
+  CHECK(is_whole(t), "a part of value {}", t.value);
+  State& state = state_of(t);
+  state.local = out_.add_value(t.rows, t.cols, t.dtype);
+  state.cut.reset();
+  state.partial = true;
+  state.full = false;
+  return state.local;
 }
 
 // An op of x and out that knows no columns.
@@ -245,6 +183,13 @@ void Sharder::add(Glu op) {
 }
 
 void Sharder::add(Add op) {
+  if (partial(op.a) && partial(op.b)) {
+    // One sum over ranks in place of two.
+    op.a = state_of(op.a).local;
+    op.b = state_of(op.b).local;
+    op.out = new_partial(op.out);
+    return emit(std::move(op));
+  }
   const std::optional<Cut> cut = parted(op.b) ? parted(op.b) : parted(op.a);
   if (!cut) return add_whole(std::move(op));
   op.a = local_of(op.a, *cut);
@@ -310,65 +255,6 @@ void Sharder::add(Attention op) {
   emit(std::move(op));
 }
 
-void Sharder::add(HeadLinear op) {
-  const std::optional<Cut> cut = wanted(op.x) ? wanted(op.x) : parted(op.x);
-  const int64_t width = op.weight.cols + op.tail, n = op.outputs();
-  if (!cut || cut->unit != width) return add_whole(std::move(op));
-  const ShardRange own = cut->of(1).columns(rank_);
-  op.x = local_of(op.x, *cut);
-  op.out = new_local(op.out, cut->of(n + op.tail));
-  op.weight = weights_.rows_of(op.weight, own.begin * n, own.count() * n);
-  op.heads = static_cast<int>(own.count());
-  emit(std::move(op));
-}
-
-std::optional<Cut> Sharder::even_cut(const Weight& weight) const {
-  for (const int64_t unit : {kUnit, int64_t{1}}) {
-    std::vector<ShardRange> ranges = share_evenly(weight.rows, weight.head_rows > 0 ? weight.head_rows : unit, ranks_);
-    if (!ranges.empty()) return Cut{std::move(ranges), 1};
-  }
-  return {};
-}
-
-void Sharder::add(Linear op) {
-  Linear::Part& part = op.parts[0];
-  CHECK(op.n_parts == 1 && !op.is_glu() && !op.residual && !op.input && !op.heads, "'{}' is fused", label_);
-  std::optional<Cut> cut = wanted(part.out);
-  if (!cut && !routed_[static_cast<size_t>(part.out.value)]) cut = even_cut(part.weight);
-  if (!cut) return add_whole(std::move(op));
-  need_full(op.x);
-  const ShardRange own = cut->columns(rank_);
-  part.weight = weights_.rows_of(part.weight, own.begin, own.count());
-  if (part.bias) part.bias = weights_.values_of(part.bias, own.begin, own.count());
-  part.out = new_local(part.out, *cut);
-  emit(std::move(op));
-}
-
-// Each expert is cut by its outputs, so a row's places are blocks of which each rank has some columns.
-void Sharder::add(ExpertLinear op) {
-  const std::optional<Cut> cut = even_cut(op.parts[0].weights[0]);
-  if (!cut) return add_whole(std::move(op));
-  need_full(op.x);
-  need_full(op.experts);
-  if (op.weights) need_full(op.weights);
-  const ShardRange own = cut->columns(rank_);
-  const int64_t count = op.count(), used = op.used();
-  for (size_t i = 0; i < static_cast<size_t>(op.n_parts); ++i) {
-    for (Weight& weight : op.parts[i].weights) weight = weights_.rows_of(weight, own.begin, own.count());
-    if (op.parts[i].bias) op.parts[i].bias = weights_.values_of(op.parts[i].bias, own.begin, own.count(), count);
-  }
-  const Tensor places = op.places;
-  op.places = out_.add_value(places.rows, used * own.count(), places.dtype);
-  const Tensor local = op.places;
-  const bool sums = static_cast<bool>(op.out);
-  if (sums) op.out = new_local(op.out, *cut);
-  emit(std::move(op));
-  if (sums) return;
-  wrote_local(places, *cut, local);
-  gather(places.value, used);
-  state_of(places).cut.reset();
-}
-
 void Sharder::add_node(const Node& node) {
   label_ = node.label;
   std::visit([&](const auto& op) { add(op); }, node.op);
@@ -381,9 +267,10 @@ Graph Sharder::run() {
   routed_.assign(whole_.values.size(), 0);
   foresee_heads();
   foresee_before_heads();
+  foresee_inputs();
   const auto gather_outputs = [&] {
     for (const auto& [name, t] : whole_.outputs)
-      if (state_of(t).cut) need_full(t);
+      if (state_of(t).cut || state_of(t).partial) need_full(t);
   };
   for (size_t n = 0; n < whole_.nodes.size(); ++n) {
     if (n == whole_.head_begin) {
@@ -400,8 +287,6 @@ Graph Sharder::run() {
         share_heads(group.kv_heads * ranks_, group.kv_heads, ranks_).kv_heads[static_cast<size_t>(rank_)].count());
   return std::move(out_);
 }
-
-}  // namespace
 
 HeadShares share_heads(int heads, int kv_heads, int ranks) {
   if (ranks > heads) throw Error("[tp] {} ranks for {} heads of attention: each needs one", ranks, heads);
@@ -432,9 +317,9 @@ std::vector<ShardRange> share_evenly(int64_t n, int64_t unit, int ranks) {
   return ranges;
 }
 
-Graph shard(const Graph& graph, Weights& weights, int rank, int ranks) {
-  CHECK(rank >= 0 && rank < ranks, "rank {} of {}", rank, ranks);
-  return Sharder(graph, weights, rank, ranks).run();
+Graph shard(const Graph& graph, Weights& weights, int rank, const Sharding& how) {
+  CHECK(rank >= 0 && rank < how.ranks, "rank {} of {}", rank, how.ranks);
+  return Sharder(graph, weights, rank, how).run();
 }
 
 }  // namespace ingot

@@ -19,6 +19,17 @@ namespace ingot {
 INGOT_MODELS(X)
 #undef X
 
+// How ranks share the graph.
+static Sharding sharding_of(const Model& model, const ModelOptions& options) {
+  Sharding how{.ranks = options.ranks(), .form = options.tp_form};
+  if (options.ep == 1) return how;
+  if (options.tp != 1 && options.tp != options.ep)
+    throw Error("[ep] --ep {} beside --tp {}: ranks that have whole experts share all else", options.ep, options.tp);
+  how.experts = share_layers(model.graph, options.ep, options.expert_uses);
+  if (how.experts.empty()) throw Error("[ep] {} has no experts: --tp shares its layers", model.arch->name);
+  return how;
+}
+
 namespace {
 
 // The context that the engine uses: what was asked for, at most what the model can.
@@ -54,12 +65,13 @@ Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> 
            .kv_scales = model.kv_scales.get()});
   arch.build(b, model.hp);
   model.weights->finish();
-  for (int r = 0; r < options.tp && options.tp > 1; ++r) {
-    model.ranks.push_back(shard(model.graph, *model.weights, r, options.tp));
+  const Sharding how = sharding_of(model, options);
+  for (int r = 0; r < how.ranks && how.ranks > 1; ++r) {
+    model.ranks.push_back(shard(model.graph, *model.weights, r, how));
     fuse(model.ranks.back(), options.fuse_off);
   }
   if (options.pp > 1) {
-    if (options.tp > 1) throw Error("[pp] stages of several ranks are not there: one of --pp and --tp is 1");
+    if (options.ranks() > 1) throw Error("[pp] stages of several ranks are not there: one of --pp and --tp is 1");
     if (options.keep_hidden) throw Error("[pp] the hidden states of every layer are on several stages: without --pp");
     model.stages = split_stages(model.graph, options.pp);
     for (Graph& stage : model.stages) fuse(stage, options.fuse_off);

@@ -10,6 +10,7 @@
 #include "graph/build.h"
 #include "graph/fuse.h"
 #include "graph/graph.h"
+#include "graph/shard.h"
 #include "weights/hparams.h"
 #include "weights/weights.h"
 
@@ -42,8 +43,14 @@ struct ModelOptions {
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};  // rules that stay off; "all"
   int tp = 1;                           // ranks that share each layer (Model::ranks)
-  int pp = 1;                           // stages, each with some of the layers (Model::stages)
-  bool random_on_device = false;        // random weights are left to the device that computes with them
+  int ep = 1;                           // the same, each with whole experts; tp is 1 or as many
+  ShardForm tp_form = ShardForm::kGather;
+  // For ep: how often each expert of each layer was chosen; the busiest are repeated. Empty: nothing is known.
+  std::vector<std::vector<int64_t>> expert_uses = {};
+  int pp = 1;                     // stages, each with some of the layers (Model::stages)
+  bool random_on_device = false;  // random weights are left to the device that computes with them
+
+  int ranks() const { return ep > tp ? ep : tp; }
 };
 
 struct Model {

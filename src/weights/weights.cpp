@@ -243,6 +243,45 @@ Weight Weights::rows_of(const Weight& matrix, int64_t first, int64_t count) {
   return part;
 }
 
+Weight Weights::columns_of(const Weight& matrix, int64_t first, int64_t count) {
+  const Format format = matrix.format;
+  CHECK(first >= 0 && count > 0 && first + count <= matrix.cols && !format_whole_rows(format), "columns {} + {} of {}",
+        first, count, matrix.cols);
+  CHECK(first % format_block(format) == 0 && count % format_block(format) == 0, "columns {} + {} in blocks of {}",
+        first, count, format_block(format));
+  Weight part = matrix;
+  part.cols = count;
+  part.row_bytes = format_row_bytes(format, count);
+  part.mapped = false;
+  std::byte* out = allocate((CheckedSize(part.rows, "[weights] bytes of a tensor") * part.row_bytes).as_int64());
+  const int64_t skipped = first == 0 ? 0 : format_row_bytes(format, first);
+  for (int64_t r = 0; r < part.rows; ++r)
+    std::memcpy(out + r * part.row_bytes, matrix.data + r * matrix.row_bytes + skipped,
+                static_cast<size_t>(part.row_bytes));
+  part.data = out;
+  if (matrix.scale == nullptr || matrix.scale_cols >= matrix.cols) return part;
+  CHECK(first % matrix.scale_cols == 0, "columns from {} in scales of {}", first, matrix.scale_cols);
+  part.scale += first / matrix.scale_cols;
+  return part;
+}
+
+Weight Weights::blocks_of(const Weight& vector, int64_t width, std::span<const int32_t> blocks) {
+  CHECK(vector.format == Format::kF32 && vector.rows == 1, "'{}' is no vector", vector.name);
+  const int64_t bytes = width * static_cast<int64_t>(sizeof(float));
+  Weight part = vector;
+  part.cols = width * static_cast<int64_t>(blocks.size());
+  part.row_bytes = bytes * static_cast<int64_t>(blocks.size());
+  part.mapped = false;
+  std::byte* values = allocate(part.row_bytes);
+  part.data = values;
+  for (const int32_t block : blocks) {
+    CHECK(block >= 0 && (block + 1) * width <= vector.cols, "block {} of {} values", block, vector.cols);
+    std::memcpy(values, vector.data + block * bytes, static_cast<size_t>(bytes));
+    values += bytes;
+  }
+  return part;
+}
+
 Weight Weights::values_of(const Weight& vector, int64_t first, int64_t count, int64_t blocks) {
   const int64_t width = vector.cols / blocks, size = static_cast<int64_t>(sizeof(float));
   CHECK(vector.format == Format::kF32 && vector.rows == 1 && first + count <= width, "values {} + {} of {}", first,

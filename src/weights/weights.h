@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,10 @@ class Weights {
 
   // Some rows of a matrix that was taken, where they lie. REQUIRES: whole heads, where its rows are.
   Weight rows_of(const Weight& matrix, int64_t first, int64_t count);
+  // A copy of some columns of it. REQUIRES: they begin and end at borders of the format's blocks and of its scales.
+  Weight columns_of(const Weight& matrix, int64_t first, int64_t count);
+  // A copy of some blocks of `width` values of a vector, in this order.
+  Weight blocks_of(const Weight& vector, int64_t width, std::span<const int32_t> blocks);
   // Some values of a vector, and for each of `blocks` equal blocks of it some of its own.
   Weight values_of(const Weight& vector, int64_t first, int64_t count, int64_t blocks = 1);
 

@@ -5,6 +5,8 @@
 //   which
 //         the row has them.
 // A place is one expert of one row: place t · k + j is row t's j-th. The value of an output depends on its row alone.
+// Where ranks have experts of their own, one of -1 is another's: its place is left as it is, and not added (on the
+// CPU).
 //
 // The CPU sorts places by expert, so that each expert's weights are read once for all rows that meet it.
 #pragma once
@@ -33,14 +35,15 @@ struct ExpertLinear {
   };
 
   Tensor x;        // [T, K], or [T, k · K]: a row for each place
-  Tensor experts;  // [T, k] i32
+  Tensor experts;  // [T, k] i32; -1: not of this rank
   std::array<Part, 2> parts;
   int n_parts = 1;
   ActivationKind glu = ActivationKind::kNone;
   Tensor weights;  // [T, k], or none; with `scale` or `out` alone
   bool scale = false;
-  Tensor places;  // [T, k · N] the result of each place
-  Tensor out;     // [T, N], or none
+  int64_t layer_count = 0;  // experts of the layer where E are this rank's; 0: all are
+  Tensor places;            // [T, k · N] the result of each place
+  Tensor out;               // [T, N], or none
   // Set by cuda::prepare().
   std::shared_ptr<cuda::DeviceExperts> device;
 
@@ -64,18 +67,19 @@ struct ExpertLinear {
     f.out(places);
     if (out) f.out(out);
   }
-  // How many experts `rows` rows are expected to meet, where each has the same chance.
-  double touched(double rows) const {
-    const double e = static_cast<double>(count());
-    return e * (1 - std::pow(1 - static_cast<double>(used()) / e, rows));
+  // The chance of an expert to be one of a row's, where each has the same.
+  double chance() const {
+    return static_cast<double>(used()) / static_cast<double>(layer_count > 0 ? layer_count : count());
   }
+  // How many experts `rows` rows are expected to meet.
+  double touched(double rows) const { return static_cast<double>(count()) * (1 - std::pow(1 - chance(), rows)); }
   Cost cost(const Shape& s) const {
     Cost total{s.bytes(x) + s.bytes(places) + s.bytes(out), 0};
     const double rows = static_cast<double>(s.rows(x.rows));
     for (int i = 0; i < n_parts; ++i) {
       const Weight& w = parts[static_cast<size_t>(i)].weights[0];
       total.bytes += touched(rows) * static_cast<double>(w.bytes());
-      total.flops += 2 * rows * static_cast<double>(used() * w.rows * w.cols);
+      total.flops += 2 * rows * chance() * static_cast<double>(count() * w.rows * w.cols);
     }
     return total;
   }

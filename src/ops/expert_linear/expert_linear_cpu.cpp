@@ -71,13 +71,15 @@ void sort_places(const ExpertLinear& op, int64_t rows, const Places& to) {
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t j = 0; j < used; ++j) {
       const int32_t e = op.experts.row<int32_t>(t)[j];
-      CHECK(e >= 0 && e < count, "expert {} of {}", e, count);
-      ++to.start[e + 1];
+      CHECK(e >= -1 && e < count, "expert {} of {}", e, count);
+      if (e >= 0) ++to.start[e + 1];
     }
   for (int64_t e = 0; e < count; ++e) to.start[e + 1] += to.start[e];
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t j = 0; j < used; ++j) {
-      const int32_t at = to.start[op.experts.row<int32_t>(t)[j]]++;
+      const int32_t e = op.experts.row<int32_t>(t)[j];
+      if (e < 0) continue;
+      const int32_t at = to.start[e]++;
       to.place[at] = static_cast<int32_t>(t * used + j);
       to.row[at] = op.by_place() ? to.place[at] : static_cast<int32_t>(t);
       if (op.scale) to.scale[at] = op.weights.f32(t)[j];
@@ -90,15 +92,19 @@ void sort_places(const ExpertLinear& op, int64_t rows, const Places& to) {
 void add_places(const ExpertLinear& op, int64_t t) {
   const int64_t n = op.rows_out();
   float* out = op.out.f32(t);
+  bool first = true;
   for (int64_t j = 0; j < op.used(); ++j) {
+    if (op.experts.row<int32_t>(t)[j] < 0) continue;
     const float* from = op.places.f32(t) + j * n;
     const float w = op.weights ? op.weights.f32(t)[j] : 1;
-    if (j == 0) {
+    if (first) {
       for (int64_t i = 0; i < n; ++i) out[i] = w * from[i];
     } else {
       for (int64_t i = 0; i < n; ++i) out[i] += w * from[i];
     }
+    first = false;
   }
+  if (first) std::fill_n(out, n, 0.0f);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x), used = op.used(), n_out = op.rows_out(), cols = op.cols_in();
   ctx.pool.run(rows * used, [&](int64_t place, int) {
     const int64_t t = place / used, j = place % used;
-    CHECK(op.experts.row<int32_t>(t)[j] >= 0 && op.experts.row<int32_t>(t)[j] < op.count(), "expert of row {}", t);
+    CHECK(op.experts.row<int32_t>(t)[j] >= -1 && op.experts.row<int32_t>(t)[j] < op.count(), "expert of row {}", t);
+    if (op.experts.row<int32_t>(t)[j] < 0) return;
     const float* x = op.x.f32(t) + (op.by_place() ? j * cols : 0);
     std::vector<float> row(x, x + cols), weights;
     if (op.scale)
@@ -76,8 +77,10 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   for (int64_t t = 0; t < rows; ++t) {
     for (int64_t n = 0; n < n_out; ++n) {
       float sum = 0;
-      for (int64_t j = 0; j < used; ++j)
+      for (int64_t j = 0; j < used; ++j) {
+        if (op.experts.row<int32_t>(t)[j] < 0) continue;
         sum += (op.weights ? op.weights.f32(t)[j] : 1) * op.places.f32(t)[j * n_out + n];
+      }
       op.out.f32(t)[n] = sum;
     }
   }
