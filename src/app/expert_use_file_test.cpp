@@ -32,12 +32,12 @@ TEST(ExpertUseFile, IsWrittenByOneEngineAndReadByTheNext) {
     request.prompt.assign(kRows, 5);
     std::iota(request.prompt.begin(), request.prompt.end(), 3);
     request.max_tokens = 1;
-    std::vector<Token> tokens;
+    std::vector<int32_t> tokens;
     const Submission submission = open.engine->submit(std::move(request));
     while (const auto event = submission.stream->next()) tokens.push_back(event->sample.token);
     return tokens;
   };
-  const std::vector<Token> one = answer();
+  const std::vector<int32_t> one = answer();
   const auto uses = read_expert_uses(options.expert_use);
   ASSERT_GT(uses.size(), 1u);
   EXPECT_EQ(std::accumulate(uses[0].begin(), uses[0].end(), int64_t{0}), 2 * kRows);  // two experts for each row

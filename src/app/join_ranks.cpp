@@ -95,11 +95,11 @@ void compare(const std::string& own, const std::string& theirs, const MpiComm& c
 
 }  // namespace
 
-int ranks_of_world(int asked) {
+int ranks_of_world(const char* option, int asked) {
   World* const world = World::joined();
   if (world == nullptr) return asked;
   if (asked != 1 && asked != world->ranks())
-    throw Error("[tp] {} ranks for {} processes: each is one", asked, world->ranks());
+    throw Error("[{}] --{} {} for {} processes: each is one rank", option, option, asked, world->ranks());
   return world->ranks();
 }
 

@@ -7,8 +7,9 @@
 
 namespace ingot {
 
-// The ranks that share each layer: those of the world. Throws Error where other than 1 or that were `asked` for.
-int ranks_of_world(int asked);
+// The ranks that share each layer: those of the world. Throws Error where other than 1 or that were `asked` for, by
+// this option.
+int ranks_of_world(const char* option, int asked);
 
 // The cores that this process may use, shared with other ranks that may use the same.
 int threads_of_rank();

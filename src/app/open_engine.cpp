@@ -39,6 +39,8 @@ int check_counts(const OpenOptions& options) {
   EngineConfig config = options.engine;
   config.device.cuda = choose_device(options.device, options.ref);
   if (config.engines > 1 && !options.routes) throw Error("[dp] several engines are a server's: ingot serve --dp");
+  if (config.device.cuda >= 0 && options.model.ep > 1)
+    throw Error("[ep] experts are spread over ranks of the CPU: --device cpu");
   if (config.threads == 0) config.threads = available_cores();
   check_engines(config, options.model.ranks());
   if (options.routes && !options.expert_use.empty() && options.model.ep == 1)
@@ -77,9 +79,9 @@ ModelOptions model_options(const OpenOptions& options) {
   model.tp_form = options.tp_form == "reduce" ? ShardForm::kReduce : ShardForm::kGather;
   if (model.ep > 1 && !options.expert_use.empty()) model.expert_uses = read_expert_uses(options.expert_use);
   if (model.ep > 1)
-    model.ep = ranks_of_world(model.ep);
+    model.ep = ranks_of_world("ep", model.ep);
   else
-    model.tp = ranks_of_world(model.tp);
+    model.tp = ranks_of_world("tp", model.tp);
   return model;
 }
 

@@ -79,6 +79,18 @@ class MpiCase:
             self.assertEqual(several.returncode, 0, several.stderr)
             self.assertEqual(json.loads(several.stdout), json.loads(one.stdout), name)
 
+    def test_experts_are_spread(self):
+        words = ("eval", "logits", support.DATA / "arch/qwen3-moe", "--ids", "1,5,9,2,7,30,4,11", "--json")
+        one = json.loads(support.run(*words).stdout)
+        several = self.mpirun(*words, "--ep", "3", ranks=3)
+        self.assertEqual(several.returncode, 0, several.stderr)
+        self.assertEqual(json.loads(several.stdout), one)
+        # Sums in another order: near, and equal on both ranks, or they would part.
+        summed = self.mpirun(*words, "--tp-form", "reduce", ranks=2)
+        self.assertEqual(summed.returncode, 0, summed.stderr)
+        self.assertEqual(json.loads(summed.stdout)["argmax"], one["argmax"])
+        self.assert_one_line(self.mpirun(*words, "--ep", "3", ranks=2), "--ep 3 for 2 processes")
+
     def test_rank_0_alone_prints(self):
         one = support.run("run", MODEL, "-n", "30", *PROMPT)
         self.assertEqual(self.mpirun("run", MODEL, "-n", "30", *PROMPT).stdout, one.stdout)

@@ -49,6 +49,48 @@ TEST(ExpertLinear, MatchesReference) {
   check_case({.rows = 200, .count = 16, .used = 4, .glu = true});
 }
 
+// Experts 0 and 2 are another rank's: their places are left as they are, those of the others have the bits that they
+// have where all experts are there, and a row of none adds up to nothing.
+TEST(ExpertLinear, ExpertsOfOthersAreLeftOut) {
+  const ExpertCase c{.rows = 40, .count = 4, .used = 2, .bias = true, .by_place = true, .sum = true};
+  const Batch batch = rows_batch(c.rows);
+  for (const bool ref : {false, true}) {
+    const auto run = [&](const ExpertLinear& op) { ref ? run_ref(op, batch) : run_cpu(op, batch, 2); };
+    ExpertOperands all(c), some(c);
+    run(all.op);
+    for (int64_t r = 0; r < c.rows; ++r)
+      for (int64_t j = 0; j < c.used; ++j) {
+        const int32_t e = some.experts.i32(r, j);
+        some.experts.i32(r, j) = e % 2 == 1 ? e / 2 : -1;
+      }
+    std::vector<float> bias;
+    const auto* biases = reinterpret_cast<const float*>(some.op.parts[0].bias.data);
+    for (const int64_t e : {1, 3}) bias.insert(bias.end(), biases + e * c.out, biases + (e + 1) * c.out);
+    std::vector<Weight>& weights = some.op.parts[0].weights;
+    weights = {weights[1], weights[3]};
+    some.op.parts[0].bias = f32_weight(bias);
+    some.op.layer_count = c.count;
+    some.places.fill([] { return 0.25f; });
+    run(some.op);
+    int without = 0;
+    for (int64_t r = 0; r < c.rows; ++r) {
+      std::vector<float> sum(static_cast<size_t>(c.out), 0.0f);
+      for (int64_t j = 0; j < c.used; ++j) {
+        const bool own = some.experts.i32(r, j) >= 0;
+        without += !own;
+        for (int64_t i = 0; i < c.out; ++i) {
+          const float value = some.places.at(r, j * c.out + i);
+          ASSERT_EQ(value, own ? all.places.at(r, j * c.out + i) : 0.25f) << "row " << r;
+          if (own) sum[static_cast<size_t>(i)] += some.weights.at(r, j) * value;
+        }
+      }
+      for (int64_t i = 0; i < c.out; ++i) ASSERT_EQ(some.out.at(r, i), sum[static_cast<size_t>(i)]) << "row " << r;
+    }
+    EXPECT_GT(without, 0);
+    EXPECT_LT(without, c.rows * c.used);
+  }
+}
+
 // A row's bits do not depend on the rows beside it, nor on what they choose.
 TEST(ExpertLinear, RowsAloneAreTheSame) {
   for (const Format format : {Format::kF32, Format::kQ4_0, Format::kQ8_0, Format::kQ6_K, Format::kF16, Format::kBF16}) {

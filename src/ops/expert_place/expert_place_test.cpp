@@ -1,6 +1,7 @@
 #include "ops/expert_place/expert_place.h"
 
-#include <set>
+#include <algorithm>
+#include <array>
 
 #include "ops/ops_test_support.h"
 
@@ -15,9 +16,10 @@ constexpr int64_t kExperts = 7, kUsed = 2;
 
 // Experts 0 and 4 are on several ranks.
 ExpertPlace place_on(int rank) {
-  ExpertPlace op{.rank = rank,
-                 .holders = {{0, 1, 2}, {0}, {1}, {2}, {1, 2}, {0}, {2}},
-                 .index = std::vector<int32_t>(kExperts, -1)};
+  ExpertPlace op;
+  op.rank = rank;
+  op.holders = {{0, 1, 2}, {0}, {1}, {2}, {1, 2}, {0}, {2}};
+  op.index.assign(kExperts, -1);
   int32_t next = 0;
   for (size_t e = 0; e < op.holders.size(); ++e)
     for (const int32_t r : op.holders[e])
@@ -25,11 +27,11 @@ ExpertPlace place_on(int rank) {
   return op;
 }
 
-struct Run {
+struct Chosen {
   Batch batch;
   Buffer experts, own, ranks;
 
-  explicit Run(int rows)
+  explicit Chosen(int rows)
       : batch(test::rows_batch(rows)),
         experts(rows, kUsed, kTokenRows, kUsed, DType::kI32),
         own(rows, kUsed, kTokenRows, kUsed, DType::kI32),
@@ -50,7 +52,7 @@ struct Run {
 
 TEST(ExpertPlace, EveryPlaceHasOneRankThatHasTheExpert) {
   for (const int rows : {1, 5, 200}) {
-    Run run(rows);
+    Chosen run(rows);
     Random random(3);
     for (int64_t t = 0; t < rows; ++t)
       run.choose(t, static_cast<int32_t>(random.below(4)), static_cast<int32_t>(4 + random.below(3)));
@@ -76,7 +78,7 @@ TEST(ExpertPlace, EveryPlaceHasOneRankThatHasTheExpert) {
 }
 
 TEST(ExpertPlace, ARepeatedExpertGoesWhereLeastIs) {
-  Run run(2);
+  Chosen run(2);
   run.choose(0, 0, 1);  // 1 is rank 0's
   run.choose(1, 0, 4);
   test::run_cpu(run.op(0), run.batch);
@@ -88,7 +90,7 @@ TEST(ExpertPlace, ARepeatedExpertGoesWhereLeastIs) {
 
 TEST(ExpertPlace, ManyRowsOfOneExpertAreSpread) {
   constexpr int kRows = 3 * static_cast<int>(ExpertPlace::kPiece);
-  Run run(kRows);
+  Chosen run(kRows);
   for (int64_t t = 0; t < kRows; ++t) run.choose(t, 0, 0);
   test::run_cpu(run.op(1), run.batch);
   std::array<int, kRanks> rows{};
