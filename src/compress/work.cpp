@@ -19,7 +19,7 @@ namespace {
 // 256 KiB of floats, which stay in a core's own cache from decoding to encoding, and enough work to make taking it
 // cheap.
 constexpr int64_t kSlabValues = int64_t{1} << 16;
-constexpr int64_t kRowsTogether = 8;  // that a method may take side by side
+constexpr int64_t kRowsTogether = 16;  // that a method may take side by side
 constexpr int64_t kCopyBytes = int64_t{4} << 20;
 
 // What a thread works in, kept from slab to slab.

@@ -1,15 +1,17 @@
 // How much each format loses, and that what was decoded is encoded again without loss.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "quant/fit.h"
+#include "quant/fit_block.h"
 #include "quant/format.h"
 #include "quant/format_test_support.h"
+#include "quant/formats/iq4_nl.h"
 
 namespace ingot {
 namespace {
@@ -187,6 +189,36 @@ TEST(Fit, CodebookFindsTheNearestEntry) {
     for (const int8_t v : book.values) best = std::min(best, std::abs(x - static_cast<float>(v)));
     const int8_t found = book.values[static_cast<size_t>(book.code(x))];
     ASSERT_EQ(std::abs(x - static_cast<float>(found)), best) << x;
+  }
+}
+
+// Of each set of instructions that this CPU runs, to the bit: with large, tiny, equal and absent values, too.
+TEST(Fit, BlocksAreTheSameForEverySet) {
+  const BlockFits& best = *all_block_fits().front();
+  const auto same = [](const auto& a, const auto& b) {
+    return a.d == b.d && std::ranges::equal(a.scale, b.scale) && std::ranges::equal(a.q, b.q);
+  };
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::vector<float> x = gaussian(256, seed, seed % 7 == 0 ? 1e-30f : 0.02f), importance = gaussian(256, 100 + seed);
+    for (float& v : importance) v = v * v;
+    for (size_t i = 0; i < 256 && seed % 3 == 0; i += 5) x[i] = i % 2 == 0 ? 0.0f : 3.0f;
+    if (seed == 1) std::ranges::fill(x, -0.25f);
+    if (seed == 2) std::ranges::fill(x, 0.0f);
+    const float* weights = seed % 2 == 0 ? importance.data() : nullptr;
+    for (const BlockFits* fits : all_block_fits()) {
+      for (const size_t sub : {16u, 32u}) {
+        const AffineBlock one = fits->affine(x, weights, sub, 15, 63), other = best.affine(x, weights, sub, 15, 63);
+        EXPECT_TRUE(same(one, other) && one.dmin == other.dmin && std::ranges::equal(one.min, other.min))
+            << fits->name << ' ' << seed;
+        EXPECT_TRUE(
+            same(fits->scaled(x, weights, sub, {-4, 3}, {-32, 31}), best.scaled(x, weights, sub, {-4, 3}, {-32, 31})))
+            << fits->name << ' ' << seed;
+        const Codebook book = IQ4_NL::kCodebook;
+        EXPECT_TRUE(same(fits->scaled_book(x, weights, sub, book, {-32, 31}),
+                         best.scaled_book(x, weights, sub, book, {-32, 31})))
+            << fits->name << ' ' << seed;
+      }
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace ingot {
+namespace {  // a set of instructions has its own
 
 // The nearest integer within lo…hi, 0 being one; NaN becomes one of them, too.
 INGOT_INLINE Vec round_within(Vec x, Vec lo, Vec hi) { return nearest_integer(least(most(x, lo), hi)); }
@@ -46,4 +47,5 @@ struct Lanes {
   }
 };
 
+}  // namespace
 }  // namespace ingot

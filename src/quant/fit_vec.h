@@ -10,6 +10,7 @@
 #endif
 
 namespace ingot {
+namespace {  // a set of instructions has its own
 
 constexpr size_t kLanes = 8;
 
@@ -87,4 +88,5 @@ INGOT_INLINE Vec inverse_or_zero(Vec x) { return select(x == 0.0f, 0.0f, 1.0f / 
 
 #undef INGOT_LANES
 
+}  // namespace
 }  // namespace ingot

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 namespace ingot {
+namespace {  // a set of instructions has its own
 
 // Writes n weights: the importance (null: 1) times √(2·mean x² + x²). A large value so counts somewhat more than a
 // small one of equal importance. The best of four rules tried with one model of 15M (2,921 tokens of its own text,
@@ -33,4 +34,5 @@ inline void fit_weights(const float* x, const float* importance, size_t n, float
   }
 }
 
+}  // namespace
 }  // namespace ingot

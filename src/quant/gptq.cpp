@@ -6,19 +6,17 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "quant/gptq_tiles.h"
 #include "quant/grid.h"
-#include "quant/lanes.h"
 
 namespace ingot {
 namespace {
 
-constexpr int64_t kPart = 64;    // columns of L that are made at a time
-constexpr int64_t kTask = 32;    // rows that a thread brings up to date at a time
-constexpr int64_t kWidth = 8;    // columns of a tile there
-constexpr int64_t kHeight = 4;   // and rows: 16 registers of sums
-constexpr int64_t kBlock = 128;  // columns after whose rounding all later ones are brought up to date
-constexpr int64_t kNear = 16;    // and those of the block
-constexpr int64_t kRows = 8;     // rows that are rounded side by side
+constexpr int64_t kPart = 64;           // columns of L that are made at a time
+constexpr int64_t kTask = kFactorSide;  // rows that a thread brings up to date at a time
+constexpr int64_t kHeight = 4;          // rows whose columns are solved for at a time
+constexpr int64_t kBlock = 128;         // columns after whose rounding all later ones are brought up to date
+constexpr int64_t kNear = 16;           // and those of the block
 
 // A symmetric matrix that becomes its lower Cholesky factor, in double; `size` is a multiple of kPart.
 struct Factor {
@@ -60,29 +58,10 @@ void solve_rows(Factor& f, int64_t j0, int64_t i) {
   }
 }
 
-// A[i…, j…] −= L[i…, part] · L[j…, part]ᵀ for a tile; `turned` is [kPart, size], the part's columns of L as rows.
-void update_tile(Factor& f, int64_t j0, int64_t i, int64_t j, const double* turned) {
-  Double2 sum[kHeight][kWidth / 2];
-  const double* left[kHeight];
-  for (int64_t r = 0; r < kHeight; ++r) {
-    left[r] = f.row(i + r) + j0;
-    for (int64_t c = 0; c < kWidth / 2; ++c) sum[r][c] = load_lanes<Double2>(f.row(i + r) + j + 2 * c);
-  }
-  for (int64_t p = 0; p < kPart; ++p) {
-    const double* right = turned + p * f.size + j;
-    Double2 column[kWidth / 2];
-    for (int64_t c = 0; c < kWidth / 2; ++c) column[c] = load_lanes<Double2>(right + 2 * c);
-    for (int64_t r = 0; r < kHeight; ++r)
-      for (int64_t c = 0; c < kWidth / 2; ++c) sum[r][c] = fma_lanes(column[c], -left[r][p], sum[r][c]);
-  }
-  for (int64_t r = 0; r < kHeight; ++r)
-    for (int64_t c = 0; c < kWidth / 2; ++c) store_lanes(f.row(i + r) + j + 2 * c, sum[r][c]);
-}
-
-bool factorize(Factor& f, ThreadPool& pool) {
+bool factorize(Factor& f, const GptqTiles& tiles, ThreadPool& pool) {
   std::vector<double> diagonal(static_cast<size_t>(f.size));
   for (int64_t i = 0; i < f.size; ++i) diagonal[static_cast<size_t>(i)] = f.row(i)[i];
-  std::vector<double> turned(static_cast<size_t>(kPart * f.size));
+  std::vector<double> turned(static_cast<size_t>(kPart * f.size));  // [kPart, size] the part's columns of L as rows
   for (int64_t j0 = 0; j0 < f.size; j0 += kPart) {
     if (!factor_block(f, j0, diagonal)) return false;
     const int64_t next = j0 + kPart;
@@ -92,11 +71,13 @@ bool factorize(Factor& f, ThreadPool& pool) {
       for (int64_t p = 0; p < kPart; ++p)
         for (int64_t i = first; i < last; ++i) turned[static_cast<size_t>(p * f.size + i)] = f.row(i)[j0 + p];
     };
+    // A −= L[…, part] · L[…, part]ᵀ, on and below the diagonal.
     const auto update = [&](int64_t task, int) {
       const int64_t i0 = next + task * kTask;
-      for (int64_t j = next; j < i0 + kTask; j += kWidth)
-        for (int64_t i = i0; i < i0 + kTask; i += kHeight)
-          if (j < i + kHeight) update_tile(f, j0, i, j, turned.data());
+      for (int64_t j = next; j < i0 + kTask; j += tiles.factor_width)
+        for (int64_t i = i0; i < i0 + kTask; i += tiles.factor_height)
+          if (j < i + tiles.factor_height)
+            tiles.subtract(f.row(i) + j, f.row(i) + j0, turned.data() + j, f.size, kPart);
     };
     const int64_t tasks = (f.size - next) / kTask;
     if (tasks > 0) pool.run(tasks, solve);
@@ -125,73 +106,74 @@ void fill(Factor& f, const std::vector<float>& h, int64_t cols, const std::vecto
   pool.run(f.size, fill_row);
 }
 
-struct Rounded {  // kRows rows side by side: [cols][kRows], in the order of columns
-  std::vector<float> given, wanted, error;
-  explicit Rounded(int64_t cols)
-      : given(static_cast<size_t>(cols * kRows)), wanted(given.size()), error(given.size()) {}
-};
+// kRows rows that are rounded side by side: [cols][kRows], in the order of columns.
+template <int64_t kRows>
+class Rounded {
+ public:
+  Rounded(const Feedback& feedback, Format format, int64_t segment, const GptqTiles& tiles)
+      : feedback_(feedback),
+        spread_(kRows == 16 ? tiles.spread_16 : tiles.spread_8),
+        grids_(kRows, RowGrid(format, feedback.cols, segment)),
+        given_(static_cast<size_t>(feedback.cols * kRows)),
+        wanted_(given_.size()),
+        error_(given_.size()) {}
 
-// The errors of one rounded column into the next ones.
-void spread(const float* factors, int64_t from, int64_t to, int64_t i, Rounded& r) {
-  const Float4 low = load_lanes<Float4>(&r.error[static_cast<size_t>(i * kRows)]);
-  const Float4 high = load_lanes<Float4>(&r.error[static_cast<size_t>(i * kRows + 4)]);
-  float* out = &r.wanted[static_cast<size_t>(from * kRows)];
-  for (int64_t k = from; k < to; ++k, out += kRows) {
-    store_lanes(out, fma_lanes(low, factors[k], load_lanes<Float4>(out)));
-    store_lanes(out + 4, fma_lanes(high, factors[k], load_lanes<Float4>(out + 4)));
-  }
-}
-
-// The errors of columns [begin, end) into `kTile` columns after them.
-template <int64_t kTile>
-void spread_tile(const Feedback& feedback, int64_t begin, int64_t end, int64_t k, Rounded& r) {
-  Float4 sum[kTile][2];
-  float* out = &r.wanted[static_cast<size_t>(k * kRows)];
-  for (int64_t c = 0; c < kTile; ++c)
-    for (int64_t h = 0; h < 2; ++h) sum[c][h] = load_lanes<Float4>(out + c * kRows + 4 * h);
-  const float* factor = feedback.factors.data() + begin * feedback.cols + k;
-  const float* error = &r.error[static_cast<size_t>(begin * kRows)];
-  for (int64_t i = begin; i < end; ++i, factor += feedback.cols, error += kRows) {
-    const Float4 low = load_lanes<Float4>(error), high = load_lanes<Float4>(error + 4);
-    for (int64_t c = 0; c < kTile; ++c) {
-      sum[c][0] = fma_lanes(low, factor[c], sum[c][0]);
-      sum[c][1] = fma_lanes(high, factor[c], sum[c][1]);
+  // `rows` rows, kRows at most.
+  void round(const float* values, int64_t rows, std::byte* encoded, int64_t row_bytes) {
+    const int64_t cols = feedback_.cols;
+    for (int64_t n = 0; n < rows; ++n) grids_[static_cast<size_t>(n)].read(encoded + n * row_bytes);
+    for (int64_t i = 0; i < cols; ++i) {
+      const float* from = values + feedback_.order[static_cast<size_t>(i)];
+      for (int64_t n = 0; n < kRows; ++n) given_[static_cast<size_t>(i * kRows + n)] = n < rows ? from[n * cols] : 0.0f;
     }
+    wanted_ = given_;
+    std::ranges::fill(error_, 0.0f);
+    for (int64_t begin = 0; begin < cols; begin += kBlock) round_block(begin, std::min(cols, begin + kBlock), rows);
+    for (int64_t n = 0; n < rows; ++n) grids_[static_cast<size_t>(n)].write(encoded + n * row_bytes);
   }
-  for (int64_t c = 0; c < kTile; ++c)
-    for (int64_t h = 0; h < 2; ++h) store_lanes(out + c * kRows + 4 * h, sum[c][h]);
-}
 
-// The same into columns [from, to). The order of additions to a column is that of spread().
-void spread_block(const Feedback& feedback, int64_t begin, int64_t end, int64_t from, int64_t to, Rounded& r) {
-  int64_t k = from;
-  for (; k + 12 <= to; k += 12) spread_tile<12>(feedback, begin, end, k, r);  // 24 registers of sums
-  for (; k + 4 <= to; k += 4) spread_tile<4>(feedback, begin, end, k, r);
-  for (; k < to; ++k) spread_tile<1>(feedback, begin, end, k, r);
-}
-
-void round_rows(const Feedback& feedback, std::vector<RowGrid>& grids, int64_t rows, Rounded& r) {
-  const int64_t cols = feedback.cols;
-  for (int64_t begin = 0; begin < cols; begin += kBlock) {
-    const int64_t end = std::min(cols, begin + kBlock);
+ private:
+  void round_block(int64_t begin, int64_t end, int64_t rows) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t near = std::min(end, i / kNear * kNear + kNear);
-      const int64_t column = feedback.order[static_cast<size_t>(i)];
+      const int64_t column = feedback_.order[static_cast<size_t>(i)];
       const size_t at = static_cast<size_t>(i * kRows);
       for (int64_t n = 0; n < rows; ++n) {
         const size_t here = at + static_cast<size_t>(n);
-        r.error[here] = r.given[here] - grids[static_cast<size_t>(n)].choose(column, r.wanted[here]);
+        error_[here] = given_[here] - grids_[static_cast<size_t>(n)].choose(column, wanted_[here]);
       }
-      spread(feedback.factors.data() + i * cols, i + 1, near, i, r);
-      if (i + 1 == near) spread_block(feedback, i / kNear * kNear, near, near, end, r);
+      spread(i, i + 1, i + 1, near);
+      if (i + 1 == near) spread(i / kNear * kNear, near, near, end);
     }
-    spread_block(feedback, begin, end, end, cols, r);
+    spread(begin, end, end, feedback_.cols);
   }
+
+  // The errors of columns [begin, end) into columns [from, to).
+  void spread(int64_t begin, int64_t end, int64_t from, int64_t to) {
+    if (from == to) return;
+    spread_(feedback_.factors.data() + begin * feedback_.cols + from, feedback_.cols, error_.data() + begin * kRows,
+            end - begin, wanted_.data() + from * kRows, to - from);
+  }
+
+  const Feedback& feedback_;
+  GptqTiles::Spread* const spread_;
+  std::vector<RowGrid> grids_;
+  std::vector<float> given_, wanted_, error_;
+};
+
+template <int64_t kRows>
+void round_rows(const Feedback& feedback, Format format, int64_t segment, const float* values, int64_t rows,
+                std::byte* encoded, int64_t row_bytes, const GptqTiles& tiles) {
+  Rounded<kRows> together(feedback, format, segment, tiles);
+  for (int64_t first = 0; first < rows; first += kRows)
+    together.round(values + first * feedback.cols, std::min(kRows, rows - first), encoded + first * row_bytes,
+                   row_bytes);
 }
 
 }  // namespace
 
-Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& options, ThreadPool& pool) {
+Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& options, ThreadPool& pool,
+                       const GptqTiles& tiles) {
   CHECK(static_cast<int64_t>(h.size()) == cols * cols && cols > 0, "{} values of {} columns", h.size(), cols);
   const auto diagonal = [&](int64_t k) { return h[static_cast<size_t>(k * cols + k)]; };
   double mean = 0;
@@ -209,7 +191,7 @@ Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& op
     CHECK(damping < 1e6, "damping {}", damping);
     feedback.damping = damping;
     fill(factor, h, cols, feedback.order, options.of_mean ? 0 : damping, options.of_mean ? damping * mean : 0, pool);
-    if (factorize(factor, pool)) break;
+    if (factorize(factor, tiles, pool)) break;
   }
   const auto take = [&](int64_t i, int) {
     float* out = h.data() + i * cols;
@@ -226,26 +208,17 @@ Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& op
 }
 
 void gptq_round(const Feedback& feedback, Format format, std::span<const float> values, int64_t rows, int64_t cols,
-                std::span<std::byte> encoded, int64_t segment) {
+                std::span<std::byte> encoded, int64_t segment, const GptqTiles& tiles) {
   const int64_t part = segment > 0 ? segment : cols, row_bytes = cols / part * format_row_bytes(format, part);
   CHECK(cols == feedback.cols && static_cast<int64_t>(values.size()) == rows * cols &&
             static_cast<int64_t>(encoded.size()) == rows * row_bytes,
         "{} rows of {}, {} values, {} bytes", rows, cols, values.size(), encoded.size());
-  std::vector<RowGrid> grids(kRows, RowGrid(format, cols, part));
-  Rounded r(cols);
-  for (int64_t first = 0; first < rows; first += kRows) {
-    const int64_t count = std::min(kRows, rows - first);
-    for (int64_t n = 0; n < count; ++n) grids[static_cast<size_t>(n)].read(encoded.data() + (first + n) * row_bytes);
-    for (int64_t i = 0; i < cols; ++i) {
-      const float* from = values.data() + first * cols + feedback.order[static_cast<size_t>(i)];
-      for (int64_t n = 0; n < kRows; ++n)
-        r.given[static_cast<size_t>(i * kRows + n)] = n < count ? from[n * cols] : 0.0f;
-    }
-    r.wanted = r.given;
-    std::ranges::fill(r.error, 0.0f);
-    round_rows(feedback, grids, count, r);
-    for (int64_t n = 0; n < count; ++n) grids[static_cast<size_t>(n)].write(encoded.data() + (first + n) * row_bytes);
-  }
+  // Rows that do not fill sixteen places would take as long as those that do.
+  const int64_t wide = rows % 16 > 8 ? rows : rows / 16 * 16, rest = rows - wide;
+  if (wide > 0) round_rows<16>(feedback, format, part, values.data(), wide, encoded.data(), row_bytes, tiles);
+  if (rest > 0)
+    round_rows<8>(feedback, format, part, values.data() + wide * cols, rest, encoded.data() + wide * row_bytes,
+                  row_bytes, tiles);
 }
 
 }  // namespace ingot

@@ -15,6 +15,7 @@
 
 #include "base/thread_pool.h"
 #include "quant/format.h"
+#include "quant/gptq_tiles.h"
 
 namespace ingot {
 
@@ -36,11 +37,12 @@ struct Feedback {
 // Takes H, of which entries (i, k) with i <= k are read, and puts the factors in its place; 8 · cols² bytes beside it.
 // A column whose input was always zero is rounded alone. The same bits for any number of threads. Throws Error where H
 // is not finite.
-Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& options, ThreadPool& pool);
+Feedback make_feedback(std::vector<float> h, int64_t cols, const GptqOptions& options, ThreadPool& pool,
+                       const GptqTiles& tiles = gptq_tiles());
 
 // Rounds `rows` rows of values onto the grids of `encoded`, in which each row's scales are found and its codes put.
 // `segment`: as RowGrid takes it. Pure: several threads may round different rows. REQUIRES: cols is the feedback's.
 void gptq_round(const Feedback& feedback, Format format, std::span<const float> values, int64_t rows, int64_t cols,
-                std::span<std::byte> encoded, int64_t segment = 0);
+                std::span<std::byte> encoded, int64_t segment = 0, const GptqTiles& tiles = gptq_tiles());
 
 }  // namespace ingot

@@ -10,7 +10,9 @@
 #include "base/error.h"
 #include "base/random_test_support.h"
 #include "quant/format_test_support.h"
+#include "quant/gptq_tiles.h"
 #include "quant/gram.h"
+#include "quant/gram_bf16.h"
 #include "quant/grid.h"
 
 namespace ingot {
@@ -200,6 +202,76 @@ TEST(Gptq, GivesTheSameBitsForAnyNumberOfThreads) {
     EXPECT_EQ(one.factors, other.factors);
     EXPECT_EQ(one.order, other.order);
   }
+}
+
+class TileSets : public testing::TestWithParam<const GptqTiles*> {};
+INSTANTIATE_TEST_SUITE_P(All, TileSets, testing::ValuesIn(all_gptq_tiles().begin(), all_gptq_tiles().end()),
+                         [](const auto& test) { return std::string(test.param->name); });
+
+// Sums, factors and codes are those of one float after another in the order that gptq_tiles.h gives; a set that rounds
+// each product comes near.
+TEST_P(TileSets, GiveTheSumsOfOneOrder) {
+  const GptqTiles& tiles = *GetParam();
+  const bool fused = std::string(tiles.name) != "baseline";
+  const auto multiply_add = [&](float a, float b, float c) { return fused ? std::fma(a, b, c) : a * b + c; };
+  const std::vector<float> factors = normal(40 * 130, 21), error = normal(40 * 16, 22), start = normal(130 * 16, 23);
+  for (const int64_t width : {8, 16}) {
+    for (const int64_t columns : {1, 2, 3, 7, 24, 59, 130}) {
+      std::vector<float> wanted = start, expected = start;
+      (width == 16 ? tiles.spread_16 : tiles.spread_8)(factors.data(), 130, error.data(), 40, wanted.data(), columns);
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t n = 0; n < width; ++n)
+          for (int64_t i = 0; i < 40; ++i) {
+            float& sum = expected[static_cast<size_t>(c * width + n)];
+            sum =
+                multiply_add(error[static_cast<size_t>(i * width + n)], factors[static_cast<size_t>(i * 130 + c)], sum);
+          }
+      EXPECT_EQ(wanted, expected) << width << ' ' << columns;
+    }
+  }
+  constexpr int64_t kCols = 203, kRows = 300;
+  const std::vector<float> x = normal(kRows * kCols, 24);
+  ThreadPool pool(2);
+  Gram gram(kCols, tiles);
+  gram.add(x.data(), kRows, kCols, pool);
+  const std::vector<float> sums = gram.take();
+  for (size_t i = 0; !multiplies_bf16() && i < kCols; ++i) {
+    for (size_t k = i; k < kCols; ++k) {
+      float parts[2] = {};  // of 256 rows each
+      for (size_t t = 0; t < kRows; ++t)
+        parts[t / 256] = multiply_add(x[t * kCols + k], x[t * kCols + i], parts[t / 256]);
+      ASSERT_EQ(sums[i * kCols + k], parts[0] + parts[1]) << i << ' ' << k;
+    }
+  }
+}
+
+TEST_P(TileSets, FactorAndRoundAlike) {
+  constexpr int64_t kCols = 256;
+  const std::vector<float> x = correlated(600, kCols, 25), w = normal(43 * kCols, 26);
+  ThreadPool pool(2);
+  const auto encode = [&](const GptqTiles& tiles, int64_t rows, std::vector<float>& factors) {
+    Gram gram(kCols, tiles);
+    gram.add(x.data(), 600, kCols, pool);
+    const Feedback feedback = make_feedback(gram.take(), kCols, {}, pool, tiles);
+    factors = feedback.factors;
+    const std::vector<float> some(w.begin(), w.begin() + rows * kCols);
+    std::vector<std::byte> encoded = encode_rows(Format::kQ4_K, some, rows, kCols);
+    gptq_round(feedback, Format::kQ4_K, some, rows, kCols, encoded, 0, tiles);
+    return encoded;
+  };
+  std::vector<float> factors, of_best, of_all;
+  const std::vector<std::byte> all = encode(*GetParam(), 43, of_all);
+  // However many rows lie side by side.
+  for (const int64_t rows : {1, 8, 9, 16, 20, 32}) {
+    const std::vector<std::byte> some = encode(*GetParam(), rows, factors);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows;
+  }
+  const std::vector<std::byte> best = encode(gptq_tiles(), 43, of_best);
+  if (std::string(GetParam()->name) != "baseline") {
+    EXPECT_EQ(of_all, of_best);
+    EXPECT_EQ(all, best);
+  }
+  for (size_t i = 0; i < of_all.size(); ++i) ASSERT_NEAR(of_all[i], of_best[i], 1e-3f) << i;
 }
 
 // Fewer rows than columns: H has no inverse, and the damping is raised until it has.

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "quant/gptq_tiles.h"
 
 namespace ingot {
 
 // Adds rows as they come. The order of additions follows from the calls alone, not from the threads.
 class Gram {
  public:
-  explicit Gram(int64_t cols);
+  explicit Gram(int64_t cols, const GptqTiles& tiles = gptq_tiles());
 
   // `rows` rows of cols() values, `stride` apart.
   void add(const float* x, int64_t rows, int64_t stride, ThreadPool& pool);
@@ -28,14 +29,15 @@ class Gram {
  private:
   void add_part(const float* x, int64_t rows, int64_t stride, ThreadPool& pool);
   void pack(const float* x, int64_t rows, int64_t stride, int64_t panel);
-  template <int64_t kTall, int64_t kWide, class Product>
-  void add_tiles(int64_t i_begin, int64_t j_begin, const Product& product);
+  template <class Product>
+  void add_tiles(int64_t i_begin, int64_t j_begin, int64_t tall, int64_t wide, const Product& product);
 
+  const GptqTiles* tiles_;
   const int64_t cols_;
   const int64_t padded_;  // a whole number of tiles
   int64_t rows_ = 0;
   std::vector<float> sums_;
-  std::vector<float> packed_;  // [padded / kPanel][rows][kPanel], or as pack_bf16() has it
+  std::vector<float> packed_;  // [padded / panel][rows][panel], or as pack_bf16() has it
 };
 
 }  // namespace ingot

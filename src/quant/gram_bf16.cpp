@@ -42,7 +42,7 @@ INGOT_BF16 void pack_bf16(const float* x, int64_t rows, int64_t stride, int64_t 
   }
 }
 
-INGOT_BF16 void tile_bf16(const float* a, const float* b, int64_t rows, float (*sum)[kBf16Width]) {
+INGOT_BF16 void tile_bf16(const float* a, const float* b, int64_t rows, float* sum) {
   constexpr int64_t kTall = kBf16Height / 2, kWide = kBf16Width / 2;
   const int64_t step = 4 * bf16_column_floats(rows);
   const auto *x = reinterpret_cast<const uint16_t*>(a), *y = reinterpret_cast<const uint16_t*>(b);
@@ -57,8 +57,9 @@ INGOT_BF16 void tile_bf16(const float* a, const float* b, int64_t rows, float (*
   }
   for (int64_t i = 0; i < kTall; ++i) {
     for (int64_t j = 0; j < kWide; ++j) {
-      vst1_f32(sum[2 * i] + 2 * j, vget_low_f32(sums[i][j]));
-      vst1_f32(sum[2 * i + 1] + 2 * j, vget_high_f32(sums[i][j]));
+      float* upper = sum + 2 * i * kBf16Width + 2 * j;
+      vst1_f32(upper, vget_low_f32(sums[i][j]));
+      vst1_f32(upper + kBf16Width, vget_high_f32(sums[i][j]));
     }
   }
 }
@@ -67,7 +68,7 @@ INGOT_BF16 void tile_bf16(const float* a, const float* b, int64_t rows, float (*
 
 bool multiplies_bf16() { return false; }
 void pack_bf16(const float*, int64_t, int64_t, int64_t, int64_t, float*) { CHECK(false, "bf16 on this machine"); }
-void tile_bf16(const float*, const float*, int64_t, float (*)[kBf16Width]) { CHECK(false, "bf16 on this machine"); }
+void tile_bf16(const float*, const float*, int64_t, float*) { CHECK(false, "bf16 on this machine"); }
 
 #endif
 

@@ -17,7 +17,7 @@ inline int64_t bf16_column_floats(int64_t rows) { return (rows + 3) / 4 * 2; }
 // Four columns from `first` on, of which those from `cols` on are zeros, into `out`, where those of column 0 begin.
 void pack_bf16(const float* x, int64_t rows, int64_t stride, int64_t first, int64_t cols, float* out);
 
-// sum[i][j] = Σ over rows of column i · column j; `a` and `b` begin at an even column.
-void tile_bf16(const float* a, const float* b, int64_t rows, float (*sum)[kBf16Width]);
+// sum[i · kBf16Width + j] = Σ over rows of column i · column j; `a` and `b` begin at an even column.
+void tile_bf16(const float* a, const float* b, int64_t rows, float* sum);
 
 }  // namespace ingot

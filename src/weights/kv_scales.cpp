@@ -142,9 +142,13 @@ void KvScales::write(GgufWriter& writer) const {
   std::vector<uint32_t> heads;
   std::vector<int32_t> keep;
   for (size_t i = 0; i < layers.size(); ++i) {
-    k.insert(k.end(), layers[i].k.begin(), layers[i].k.end());
-    v.insert(v.end(), layers[i].v.begin(), layers[i].v.end());
-    heads.push_back(static_cast<uint32_t>(layers[i].k.size()));
+    // One scale beside several is that of each of these heads.
+    std::vector<float> of_k = layers[i].k, of_v = layers[i].v;
+    if (of_k.size() == 1) of_k.resize(std::max<size_t>(1, of_v.size()), of_k[0]);
+    if (of_v.size() == 1) of_v.resize(of_k.size(), of_v[0]);
+    k.insert(k.end(), of_k.begin(), of_k.end());
+    v.insert(v.end(), of_v.begin(), of_v.end());
+    heads.push_back(static_cast<uint32_t>(of_k.size()));
     if (layers[i].keep) keep.push_back(static_cast<int32_t>(i));
   }
   writer.set(kFormat, dtype_name(format));
@@ -164,7 +168,8 @@ KvScales KvScales::fitted(DType to, int heads) const {
   const float factor = kv_largest_code(format) / kv_largest_code(to);
   result.format = to;
   for (Layer& layer : result.layers) {
-    layer.alike = layer.k.size() == 1 && layer.v.size() == 1;
+    layer.k_alike = layer.k.size() == 1;
+    layer.v_alike = layer.v.size() == 1;
     for (std::vector<float>* one : {&layer.k, &layer.v}) {
       if (one->size() == 1) one->resize(static_cast<size_t>(std::max(heads, 1)), one->front());
       for (float& scale : *one) scale *= factor;
@@ -178,7 +183,10 @@ const KvScales::Layer* KvScales::find(int layer, int kv_heads) const {
   const Layer& found = layers[static_cast<size_t>(layer)];
   if (found.k.empty() && found.v.empty()) return found.keep ? &found : nullptr;
   const auto n = static_cast<size_t>(kv_heads);
-  const bool fits = found.alike ? found.k.size() >= n : found.k.size() == n && found.v.size() == n;
+  const auto has = [n](const std::vector<float>& scales, bool alike) {
+    return alike ? scales.size() >= n : scales.size() == n;
+  };
+  const bool fits = has(found.k, found.k_alike) && has(found.v, found.v_alike);
   if (!fits)
     throw Error("[kv] layer {} has {} KV heads, {} scales for keys and {} for values", layer, kv_heads, found.k.size(),
                 found.v.size());

@@ -26,9 +26,9 @@ struct ModelFiles;
 
 struct KvScales {
   struct Layer {
-    std::vector<float> k, v;  // [kv heads], or one for all of them; empty: none
-    bool keep = false;        // 16 bits
-    bool alike = false;       // k and v have been repeated for all heads
+    std::vector<float> k, v;                // [kv heads], or one for all of them; empty: none
+    bool keep = false;                      // 16 bits
+    bool k_alike = false, v_alike = false;  // one scale that was repeated, for as many heads as there may be
   };
   DType format = DType::kFp8;  // or kInt8
   std::vector<Layer> layers;   // by number; may end before the last

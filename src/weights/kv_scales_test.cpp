@@ -97,6 +97,26 @@ TEST(KvScales, FitOtherCodesAndHeads) {
   EXPECT_TRUE(own.find(1, 3)->keep);
 }
 
+// Keys with one scale beside values with one for each head, and the other way round.
+TEST(KvScales, TakeOneScaleBesideSeveral) {
+  KvScales scales;
+  scales.format = DType::kInt8;
+  scales.layers = {{.k = {2}, .v = {3, 4}}, {.k = {5, 6}, .v = {7}}};
+  const KvScales fitted = scales.fitted(DType::kInt8, 8);
+  ASSERT_NE(fitted.find(0, 2), nullptr);
+  EXPECT_FLOAT_EQ(fitted.find(0, 2)->k[1], 2);
+  EXPECT_FLOAT_EQ(fitted.find(0, 2)->v[1], 4);
+  EXPECT_FLOAT_EQ(fitted.find(1, 2)->v[1], 7);
+  EXPECT_NE(error_of([&] { fitted.find(0, 3); }), "");
+  GgufWriter writer;
+  scales.write(writer);
+  std::string bytes;
+  const std::optional<KvScales> again = KvScales::read(parsed(writer, bytes));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->layers[0].k, (std::vector<float>{2, 2}));
+  EXPECT_EQ(again->layers[1].v, (std::vector<float>{7, 7}));
+}
+
 TEST(KvScales, AreKnownByTheirNames) {
   for (const char* name : {"model.layers.3.self_attn.k_scale", "model.layers.3.self_attn.attn.v_scale",
                            "model.layers.3.self_attn.k_proj.k_scale", "model.layers.3.self_attn.v_proj.output_scale",
