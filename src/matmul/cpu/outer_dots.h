@@ -1,7 +1,7 @@
 // The sums of kernels.h for many rows of x: outer products over rows and weights that were transposed once. A lane of a
 // sum is a product of its own over every 16th value of K; the lanes meet in the order of the lane tree (cpu/simd.h), so
 // that the bits are those of dots(), at 14 loads for 24 multiplications on AVX-512 (6 on NEON) where dots() has 10 (5
-// for 6). A tile alone reaches 85 % of a Cascade Lake core's multipliers.
+// for 6). A tile alone reaches 84 % of a Cascade Lake core's multipliers.
 #pragma once
 
 #include <cstddef>
@@ -176,7 +176,7 @@ inline void outer_lane(const float* x, const float* w, int64_t steps, OuterSums&
     outer_row<4>(sums, b, high);
     outer_row<5>(sums, b, high);
 #else
-    // Panels come from the L2 cache: 85 % of a Cascade Lake core's multipliers with this, 75 without, at 1024 columns.
+    // Panels come from the L2 cache: 84 % of a Cascade Lake core's multipliers with this, 77 without, at 1024 columns.
 #pragma GCC unroll 4
     for (int v = 0; v < kOuterCols; v += 16) __builtin_prefetch(w + kOuterAhead * kOuterCols + v);
     Vec b[kOuterVecs];
