@@ -1,6 +1,8 @@
 // out = a · b, all f32, by rows.
 #pragma once
 
+#include <algorithm>
+
 #include "ladder/step.h"
 
 namespace ingot {
@@ -27,14 +29,21 @@ void run(const Sgemm& op, Ctx& ctx);
 namespace cpu {
 // The block of b that a thread packs: 128 KiB, half of the L2 cache of a small core.
 inline constexpr int64_t kSgemmBlockK = 256, kSgemmBlockN = 128;
+// Rows of a that pass it at once: a multiple of 12 and of 6, the rows of a tile.
+inline constexpr int64_t kSgemmPass = 96;
+// K in whole groups of the product's 16 lanes.
+inline int64_t sgemm_lanes(int64_t k) { return (k + 15) / 16 * 16; }
 }  // namespace cpu
 
 namespace ladder {
 
-// What the CPU's packed step wants: its block of b, and six rows of a beside it.
+// Of each thread: columns of b, whole, with the sums on their way (five times a pass); shared: all of a, which a tile
+// ends at 11 rows more.
 template <>
-inline int64_t scratch_bytes<Sgemm>(const Sgemm&) {
-  return cpu::kSgemmBlockK * (cpu::kSgemmBlockN + 8) * static_cast<int64_t>(sizeof(float));
+inline int64_t scratch_bytes<Sgemm>(const Sgemm& op) {
+  const int64_t depth = cpu::sgemm_lanes(op.a.cols);
+  const int64_t each = cpu::kSgemmBlockN * (std::max(depth, cpu::kSgemmBlockK) + 5 * cpu::kSgemmPass + 8);
+  return std::max(each, (op.a.rows.b + 11) * depth) * static_cast<int64_t>(sizeof(float));
 }
 
 template <>

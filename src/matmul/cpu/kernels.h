@@ -20,6 +20,9 @@ using DecodeFn = void (*)(const std::byte* in, float* out, int64_t n);
 
 struct PanelKernels;
 
+// Weight rows that are transposed at once: a line of a panel is written whole.
+constexpr int64_t kOuterGroup = 16;
+
 // dots() for many rows of x, the same bits, over rows and weights that were transposed once (outer_dots.h).
 struct OuterDots {
   int64_t rows, cols;           // of a tile of x, outputs of a panel
@@ -27,11 +30,13 @@ struct OuterDots {
   int64_t (*panel)(int64_t k);  //   and of a panel
   // Up to `rows` rows of x as a tile.
   void (*pack_x)(const float* const* x, int64_t n, int64_t k, float* tile);
-  // Up to four weight rows into places [first, first + n) of the panels. REQUIRES: first is a multiple of 4.
+  // Up to kOuterGroup weight rows into places [first, first + n) of the panels. REQUIRES: first is a multiple of that.
   void (*pack)(const float* const* w, int64_t first, int64_t n, int64_t k, float* panels);
+  int64_t (*room)(int64_t nx, int64_t nw);  // floats of sums on their way
   // As dots(), x being tiles one behind the other. Writes whole panels: out_stride is at least nw up to the next
   // multiple of `cols`.
-  void (*dots)(const float* x, int64_t nx, const float* panels, int64_t nw, int64_t k, float* out, int64_t out_stride);
+  void (*dots)(const float* x, int64_t nx, const float* panels, int64_t nw, int64_t k, float* out, int64_t out_stride,
+               float* room);
 };
 
 struct Kernels {

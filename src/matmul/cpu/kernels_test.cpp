@@ -40,7 +40,7 @@ TEST(Kernels, DecodersAreTheFormats) {
 // Transposed weights give every sum's own bits, whatever K and the numbers of rows, signs of zeros too.
 TEST(Kernels, OuterDotsAreDots) {
   Random random(17);
-  for (const int64_t k : {1, 15, 16, 33, 100, 768, 784, 1601}) {
+  for (const int64_t k : {1, 15, 16, 33, 100, 768, 784, 1601, 3100, 6161}) {
     const int64_t nx = 15, nw = 37;
     std::vector<float> x(static_cast<size_t>(nx * k)), w(static_cast<size_t>(nw * k));
     for (float& v : x) v = random.normal() * (random.below(9) == 0 ? 1e-30f : 1.0f);
@@ -57,10 +57,12 @@ TEST(Kernels, OuterDotsAreDots) {
         tiles.resize(tiles.size() + static_cast<size_t>(outer.tile(k)));
         outer.pack_x(xs.data() + i, std::min(outer.rows, nx - i), k, tiles.data() + tiles.size() - outer.tile(k));
       }
-      for (int64_t i = 0; i < nw; i += 4) outer.pack(ws.data() + i, i, std::min<int64_t>(4, nw - i), k, panels.data());
+      for (int64_t i = 0; i < nw; i += cpu::kOuterGroup)
+        outer.pack(ws.data() + i, i, std::min(cpu::kOuterGroup, nw - i), k, panels.data());
+      std::vector<float> room(static_cast<size_t>(outer.room(nx, nw)));
       std::vector<float> want(static_cast<size_t>(nx * stride)), got(static_cast<size_t>(nx * stride));
       cpu::kernels().dots(xs.data(), nx, ws.data(), nw, k, want.data(), stride);
-      outer.dots(tiles.data(), nx, panels.data(), nw, k, got.data(), stride);
+      outer.dots(tiles.data(), nx, panels.data(), nw, k, got.data(), stride, room.data());
       for (int64_t i = 0; i < nx; ++i) {
         const auto row = [&](const std::vector<float>& all) {
           return std::vector<float>(all.begin() + i * stride, all.begin() + i * stride + nw);

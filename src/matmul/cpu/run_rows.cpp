@@ -54,21 +54,32 @@ int64_t outer_outputs(const Product& product, int64_t n) {
   return round_up(n, kernels().outer.cols) * (product.is_glu() ? 2 : 1);
 }
 
-TaskCut outer_cut(const Product& product, TaskCut cut) {
-  const OuterDots& outer = kernels().outer;
-  cut.block = round_up(cut.block, outer.cols);
-  const int64_t n = outer_outputs(product, cut.block);
-  cut.scratch = (n / outer.cols * outer.panel(product.cols()) + 4 * stride_of(product) + n * cut.pass) *
-                static_cast<int64_t>(sizeof(float));
+// The parts of a thread's scratch, in floats: panels, rows to be transposed, sums and those on their way.
+struct OuterScratch {
+  OuterScratch(const Product& product, const TaskCut& cut, int64_t n)
+      : rows_at(n / kernels().outer.cols * kernels().outer.panel(product.cols())),
+        sums_at(rows_at + kOuterGroup * stride_of(product)),
+        room_at(sums_at + n * cut.pass),
+        all(room_at + kernels().outer.room(cut.pass, n)) {}
+  int64_t rows_at, sums_at, room_at, all;
+};
+
+// `outputs` of the product. A pass of x meets some lanes of K of all panels before it meets the next (outer_dots.h), so
+// that neither has to fit a cache whole.
+TaskCut outer_cut(const Product& product, TaskCut cut, int64_t outputs, int threads) {
+  const int64_t cols = kernels().outer.cols, parts = product.is_glu() ? 2 : 1;
+  cut.block = round_up(std::clamp(outputs / (4 * threads), cols, kMaxPanel / parts), cols);
+  cut.pass = kMaxPass;
+  cut.scratch = OuterScratch(product, cut, outer_outputs(product, cut.block)).all * static_cast<int64_t>(sizeof(float));
   return cut;
 }
 
 // The rows of a block as panels, from place `at` on.
-void pack_rows(const Weight& w, const TaskBlock& block, int64_t at, float* panels, float* four, int64_t stride) {
-  const float* rows[4];
-  for (int64_t i = 0; i < block.n; i += 4) {
-    const int64_t n = std::min<int64_t>(4, block.n - i);
-    open_rows(w, block.first + i, n, four, stride, rows);
+void pack_rows(const Weight& w, const TaskBlock& block, int64_t at, float* panels, float* opened, int64_t stride) {
+  const float* rows[kOuterGroup];
+  for (int64_t i = 0; i < block.n; i += kOuterGroup) {
+    const int64_t n = std::min(kOuterGroup, block.n - i);
+    open_rows(w, block.first + i, n, opened, stride, rows);
     kernels().outer.pack(rows, at + i, n, w.cols, panels);
   }
 }
@@ -77,14 +88,14 @@ void run_outer(const Product& product, const TaskBlock& block, const TaskCut& cu
                std::byte* scratch) {
   const OuterDots& outer = kernels().outer;
   const int64_t n = outer_outputs(product, block.n), up = n / 2, stride = stride_of(product);
+  const OuterScratch at(product, cut, n);
   float* panels = reinterpret_cast<float*>(scratch);
-  float* four = panels + n / outer.cols * outer.panel(product.cols());
-  float* sums = four + 4 * stride;
-  pack_rows(*product.parts[block.part].weight, block, 0, panels, four, stride);
-  if (product.is_glu()) pack_rows(*product.parts[1].weight, block, up, panels, four, stride);
+  float *opened = panels + at.rows_at, *sums = panels + at.sums_at;
+  pack_rows(*product.parts[block.part].weight, block, 0, panels, opened, stride);
+  if (product.is_glu()) pack_rows(*product.parts[1].weight, block, up, panels, opened, stride);
   for (int64_t t = 0; t < rows; t += cut.pass) {
     const int64_t pass = std::min(cut.pass, rows - t);
-    outer.dots(x[t].outer, pass, panels, n, product.cols(), sums, n);
+    outer.dots(x[t].outer, pass, panels, n, product.cols(), sums, n, panels + at.room_at);
     for (int64_t i = 0; i < pass; ++i) finish_row(product, block, t + i, sums + i * n, sums + i * n + up);
   }
 }
@@ -104,7 +115,7 @@ TaskCut rows_cut(const Product& product, int64_t rows, int threads) {
   cut.block = cut.block / 8 * 8;
   cut.pass = std::clamp(kPassBytes / (cols * 4) / kRowStep * kRowStep, kRowStep, kMaxPass);
   cut.scratch = parts * cut.block * (stride + cut.pass) * static_cast<int64_t>(sizeof(float));
-  return rows >= kOuterFrom ? outer_cut(product, cut) : cut;
+  return rows >= kOuterFrom ? outer_cut(product, cut, outputs, threads) : cut;
 }
 
 void run_rows(const Product& product, const TaskBlock& block, const TaskCut& cut, const XRow* x, int64_t rows,
