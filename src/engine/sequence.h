@@ -105,7 +105,8 @@ class Sequence {
   int safe_rows = 0;                 // nobody else's share sets it back before so many rows are in the cache again,
   int interrupted = 0;               // but for that of one that has nothing: so often since it last had so many
 
-  int64_t begun = -1;  // seqs that had begun when it did; while it waits, when it was first gone past; -1: it was not
+  int64_t begun = -1;    // seqs that had begun when it did; while it waits, when it was first gone past; -1: it was not
+  double line_turn = 0;  // how long the last turn was to last for which the line was held for it, by Tenants::spent()
 
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // when it has to have begun; 0: whenever

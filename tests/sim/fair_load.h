@@ -86,6 +86,16 @@ class FairLoad {
     return submitted.id;
   }
 
+  // Takes back a request that is not over; true: it was there.
+  bool cancel(SeqId id) {
+    const auto it = live_.find(id);
+    if (it == live_.end()) return false;
+    CHECK(core->cancel(id), "request {} is gone", id);
+    --open_[it->second.tenant];
+    live_.erase(it);
+    return true;
+  }
+
   void step() {
     for (const FairTenant& tenant : tenants) {
       while (open_[tenant.name] < tenant.open && submit(tenant) >= 0) {

@@ -1,4 +1,5 @@
-// What tenants get of the engine beside each other. INGOT_SIM_SEEDS makes the runs of many seeds longer.
+// What tenants get of the engine beside each other. INGOT_SIM_SEEDS makes the runs of many seeds longer,
+// which begin with INGOT_SIM_FIRST.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,10 +14,11 @@
 namespace ingot::sim {
 namespace {
 
-int seeds() {
-  const char* text = std::getenv("INGOT_SIM_SEEDS");
-  return text ? std::atoi(text) : 12;
+int from_env(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
 }
+int seeds() { return from_env("INGOT_SIM_SEEDS", 12); }
 
 // body(seed) says what did not hold; all seeds and these, on all cores.
 void each_seed(const std::function<std::string(uint64_t)>& body, const std::vector<int>& further = {}) {
@@ -27,7 +29,7 @@ void each_seed(const std::function<std::string(uint64_t)>& body, const std::vect
   const auto work = [&] {
     const int all = seeds() + static_cast<int>(further.size());
     for (int i = next++; i < all; i = next++) {
-      const int seed = i < seeds() ? i : further[static_cast<size_t>(i - seeds())];
+      const int seed = i < seeds() ? from_env("INGOT_SIM_FIRST", 0) + i : further[static_cast<size_t>(i - seeds())];
       if (only && std::atoi(only) != seed) continue;
       const std::string failed = body(static_cast<uint64_t>(seed));
       const std::lock_guard lock(mutex);

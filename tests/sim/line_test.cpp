@@ -2,55 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "sim/core_fixture.h"
-#include "sim/fair_load.h"
+#include "sim/scarce_load.h"
 
 namespace ingot::sim {
 namespace {
 
-constexpr int kPages = 500, kPageRows = 32;
-const EngineConfig kConfig{.max_seqs = 8, .step_rows = 256, .page_rows = kPageRows};
-
-FairTenant one_size(const std::string& name, int prompt, int answer) {
-  return {
-      .name = name, .open = 1, .prompt_from = prompt, .prompt_to = prompt, .answer_from = answer, .answer_to = answer};
-}
-
-// Seconds to the first token of one request.
-double first_token(FairLoad& load, const FairTenant& tenant) {
-  const double came = load.now();
-  const SeqId id = load.submit(tenant);
-  while (!load.first.contains(id)) load.step();
-  return load.first[id] - came;
-}
-
-double alone(const FairTenant& tenant) {
-  FairLoad load(kConfig, kPages, 1);
-  return first_token(load, tenant);
-}
-
-struct Waits {
-  double longest = 0, sum = 0;
-  int n = 0;
-  double mean() const { return sum / n; }
-};
-
-// Small requests, one every tenth of a second and not before the last has ended, for so many seconds.
-Waits small_requests(FairLoad& load, const FairTenant& small, double seconds) {
-  Waits waits;
-  for (const double until = load.now() + seconds; load.now() < until;) {
-    const double seen = first_token(load, small);
-    waits.longest = std::max(waits.longest, seen);
-    waits.sum += seen;
-    ++waits.n;
-    load.run(0.1);
-  }
-  return waits;
-}
-
 // Three tenants: one makes long answers, one sends again and again what fits only once they have ended, and one has
 // small requests.
 struct LargePrompts {
-  FairLoad load{kConfig, kPages, 1};
+  FairLoad load{kScarceConfig, kScarcePages, 1};
   const FairTenant steady = one_size("steady", 20, 5000), small = one_size("small", 200, 10), large;
   Waits waits;
 
@@ -84,9 +44,9 @@ TEST(Line, NobodyIsHeldUpForLongerThanTurns) {
 
 // A long answer that gave way to one tenant's share and is read again gives way to another's too.
 TEST(Line, WhatIsReadAgainKeepsNoPagesFromANewcomer) {
-  EngineConfig config = kConfig;
+  EngineConfig config = kScarceConfig;
   config.prefix_cache = false;
-  FairLoad load(config, kPages, 1);
+  FairLoad load(config, kScarcePages, 1);
   const FairTenant giant = one_size("long", 14'000, 1900), second = one_size("second", 2000, 10);
   const FairTenant third = one_size("third", 2000, 10);
   load.submit(giant);

@@ -1,5 +1,5 @@
 // Thousands of seeds, each a random load on random settings. INGOT_SIM_SEEDS and INGOT_SIM_STEPS make the run longer,
-// INGOT_SIM_SEED runs one seed alone.
+// INGOT_SIM_FIRST is the first seed, INGOT_SIM_SEED runs one alone.
 #include "sim/simulation.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ int from_env(const char* name, int otherwise) {
 
 TEST(Simulation, EverySeedHolds) {
   const int seeds = from_env("INGOT_SIM_SEEDS", 300), steps = from_env("INGOT_SIM_STEPS", 1000);
-  const int only = from_env("INGOT_SIM_SEED", -1);
+  const int only = from_env("INGOT_SIM_SEED", -1), from = from_env("INGOT_SIM_FIRST", 0);
   std::mutex mutex;
   std::map<std::string, int64_t> sometimes;
   std::string failures;
@@ -26,7 +26,7 @@ TEST(Simulation, EverySeedHolds) {
   constexpr int kFurther = 2541;
   const auto work = [&](int first, int stride) {
     for (int i = first; i <= seeds; i += stride) {
-      const int seed = i < seeds ? i : kFurther;
+      const int seed = i < seeds ? from + i : kFurther;
       if (only >= 0 && seed != only) continue;
       const Outcome outcome = simulate(static_cast<uint64_t>(seed), steps);
       const std::lock_guard lock(mutex);

@@ -150,6 +150,13 @@ int KvPages::rows_that_fit(const SeqPages& seq, int from, int want) const {
   return fit;
 }
 
+int KvPages::alone(const SeqPages& seq, int group) const {
+  if (seq.groups.empty()) return 0;
+  const std::vector<PageId>& held = seq.groups[static_cast<size_t>(group)];
+  return static_cast<int>(
+      std::ranges::count_if(held, [&](PageId page) { return page != kNoPage && at(group, page).refs == 1; }));
+}
+
 void KvPages::reserve(SeqPages& seq, int rows) const {
   seq.slid.resize(pools_.size());  // before the groups: where memory runs out in between, nothing is amiss
   seq.groups.resize(pools_.size());

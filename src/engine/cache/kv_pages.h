@@ -82,6 +82,8 @@ class KvPages {
   int page_rows() const { return page_rows_; }
   int n_groups() const { return static_cast<int>(pools_.size()); }
   int window(int group) const { return pool(group).window; }
+  // Pages of the seq that nobody else holds.
+  int alone(const SeqPages& seq, int group) const;
   int refs(int group, PageId page) const { return at(group, page).refs; }
   int32_t address(int group, PageId page) const { return at(group, page).address; }
   int64_t n_evicted() const { return n_evicted_; }

@@ -63,8 +63,14 @@ void Scheduler::remove(Sequence& seq, Plan* plan) {
 }
 
 void Scheduler::set_back(Sequence& seq) {
-  seq.interrupted = seq.kv_len < seq.safe_rows ? seq.interrupted + 1 : 0;
-  seq.safe_rows = std::max(seq.safe_rows, seq.kv_len + pages_.page_rows());
+  if (seq.kv_len < seq.safe_rows) {
+    ++seq.interrupted;
+  } else if (seq.decoding()) {
+    seq.interrupted = 0;
+  }
+  // A prompt is read again at most as often as its length can be halved: in all no more than two times its rows.
+  const int further = seq.decoding() ? pages_.page_rows() : std::max(pages_.page_rows(), seq.kv_len);
+  seq.safe_rows = std::max(seq.safe_rows, seq.kv_len + further);
   seq.begun = -1;
   give_back(seq);
   seq.become(SeqState::kPreempted);
@@ -272,9 +278,10 @@ int Scheduler::claimed_by(const Sequence& seq, int group) const {
 }
 
 // Pages of the group that running seqs claim and do not hold, and one for each that will want another before it ends.
-int Scheduler::still_wanted(int group) const {
+int Scheduler::still_wanted(int group, const Sequence* without) const {
   int wanted = 0;
   for (const Sequence* seq : running_) {
+    if (seq == without) continue;
     const int held = held_by(*seq, group), most = pages_.most_pages(group, seq->longest(limits_.context));
     wanted += std::min(most, claimed_by(*seq, group) + 1) - std::min(most, held);
   }
@@ -289,20 +296,21 @@ int Scheduler::pages_needed(const Sequence& seq, const PrefixHit& hit, int group
 }
 
 // Whether there are pages for its tokens so far, beside what running seqs want for theirs and one to spare for each
-// that grows: a seq that is let in and soon preempted has cost its prompt twice.
-bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
-  if (running_.empty()) return true;
-  if (n_running() >= limits_.seqs) return false;
+// that grows: a seq that is let in and soon preempted has cost its prompt twice. `without`: once that one has gone.
+bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit, const Sequence* without) const {
+  const int others = n_running() - (without ? 1 : 0);
+  if (others == 0) return true;
+  if (others >= limits_.seqs) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
-    int spare = pages_.available(g);
+    int spare = pages_.available(g) + (without ? pages_.alone(without->pages, g) : 0);
     if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
-    if (pages_needed(seq, hit, g) + still_wanted(g) > spare) return false;
+    if (pages_needed(seq, hit, g) + still_wanted(g, without) > spare) return false;
   }
   return true;
 }
 
 bool Scheduler::admit(Sequence& seq, Plan& plan) {
-  if (n_running() >= limits_.seqs && !gives_way(seq, {})) return false;
+  if (!gets_place(seq)) return false;
   const PrefixHit hit = find(seq);
   while (!has_room(seq, hit)) {
     Sequence* other = gives_way(seq, hit);
@@ -329,7 +337,6 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
   tenants_.remove(seq);
   tenants_.begin(seq);
-  tenants_.leave_line(*seq.tenant);
   const auto place =
       std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
   running_.insert(place, &seq);

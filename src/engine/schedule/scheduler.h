@@ -133,8 +133,8 @@ class Scheduler {
   bool place_prompt(Sequence& seq, int most, Plan& plan);
   bool admit(Sequence& seq, Plan& plan);
   PrefixHit find(const Sequence& seq) const;
-  bool has_room(const Sequence& seq, const PrefixHit& hit) const;
-  int still_wanted(int group) const;
+  bool has_room(const Sequence& seq, const PrefixHit& hit, const Sequence* without = nullptr) const;
+  int still_wanted(int group, const Sequence* without) const;
   void begin(Sequence& seq, const PrefixHit& hit, Plan& plan);
   void fork(Sequence& seq);
   bool can_fork(const Sequence& seq) const;
@@ -160,8 +160,11 @@ class Scheduler {
   Turn admit_one(bool below_share, Line& line, Plan& plan);
   bool may_pass(const Sequence& seq, const Line& line) const;
   Sequence* gives_page(const Sequence& seq) const;
+  void wait_in_line(Sequence& seq, Line& line);
+  bool gets_place(const Sequence& seq) const;
   Sequence* gives_way(const Sequence& seq, const PrefixHit& hit) const;
-  const TenantShare* gives_place(const TenantShare& to) const;
+  Sequence* less_urgent(const Sequence& seq) const;
+  Sequence* gives_place(const TenantShare& to) const;
   const TenantShare* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
   Sequence* last_to_give(const TenantShare& from, const TenantShare& to) const;
   bool beyond_share(const Sequence& seq) const;

@@ -14,6 +14,9 @@ constexpr int kDeals = 64;
 // Places are whole and shares are not: a tenant takes the place of which a part is its own once it is so many rows
 // behind. The fewer, the evener the shares; each such turn costs a tail of a page that is computed again.
 constexpr double kBehindRows = 64;
+// What is read again gives way to so many that have nothing running. Fewer keep a newcomer waiting for its reading,
+// more have one prompt read so many times.
+constexpr int kInterruptions = 4;
 
 bool came_before(const Sequence& a, const Sequence& b) {
   return a.came_ns != b.came_ns ? a.came_ns < b.came_ns : a.id < b.id;
@@ -109,21 +112,29 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
     const bool below = places_over(*tenant) < 0;
     if (tenant->queue.empty() || tenant->grant + line.rows <= 0 || below != below_share) continue;
     Sequence& seq = *tenant->queue.back();
+    if (line.passed && beyond_share(seq)) wait_in_line(seq, line);
     if (!may_pass(seq, line)) continue;
     tenant->grant = static_cast<int>(std::min<int64_t>(kAll, tenant->grant + line.rows));
     const bool came = admit(seq, plan);
     if (line.passed) line.rows = std::max(0, std::exchange(tenant->grant, 0));
     if (came) return Turn::kCame;
     if (plan.preempted) return Turn::kBlocked;
-    if (n_running() >= limits_.seqs) continue;
+    if (!gets_place(seq)) continue;
     if (!beyond_share(seq)) return Turn::kBlocked;
-    if (seq.begun < 0) seq.begun = n_begun_;
-    tenant->passed = !tenants_.hold_line(*tenant, seq.n_tokens());
-    if (!tenant->passed) line.kept = &seq;
-    if (!line.passed) line.rows = std::exchange(tenant->grant, 0);
-    line.passed = true;
+    wait_in_line(seq, line);
   }
   return Turn::kNobody;
+}
+
+// The others go past it, but for its turns: those it has while none of its own tenant's keeps pages from it.
+void Scheduler::wait_in_line(Sequence& seq, Line& line) {
+  TenantShare& tenant = *seq.tenant;
+  if (seq.begun < 0) seq.begun = n_begun_;
+  const bool turn = tenant.running.empty() && tenants_.hold_line(seq);
+  tenant.passed = !turn;
+  if (turn) line.kept = &seq;
+  line.rows += std::exchange(tenant.grant, 0);
+  line.passed = true;
 }
 
 // Whether it goes past those that want more than their share: with no more than its own, and in another's turn as the
@@ -195,16 +206,32 @@ Sequence* Scheduler::gives_page(const Sequence& seq) const {
   return found == &seq ? nullptr : found;
 }
 
+// Among its own only the more urgent pushes others out.
+Sequence* Scheduler::less_urgent(const Sequence& seq) const {
+  if (seq.tenant->running.empty()) return nullptr;
+  Sequence& last = *seq.tenant->running.back();
+  return last.request->priority < seq.request->priority && !before(last, seq) ? &last : nullptr;
+}
+
+// Whether there is a place for it, or one that others have to give.
+bool Scheduler::gets_place(const Sequence& seq) const {
+  if (n_running() < limits_.seqs || less_urgent(seq)) return true;
+  return tenants_.may_take(*seq.tenant) && gives_place(*seq.tenant);
+}
+
 // Who is set back so that `seq` can begin; null: nobody.
 Sequence* Scheduler::gives_way(const Sequence& seq, const PrefixHit& hit) const {
   const TenantShare& tenant = *seq.tenant;
-  // Among its own only the more urgent pushes others out.
-  if (!tenant.running.empty()) {
-    Sequence& last = *tenant.running.back();
-    if (last.request->priority < seq.request->priority && !before(last, seq)) return &last;
-  }
+  if (Sequence* own = less_urgent(seq)) return own;
   if (!tenants_.may_take(tenant)) return nullptr;
-  const TenantShare* from = n_running() >= limits_.seqs ? gives_place(tenant) : gives_pages(seq, hit);
+  if (n_running() >= limits_.seqs) {
+    Sequence* other = gives_place(tenant);
+    if (!other || has_room(seq, hit, other)) return other;
+    // A place without pages is of no use: nobody is set back for it alone but, in a turn, who has at most a page.
+    const bool turn = tenant.running.empty() && tenants_.spent() < tenant.line_until;
+    if (turn && other->kv_len <= pages_.page_rows()) return other;
+  }
+  const TenantShare* from = gives_pages(seq, hit);
   return from ? last_to_give(*from, tenant) : nullptr;
 }
 
@@ -216,14 +243,15 @@ Sequence* Scheduler::last_to_give(const TenantShare& from, const TenantShare& to
   for (size_t i = from.running.size(); i-- > 0;) {
     Sequence* seq = from.running[i];
     if (seq->kv_len >= seq->safe_rows) return seq;
-    const bool again = seq->interrupted < static_cast<int>(tenants_.active().size()) && !seq->decoding();
+    const int most = std::min(kInterruptions, static_cast<int>(tenants_.active().size()));
+    const bool again = seq->interrupted < most && !seq->decoding();
     if (!reading && again && to.running.empty()) reading = seq;
   }
   return reading;
 }
 
-// The tenant that has to give a place to one below its share.
-const TenantShare* Scheduler::gives_place(const TenantShare& to) const {
+// Who gives a place to a tenant below its share; null: nobody.
+Sequence* Scheduler::gives_place(const TenantShare& to) const {
   if (places_over(to) >= 0) return nullptr;
   const TenantShare* from = nullptr;
   for (const TenantShare* tenant : tenants_.active()) {
@@ -232,8 +260,8 @@ const TenantShare* Scheduler::gives_place(const TenantShare& to) const {
   }
   // A whole place of one of the two is at stake; else they take turns.
   const bool whole = places_over(to) <= -1 || (from && places_over(*from) >= 1);
-  if (!from || whole) return from;
-  return (from->time - to.time) * to.weight >= kBehindRows ? from : nullptr;
+  if (!from || (!whole && (from->time - to.time) * to.weight < kBehindRows)) return nullptr;
+  return last_to_give(*from, to);
 }
 
 // The same for pages.

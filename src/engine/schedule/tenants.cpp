@@ -18,6 +18,8 @@ constexpr double kGivenBack = 1.0 / 8;
 // The first turn of one that wants more than its share of the pages, over the time that its share of all rows takes to
 // read it: within 1.2 of it a newcomer is to have its first token, which with 1 seed 1204 of the simulation misses.
 constexpr double kLineTurn = 1.5;
+// But of so small a share the first turn is as if it were this one: it does not last the longer the more tenants come.
+constexpr double kLineShare = 1.0 / 16;
 
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
 bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
@@ -79,6 +81,7 @@ void Tenants::add(Sequence& seq) {
 }
 
 void Tenants::remove(Sequence& seq) {
+  leave_line(seq);
   take_out(seq.tenant->queue, seq);
   seq.tenant->waiting_rows -= seq.queued_rows;
   --size_;
@@ -131,22 +134,28 @@ double Tenants::line_rest(const TenantShare& tenant, double turn) const {
   return turn * std::max(1.0, (weights_ - tenant.weight) / tenant.weight);
 }
 
-bool Tenants::hold_line(TenantShare& tenant, int rows) {
-  if (spent_ >= tenant.line_again) {
-    tenant.line_turn = std::max(2 * tenant.line_turn, kLineTurn * rows / tenant.weight);
-    tenant.line_until = spent_ + tenant.line_turn;
-    tenant.line_again = tenant.line_until + line_rest(tenant, tenant.line_turn);
+bool Tenants::hold_line(Sequence& seq) {
+  TenantShare& tenant = *seq.tenant;
+  if (spent_ >= std::max(tenant.line_again, line_pause_)) {
+    const double first = kLineTurn * seq.n_tokens() / std::max(tenant.weight, kLineShare * weights_);
+    seq.line_turn = std::max(2 * seq.line_turn, first);
+    tenant.line_until = spent_ + seq.line_turn;
+    tenant.line_again = tenant.line_until + line_rest(tenant, seq.line_turn);
+    line_pause_ = tenant.line_until + seq.line_turn;
   }
   return spent_ < tenant.line_until;
 }
 
-void Tenants::leave_line(TenantShare& tenant) {
-  if (spent_ < tenant.line_until) {
-    const double used = tenant.line_turn - (tenant.line_until - spent_);
+// It was let in, or has gone: its turn ends, and what it had grown to is no other's.
+void Tenants::leave_line(Sequence& seq) {
+  TenantShare& tenant = *seq.tenant;
+  if (seq.line_turn > 0 && spent_ < tenant.line_until) {
+    const double used = seq.line_turn - (tenant.line_until - spent_);
     tenant.line_until = spent_;
     tenant.line_again = spent_ + line_rest(tenant, used);
+    line_pause_ = spent_ + used;
   }
-  tenant.line_turn = 0;
+  seq.line_turn = 0;
 }
 
 // Who has had least first.

@@ -28,8 +28,7 @@ struct TenantShare {
   double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
   double next_turn = 0;            // and none before Tenants::spent() is
   // The line is held for one that wants more than its share of the pages, by Tenants::spent():
-  double line_turn = 0;   // how long the last turn was to last; 0: it was let in since
-  double line_until = 0;  // when it ends
+  double line_until = 0;  // when the last turn ends
   double line_again = 0;  // when the next may begin
   // Of the step that is being planned.
   int want = 0;         // rows of prompts that it has
@@ -65,12 +64,11 @@ class Tenants {
 
   // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
   void charge(Sequence& seq, int begin, int end);
-  // Whether all others wait while there are no pages for the tenant's next seq, of so many rows, which wants more than
-  // its share of them: by turns. The first lasts 1.5 times as long as its share of all rows would need to read it, each
-  // further one twice as long as the last, until it is let in; of the time its share are turns, and no more than half.
-  bool hold_line(TenantShare& tenant, int rows);
-  // It was let in.
-  void leave_line(TenantShare& tenant);
+  // Whether all others wait while there are no pages for `seq`, the next of its tenant, which wants more than its share
+  // of them: by turns. The first lasts 1.5 times as long as its share of all rows, or a part of them if that is more,
+  // would need to read it, each further one of the same seq twice as long as the last; of the time its tenant's share
+  // are turns, and all tenants' are no more than half: after each the others pass for at least as long.
+  bool hold_line(Sequence& seq);
 
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
   void charge_work(const std::string& tenant, double rows) {
@@ -120,6 +118,7 @@ class Tenants {
  private:
   void weigh();
   double line_rest(const TenantShare& tenant, double turn) const;
+  void leave_line(Sequence& seq);
   void give_back(int rows);
 
   std::map<std::string, TenantShare> tenants_;
@@ -128,6 +127,7 @@ class Tenants {
   double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
   double spent_ = 0;
+  double line_pause_ = 0;  // no turn begins before spent_ is there
   int64_t came_ = 0;
   int size_ = 0;
 };

@@ -208,11 +208,12 @@ TEST(Tenants, WhoSetsItselfBackPaysForIt) {
 // until it is let in.
 TEST(Tenants, TheLineIsHeldByTurns) {
   Fixture f;
-  TenantShare& large = *f.come(1, "large", 0).tenant;
+  Sequence& large = f.come(1, "large", 0);
+  large.tokens.resize(100);
   f.come(2, "small", 0, 3);
   const auto run = [&](int steps) {
     int held = 0;
-    for (int i = 0; i < steps; ++i, f.tenants.ran(4)) held += f.tenants.hold_line(large, 100);
+    for (int i = 0; i < steps; ++i, f.tenants.ran(4)) held += f.tenants.hold_line(large);
     return held;
   };
   EXPECT_EQ(run(150), 150);
@@ -220,10 +221,58 @@ TEST(Tenants, TheLineIsHeldByTurns) {
   EXPECT_EQ(run(300), 300);
   EXPECT_EQ(run(900), 0);
   EXPECT_EQ(run(10), 10);
-  f.tenants.leave_line(large);
+  f.tenants.remove(large);
+  f.tenants.add(large);
   EXPECT_EQ(run(30), 0);
   EXPECT_EQ(run(150), 150);
   EXPECT_EQ(run(450), 0);
+}
+
+// Turns of several take no more than half of the time, and after each the others pass for as long.
+TEST(Tenants, TurnsOfSeveralLeaveHalfOfTheTime) {
+  Fixture f;
+  std::vector<Sequence*> large;
+  for (int i = 0; i < 3; ++i) {
+    large.push_back(&f.come(i, "large" + std::to_string(i), 0));
+    large.back()->tokens.resize(100);
+  }
+  int held = 0, on_end = 0, longest = 0;
+  for (int i = 0; i < 10'000; ++i, f.tenants.ran(3)) {
+    bool now = false;
+    for (Sequence* seq : large) now |= f.tenants.hold_line(*seq);
+    held += now;
+    on_end = now ? on_end + 1 : 0;
+    longest = std::max(longest, on_end);
+  }
+  EXPECT_GT(held, 2500);
+  EXPECT_LE(held, 6700);  // the last may be cut off by the end
+  EXPECT_LE(longest, 5000);
+}
+
+// What a turn has grown to goes with the seq that has waited for so long.
+TEST(Tenants, TurnsDoNotGrowByCancelling) {
+  Fixture f;
+  f.come(1, "small", 0);
+  for (int i = 2; i < 40; ++i) {
+    Sequence& large = f.come(i, "large", 0);
+    large.tokens.resize(100);
+    int held = 0;
+    for (int step = 0; step < 700; ++step, f.tenants.ran(2)) held += f.tenants.hold_line(large);
+    EXPECT_LE(held, 450) << i;  // of the first length
+    EXPECT_EQ(held > 0, large.line_turn > 0);
+    f.go(large);
+  }
+}
+
+// The first turn of one among very many is one of a sixteenth.
+TEST(Tenants, TurnsDoNotGrowWithTenants) {
+  Fixture f;
+  Sequence& large = f.come(0, "large", 0);
+  large.tokens.resize(100);
+  for (int i = 1; i < 100; ++i) f.come(i, "small" + std::to_string(i), 0);
+  int held = 0;
+  for (int step = 0; step < 5000; ++step, f.tenants.ran(10)) held += f.tenants.hold_line(large);
+  EXPECT_NEAR(held, 16 * 150 / 10, 1);
 }
 
 // Who is gone past saves nothing up: it is as far as the first of those that wait.

@@ -1,0 +1,118 @@
+// What a tenant cannot do to the others where pages are scarce, whatever it sends and takes back.
+#include <gtest/gtest.h>
+
+#include "sim/scarce_load.h"
+
+namespace ingot::sim {
+namespace {
+
+const FairTenant kSmall = one_size("small", 200, 10);
+
+// The engine has seen how long rows of prompts take.
+void warm_up(FairLoad& load) { first_token(load, one_size("first", 2000, 1)); }
+
+void say(const char* what, const Waits& waits) {
+  std::printf("%s: %d small requests: at most %.3f s, mean %.3f s\n", what, waits.n, waits.longest, waits.mean());
+}
+
+// While a tenant's own answer keeps its next prompt out, others wait for neither.
+TEST(Scarce, WhoIsInItsOwnWayHoldsUpNobody) {
+  FairLoad load(kScarceConfig, kScarcePages, 1);
+  load.tenants = {one_size("own", 2000, 14'000)};
+  load.run(0.5);
+  load.submit(one_size("own", 15'900, 5));
+  load.model.longest_step = 0;
+  const Waits waits = small_requests(load, kSmall, 20);
+  say("own", waits);
+  EXPECT_LE(waits.longest, 1.2 * alone(kSmall) * 2 + load.model.longest_step);
+}
+
+// A place is taken for what gets its pages too: nothing is computed again for one that then waits all the same.
+TEST(Scarce, NoPlaceIsTakenForWhatGetsNoPages) {
+  EngineConfig config = kScarceConfig;
+  config.max_seqs = 4;
+  config.prefix_cache = false;
+  FairLoad load(config, kScarcePages, 1);
+  load.tenants = {one_size("many", 2000, 1500, 6)};
+  load.run(2);
+  load.tenants.push_back(one_size("large", 13'000, 5));
+  const int64_t rows = load.model.rows, useful = load.tokens["many"] + load.tokens["large"];
+  load.run(60);
+  const auto ended = load.tokens["large"] / 13'000;
+  const double all = static_cast<double>(load.model.rows - rows);
+  const double made = static_cast<double>(load.tokens["many"] + load.tokens["large"] - useful);
+  std::printf("place: %ld taken, %.2f rows for each of use, %ld large\n", static_cast<long>(load.core->stats().taken),
+              all / made, static_cast<long>(ended));
+  EXPECT_LE(load.core->stats().taken, ended + 1);
+  EXPECT_GE(ended, 4);
+}
+
+// One that takes its prompts back again and again gets no longer turns by it.
+TEST(Scarce, TurnsDoNotGrowByCancelling) {
+  FairLoad load(kScarceConfig, kScarcePages, 1);
+  load.tenants = {one_size("steady", 20, 5000)};
+  load.run(3);
+  warm_up(load);
+  const FairTenant large = one_size("large", 15'900, 5);
+  load.model.longest_step = 0;
+  SeqId last = load.submit(large);
+  Waits waits;
+  for (const double until = load.now() + 90; load.now() < until;) {
+    const Waits some = small_requests(load, kSmall, 1);
+    waits.longest = std::max(waits.longest, some.longest);
+    waits.sum += some.sum;
+    waits.n += some.n;
+    load.cancel(last);
+    last = load.submit(large);
+  }
+  say("cancel", waits);
+  EXPECT_LE(waits.longest, 1.7 * 3 * alone(large));
+}
+
+// Several that each want nearly all pages keep small ones out for no longer at a time than a turn of one of them.
+TEST(Scarce, TurnsOfSeveralDoNotAddUp) {
+  const FairTenant large = one_size("", 15'900, 5);
+  for (const int n : {1, 2, 3}) {
+    FairLoad load(kScarceConfig, kScarcePages, 1);
+    load.tenants = {one_size("steady", 20, 5000)};
+    load.run(3);
+    warm_up(load);
+    for (int i = 0; i < n; ++i) load.tenants.push_back(one_size("large" + std::to_string(i), 15'900, 5));
+    const Waits waits = small_requests(load, kSmall, 60);
+    say(std::to_string(n).c_str(), waits);
+    // The second turn: 1.5 times what reading it takes over its share, doubled.
+    EXPECT_LE(waits.longest, 2 * 1.5 * (n + 2) * alone(large)) << n;
+    for (int i = 0; i < n; ++i) EXPECT_GE(load.tokens["large" + std::to_string(i)], 3 * 15'900) << n;
+  }
+}
+
+// However many tenants want a prompt's pages it is not read again without end.
+TEST(Scarce, APromptIsReadAFewTimes) {
+  EngineConfig config = kScarceConfig;
+  config.prefix_cache = false;
+  config.max_seqs = 32;
+  for (const int others : {2, 6, 16}) {
+    FairLoad load(config, kScarcePages, 1);
+    const FairTenant giant = one_size("giant", 14'000, 5);
+    const SeqId id = load.submit(giant);
+    load.run(0.1);
+    for (int i = 0; i < others; ++i) {
+      load.tenants.push_back(one_size("o" + std::to_string(i), 15'000 / (others + 1), 5));
+    }
+    int64_t rows = 0;
+    const double from = load.now();
+    while (!load.first.contains(id) && load.now() < from + 300) {
+      load.step();
+    }
+    int64_t made = 0;
+    for (const auto& [name, n] : load.tokens) made += n;
+    rows = load.model.rows - made;
+    std::printf("reread: %d others: %.1f s, %ld taken, %ld preempted, %.2f times its rows\n", others, load.now() - from,
+                static_cast<long>(load.core->stats().taken), static_cast<long>(load.core->stats().preempted),
+                static_cast<double>(rows) / 14'000);
+    EXPECT_LE(rows, 4 * 14'000);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::sim
