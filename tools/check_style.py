@@ -55,6 +55,35 @@ def raw_products(code):
             yield match.start()
 
 
+# Where sizes come from a model's files or a request, beyond the readers of files.
+SIZED_FOLDERS = ("src/app/", "src/models/", "src/serve/", "src/text/load/", "src/weights/")
+ALLOCATION = re.compile(
+    r"(?:\b(?:resize|reserve|assign|allocate|malloc|calloc|Memory|make_unique\w*<[^<>]*\[\]>)|"
+    r"\bstd::(?:vector|string)\b(?:<[^;{}()]*>)?\s+\w+|\bnew\s+[\w:]+\s*(?=\[))(?=[(\[])")
+
+
+def arguments(code, begin):
+    """From the bracket at `begin` to the one that closes it."""
+    depth = 0
+    for at in range(begin, len(code)):
+        depth += (code[at] in "([{") - (code[at] in ")]}")
+        if depth == 0:
+            return code[begin : at + 1]
+    return code[begin:]
+
+
+def raw_allocations(code):
+    """Places where memory is asked for by a product that is no CheckedSize."""
+    names = set(re.findall(r"\bCheckedSize&?\s+(\w+)", code)) | {"CheckedSize"}
+    checked = re.compile(r"\b(" + "|".join(names) + r")\b")
+    for match in ALLOCATION.finditer(code):
+        given = arguments(code, match.end())
+        products = [p for p in PRODUCT.finditer(given)
+                    if not (p["left"] and CONSTANT.match(p["left"]) and CONSTANT.match(p["right"]))]
+        if products and not checked.search(given):
+            yield match.start()
+
+
 def findings_of(path, text):
     """(offset, message) for each thing in one file that the project does without."""
     for match in MARKERS.finditer(text):
@@ -71,6 +100,9 @@ def findings_of(path, text):
     if path.startswith("src/files/") and not path.endswith("_test.cpp"):
         for offset in raw_products(code):
             yield offset, "sizes from files are multiplied through CheckedSize only"
+    if path.startswith(SIZED_FOLDERS) and not path.endswith(("_test.cpp", "_test_support.h")):
+        for offset in raw_allocations(code):
+            yield offset, "what is allocated is multiplied through CheckedSize only"
 
 
 def check_texts(root):

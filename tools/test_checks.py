@@ -178,6 +178,9 @@ class StyleTest(TreeTest):
             ("src/files/x.cpp", "size_t n = rows * columns;\n"),
             ("src/files/x.cpp", "size_t n = rows() * 4;\n"),
             ("src/files/x.cpp", "bytes *= dim;\n"),
+            ("src/weights/x.cpp", "codes.resize(static_cast<size_t>(rows * cols));\n"),
+            ("src/serve/x.cpp", "std::vector<float> v(rows * cols);\n"),
+            ("src/app/x.cpp", "auto* p = new float[rows * cols];\n"),
         ]:
             with self.subTest(path=path, text=text):
                 self.assertEqual(len(self.found(path, text)), 1)
@@ -189,6 +192,9 @@ class StyleTest(TreeTest):
             ("src/files/x.cpp", "auto n = CheckedSize(rows) * columns;\n"),
             ("src/files/x.cpp", "CheckedSize n(1, what);\nfor (auto d : dims) n *= d;\n"),
             ("src/files/x_test.cpp", "size_t n = rows * columns;\n"),
+            ("src/weights/x.cpp", "codes.resize((CheckedSize(rows, what) * cols).as_size()); row[r * cols] = 0;\n"),
+            ("src/weights/x.cpp", "CheckedSize bytes(rows);\nallocate((bytes * cols).as_int64());\n"),
+            ("src/weights/x_test.cpp", "codes.resize(rows * cols);\n"),
             ("src/text/x_test.cpp", 'GTEST_SKIP() << "no data";\n'),
             ("src/text/x.cpp", "// unlike std::regex\n"),
         ]:

@@ -340,7 +340,12 @@ TEST_F(ServerTenants, ATextThatIsRefusedIsPaid) {
       {"/v1/chat/completions", R"({"messages":[{"role":"user","content":")" + text + R"("}]})"},
       {"/v1/completions", R"({"prompt":")" + text + R"("})"},
       {"/v1/messages", R"({"messages":[{"role":"user","content":")" + text + R"("}],"max_tokens":1})"},
-      {"/v1/embeddings", R"({"input":")" + text + R"("})"}};
+      {"/v1/responses", R"({"input":")" + text + R"("})"},
+      {"/v1/embeddings", R"({"input":")" + text + R"("})"},
+      {"/api/chat", R"({"messages":[{"role":"user","content":")" + text + R"("}]})"},
+      {"/api/generate", R"({"prompt":")" + text + R"("})"},
+      {"/api/embed", R"({"input":")" + text + R"("})"},
+      {"/api/embeddings", R"({"prompt":")" + text + R"("})"}};
   std::string keys = "short short-key-1 context=8 tpm=20\n";
   for (size_t i = 0; i < std::size(bodies); ++i) keys += fmt::format("t{} t-key-00{} tpm=300\n", i, i);
   serve(keys, {.usage_log = {.path = directory + "/usage"}});
@@ -353,8 +358,9 @@ TEST_F(ServerTenants, ATextThatIsRefusedIsPaid) {
   // By a limit of the key itself, which is known after that.
   EXPECT_EQ(call("short-key-1", "/v1/completions", R"({"prompt":"abcdefghijklmnopqrst"})").status, 400);
   EXPECT_EQ(check("short-key-1", "/v1/completions"), 429);
-  const std::vector<JsonObject> lines = usage_lines(5);
-  ASSERT_EQ(lines.size(), 5u);
+  const size_t refused = std::size(bodies) + 1;
+  const std::vector<JsonObject> lines = usage_lines(refused);
+  ASSERT_EQ(lines.size(), refused);
   for (const JsonObject& line : lines) {
     EXPECT_EQ(line.at("status"), 400);
     EXPECT_GE(line.at("tokenizer_tokens").to_number<int>(), 20);

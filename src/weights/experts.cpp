@@ -57,8 +57,9 @@ void Weights::stack_scales(std::vector<Weight>& all, const Stack& stack, int64_t
     throw Error("[weights] '{}': blocks of {} rows do not fit every {}th", scales, block, stack.step);
   taken_.insert(scales);
   // A row more: where every second is passed over, the last one's is copied with what follows it.
-  const int64_t all_values = stack.count * of_expert + across;
-  auto* values = reinterpret_cast<float*>(allocate(all_values * static_cast<int64_t>(sizeof(float))));
+  const CheckedSize checked(stack.count, "[weights] scales of a tensor");
+  const int64_t all_values = (checked * of_expert + across).as_int64();
+  auto* values = reinterpret_cast<float*>(allocate(((checked * of_expert + across) * sizeof(float)).as_int64()));
   std::fill_n(values + all_values - across, across, 0.0f);
   std::vector<float> row(static_cast<size_t>(of_expert));
   for (int64_t e = 0; e < stack.count; ++e, values += of_expert) {

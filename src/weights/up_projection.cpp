@@ -43,7 +43,8 @@ Weight Weights::rows_of_heads(const Weight& all, int64_t heads, int64_t first, i
   part.data = out;
   if (all.scale == nullptr || all.scale_rows >= all.rows) return part;
   const int64_t blocks = rows / all.scale_rows, stride = all.scale_stride;
-  auto* scales = reinterpret_cast<float*>(allocate(heads * blocks * stride * static_cast<int64_t>(sizeof(float))));
+  const CheckedSize bytes = CheckedSize(heads, "[weights] scales of a tensor") * blocks * stride * sizeof(float);
+  auto* scales = reinterpret_cast<float*>(allocate(bytes.as_int64()));
   for (int64_t h = 0; h < heads; ++h)
     std::copy_n(all.scale + (h * head + first) / all.scale_rows * stride, blocks * stride,
                 scales + h * blocks * stride);
@@ -90,7 +91,8 @@ Weight Weights::turned_heads(const Weight& all, int64_t heads, int64_t rows) {
     return turned;
   }
   const int64_t down = cols / all.scale_cols, across = rows / all.scale_rows;
-  auto* scales = reinterpret_cast<float*>(allocate(heads * down * across * static_cast<int64_t>(sizeof(float))));
+  const CheckedSize bytes = CheckedSize(heads, "[weights] scales of a tensor") * down * across * sizeof(float);
+  auto* scales = reinterpret_cast<float*>(allocate(bytes.as_int64()));
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t d = 0; d < down; ++d) {
       for (int64_t a = 0; a < across; ++a)

@@ -220,7 +220,8 @@ void Weights::cut_scales(Weight& weight, int64_t at) {
   const int64_t unit = std::gcd(weight.scale_rows, at), down = (weight.rows + unit - 1) / unit,
                 stride = weight.scale_stride;
   // A row more than there are, as stack_scales() has.
-  auto* finer = reinterpret_cast<float*>(allocate((down + 1) * stride * static_cast<int64_t>(sizeof(float))));
+  const CheckedSize bytes = (CheckedSize(down, "[weights] scales of a tensor") + 1) * stride * sizeof(float);
+  auto* finer = reinterpret_cast<float*>(allocate(bytes.as_int64()));
   for (int64_t r = 0; r < down; ++r)
     std::copy_n(weight.scale + r * unit / weight.scale_rows * stride, stride, finer + r * stride);
   std::fill_n(finer + down * stride, stride, 0.0f);

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import random
+import time
 
 import packages
 import scripted
@@ -70,10 +71,11 @@ class ScriptedCase(serving.ToyCase):
             if rng.random() < 0.5:
                 body["stream"] = rng.random() < 0.5
             data = json.dumps(body)
+            begun = time.monotonic()
             connection.request("POST", path, data, {"content-type": "application/json"})
             response = connection.getresponse()
             answer = response.read()
-            serving.check_refusal(response.status, answer)
+            serving.check_refusal(response.status, answer, time.monotonic() - begun)
             statuses.add(response.status)
             self.assertIn(response.status, (200, 400, 404), f"{path} {data[:2000]} -> {answer[:500]}")
         connection.close()

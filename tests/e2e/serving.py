@@ -94,11 +94,29 @@ class WrittenFile:
         self.file.close()
 
 
+def opened_to_nobody(model, args, env):
+    """What a server is put behind, so that it runs as somebody who may do nothing: where the tests run as root, and its
+    model is a temporary one. The folders of what it reads and writes there are then anybody's. A library that is loaded
+    before it counts what it does, and not another program's beside it."""
+    folder = tempfile.gettempdir() + "/"
+    if not str(model).startswith(folder) or "LD_PRELOAD" in (env or {}):
+        return ()
+    before = support.as_nobody()
+    for path in filter(lambda arg: before and str(arg).startswith(folder), (model, *args)):
+        for parent in pathlib.Path(path).parents:
+            if not str(parent).startswith(folder):
+                break
+            os.chmod(parent, 0o777)
+    return before
+
+
 class Server:
-    """A context manager. `model` is a path; further arguments are those of the command."""
+    """A context manager. `model` is a path; further arguments are those of the command. It runs as nobody where that can
+    be, and in the sandbox where the kernel has one."""
 
     def __init__(self, model, *args, env=None, **popen):
         self.log = WrittenFile()
+        popen.setdefault("before", opened_to_nobody(model, args, env))
         self.process = support.start("serve", model, "--port", "0", *args, env=env, **{"stderr": self.log, **popen})
         self.lines = queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -106,6 +124,8 @@ class Server:
         self.url = self._wait_until_ready()
         parts = urllib.parse.urlsplit(self.url)
         self.host, self.port = parts.hostname, parts.port
+        if not {"--no-sandbox", "--log"} & set(map(str, args)) and "no sandbox" not in self.errors():
+            self.check_sandbox()
 
     def _read(self):
         for line in self.process.stdout:
@@ -125,6 +145,14 @@ class Server:
                 raise AssertionError(f"ended with {self.process.returncode} before it was ready: {self.errors()}")
             if "listening on " in line:
                 return line.split("listening on ", 1)[1].strip()
+
+    def check_sandbox(self):
+        """It has not said that there is none."""
+        with open(f"/proc/{self.pid}/status") as file:
+            told = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        if told["Seccomp"] != "2" or told["NoNewPrivs"] != "1":
+            self.close()
+            raise AssertionError("the server is not in its sandbox")
 
     def errors(self):
         """What it wrote to stderr."""
@@ -198,8 +226,7 @@ class Server:
 
 
 class ToyCase(support.TestCase):
-    """A server on the tiny model, one for all tests of the class. `ARGS` are its options. Where the tests run as root, the
-    server runs as somebody who may do nothing."""
+    """A server on the tiny model, one for all tests of the class. `ARGS` are its options."""
 
     ARGS = ()
     CONFIG = {}
@@ -211,12 +238,8 @@ class ToyCase(support.TestCase):
             raise unittest.SkipTest(f"{support.BINARY.name} is not built (INGOT_BIN)")
         cls.directory = tempfile.TemporaryDirectory(prefix="ingot-e2e-")
         cls.addClassCleanup(cls.directory.cleanup)
-        # Its folder, and those of files that its options name, are anybody's.
-        os.chmod(cls.directory.name, 0o777)
-        for folder in {pathlib.Path(arg).parent for arg in map(str, cls.ARGS) if arg.startswith(tempfile.gettempdir() + "/")}:
-            os.chmod(folder, 0o777)
         cls.model = cls.make_model(pathlib.Path(cls.directory.name) / "tiny")
-        cls.server = Server(cls.model, *cls.ARGS, before=support.as_nobody())
+        cls.server = Server(cls.model, *cls.ARGS)
         cls.addClassCleanup(cls.server.close)
 
     @classmethod

@@ -159,7 +159,9 @@ class Death(Case):
         rng = random.Random(45)
         path = self.folder / "socket"
         for _ in range(100 if LONG else 4):
-            process = support.start("serve", self.model, "--unix", path, "--log", "off")
+            # As whoever comes after it: nobody removes what is another user's.
+            process = support.start("serve", self.model, "--unix", path, "--log", "off",
+                                    before=serving.opened_to_nobody(self.model, [path], {}))
             time.sleep(rng.random() * 0.2)
             process.kill()
             process.communicate()
@@ -195,6 +197,7 @@ class FullDisk(Case):
     def test_a_disk_that_fills_up_leaves_whole_lines(self):
         log = self.folder / "log"
         log.write_text("x" * 3000 + "\n")
+        log.chmod(0o666)  # whoever the server is
         limit = 4096  # of every file that the process writes: what a full disk is to it
 
         def small_disk():
@@ -267,6 +270,9 @@ class DamagedModel(Case):
                 self.assertEqual(answer.json()["error"]["code"], "model_damaged")
                 break
         self.assertIn(500, statuses)
+        # One that is not answered with a text says it by the same code.
+        vector = server.post("/v1/embeddings", {"input": list(range(3, 250, 7))})
+        self.assertEqual((vector.status, vector.json()["error"]["code"]), (500, "model_damaged"))
         health, ready = server.get("/health"), server.get("/ready")
         self.assertEqual((health.status, health.json()["status"]), (503, "damaged"))
         self.assertEqual(ready.status, 503)

@@ -25,10 +25,7 @@ ApiError engine_error(FinishReason finish, const std::string& reason) {
     case FinishReason::kCancelled:
       return server_busy("the server is shutting down");
     case FinishReason::kDamaged:
-      return ApiError{.status = 500,
-                      .message = "a file of the model was cut short while it was in use",
-                      .code = "model_damaged",
-                      .type = "server_error"};
+      return model_damaged();
     default:
       return ApiError{.status = 500,
                       .message = "the model could not compute this answer",

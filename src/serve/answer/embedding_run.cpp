@@ -109,6 +109,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     }
     if (reason == FinishReason::kCancelled) throw server_busy("the server is shutting down");
     if (reason == FinishReason::kDeadline) throw server_busy("the request waited too long for its turn");
+    if (reason == FinishReason::kDamaged) throw model_damaged();
     if (reason != FinishReason::kLength && reason != FinishReason::kStop) {
       throw ApiError{.status = 500,
                      .message = "the model could not compute this vector",

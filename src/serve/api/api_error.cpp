@@ -99,6 +99,13 @@ ApiError internal_error() {
   return {.status = 500, .message = "the server failed to answer this request", .type = "server_error"};
 }
 
+ApiError model_damaged() {
+  return {.status = 500,
+          .message = "a file of the model was cut short while it was in use",
+          .code = "model_damaged",
+          .type = "server_error"};
+}
+
 ApiStyle style_of(std::string_view path) {
   const auto below = [path](std::string_view root) {
     return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');

@@ -34,6 +34,8 @@ ApiError not_allowed(std::string why);
 ApiError no_route(std::string_view path);
 // 500 that tells nothing of the inside.
 ApiError internal_error();
+// 500: a file of the model was cut short while it was in use.
+ApiError model_damaged();
 
 enum class ApiStyle { kOpenAi, kResponses, kAnthropic, kOllama };
 // Anthropic's for /v1/messages, that of OpenAI's responses for theirs, Ollama's for /api, and OpenAI's for all else.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/model/bpe.h"
@@ -110,7 +111,7 @@ void build_ranked(const std::vector<std::string>& ranked, Token first_rank, cons
   const Token end = special.empty() ? end_rank : std::max(end_rank, special.rbegin()->first + 1);
   size_t bytes = 0;
   for (const std::string& token : ranked) bytes += token.size();
-  vocab.reserve(static_cast<size_t>(end), bytes + 32 * special.size());
+  vocab.reserve(static_cast<size_t>(end), (CheckedSize(special.size(), "[tokenizer] bytes") * 32 + bytes).as_size());
   for (Token id = 0; id < end; id++) {
     const std::string_view text =
         id >= first_rank && id < end_rank ? std::string_view(ranked[static_cast<size_t>(id - first_rank)]) : "";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "weights/schemes/int_groups.h"
@@ -37,7 +38,7 @@ Unpacked unpack(const Module& module, ThreadPool& threads) {
   if (zeros.shape[1] != weight.shape[1] || static_cast<int64_t>(scales.size()) != groups * ints.rows)
     throw Error("[weights] '{}': {} words of zero points and {} scales for {} groups of {} outputs", ints.name,
                 zeros.shape[1], scales.size(), groups, ints.rows);
-  ints.codes.resize(static_cast<size_t>(ints.rows * ints.cols));
+  ints.codes.resize((CheckedSize(ints.rows, "[weights] values of a tensor") * ints.cols).as_size());
   ints.scales.resize(scales.size());
   ints.zeros.resize(scales.size());
   const std::vector<uint32_t> words = words_of(weight), zero_words = words_of(zeros);

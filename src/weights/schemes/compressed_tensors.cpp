@@ -85,7 +85,7 @@ Unpacked unpack_packed_ints(const Module& module, ThreadPool& threads) {
       }
     }
   }
-  ints.codes.resize(static_cast<size_t>(ints.rows * ints.cols));
+  ints.codes.resize((CheckedSize(ints.rows, "[weights] values of a tensor") * ints.cols).as_size());
   const std::vector<uint32_t> words = words_of(packed);
   threads.run(ints.rows, [&](int64_t n, int) {
     const uint32_t* row = words.data() + n * words_of_row;

@@ -3,6 +3,7 @@
 // are.
 #include <algorithm>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "weights/schemes/int_groups.h"
@@ -44,7 +45,7 @@ Unpacked unpack(const Module& module, ThreadPool& threads) {
   if (static_cast<int64_t>(scales.size()) != groups * ints.rows)
     throw Error("[weights] '{}': {} scales for {} groups of {} outputs", ints.name, scales.size(), groups, ints.rows);
 
-  ints.codes.resize(static_cast<size_t>(ints.rows * ints.cols));
+  ints.codes.resize((CheckedSize(ints.rows, "[weights] values of a tensor") * ints.cols).as_size());
   ints.scales.resize(scales.size());
   ints.zeros.resize(scales.size());
   const std::vector<uint32_t> words = words_of(weight), zero_words = words_of(zeros);
