@@ -18,6 +18,7 @@
 #include "serve/responses/response_store.h"
 #include "serve/served_model.h"
 #include "serve/tenants/caller.h"
+#include "serve/tenants/shared_room.h"
 
 namespace ingot {
 
@@ -35,6 +36,7 @@ struct ServeContext {
   Keys& keys;
   Log& log;
   ResponseStore& responses;
+  SharedRoom requests = SharedRoom(HttpLimits().bodies_bytes);  // what those hold that wait, or run
   double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 
@@ -52,6 +54,19 @@ inline void check_list(std::string_view param, size_t items, const Engines& engi
   const size_t room = static_cast<size_t>(engine.config().max_waiting) + static_cast<size_t>(engine.config().max_seqs);
   if (items <= room) return;
   throw bad_field(param, fmt::format("{} has {} entries; this server takes {} at once", param, items, room));
+}
+
+// Room for what a request holds until it has ended, in its tenant's share. `param`: the field that has most of it.
+// Throws ApiError: 400 where it would never fit, 503 where it does not now.
+inline std::shared_ptr<void> take_room(ServeContext& context, const std::string& tenant, size_t bytes,
+                                       std::string_view param) {
+  if (const size_t most = context.requests.most(); bytes > most) {
+    throw bad_field(param,
+                    fmt::format("{} makes a request that holds {} bytes; at most {} are allowed", param, bytes, most));
+  }
+  if (std::shared_ptr<void> room = context.requests.hold(tenant, bytes)) return room;
+  context.metrics.rejected(Rejected::kQueueFull);
+  throw server_busy("the requests that wait take all the memory there is for them; try again");
 }
 
 // Sends a whole answer, once its line of usage is written.

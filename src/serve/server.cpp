@@ -91,6 +91,7 @@ void Server::set_model(const ServedModel& model) {
                                   .keys = keys_,
                                   .log = log_,
                                   .responses = responses_,
+                                  .requests = SharedRoom(options_.http.limits.bodies_bytes),
                                   .queue_seconds = options_.queue_seconds});
   if (!model.constraints) return;
   model.constraints->report({.compiled = [this](double s) { metrics_.grammar_compile_seconds.observe(s); },

@@ -217,6 +217,33 @@ TEST_F(ServerTenants, OneCannotTakeTheWholeQueue) {
   for (const auto& responder : held) EXPECT_EQ(responder->wait().status, 200);
 }
 
+// Short bodies of long prompts: what waits is held several times, here and in the engine.
+TEST_F(ServerTenants, WhatWaitsHoldsNoMoreThanItsShareOfARoom) {
+  ServerOptions options;
+  options.http.limits.bodies_bytes = 16 << 10;
+  serve("a a-key-001\nb b-key-001\n", options);
+  const auto asks = [](size_t length, int choices) {
+    return fmt::format(R"({{"prompt":"{}","max_tokens":1,"echo":true,"n":{}}})", std::string(length, 'x'), choices);
+  };
+  const HttpResponse never = call("a-key-001", "/v1/completions", asks(250, 16));
+  EXPECT_EQ(never.status, 400);
+  EXPECT_NE(never.body.find("at most 16384 are allowed"), std::string::npos) << never.body;
+  std::promise<void> gate;
+  std::thread stop = stand_still(gate);
+  std::vector<std::shared_ptr<TestResponder>> all;
+  const auto answered = [&] { return std::ranges::count_if(all, [](const auto& to) { return to->answers() > 0; }); };
+  for (int i = 0; i < 8; ++i) all.push_back(begin("a-key-001", "/v1/completions", asks(200, 1)));
+  // 2.8 KB each: three of a, since a fourth would leave less than a has.
+  EXPECT_TRUE(eventually([&] { return answered() == 5; })) << answered();
+  EXPECT_EQ(call("a-key-001", "/v1/embeddings", R"({"input":")" + std::string(200, 'x') + R"("})").status, 503);
+  all.push_back(begin("b-key-001", "/v1/completions", asks(200, 1)));
+  gate.set_value();
+  stop.join();
+  const auto served = std::ranges::count_if(all, [](const auto& to) { return to->wait().status == 200; });
+  EXPECT_EQ(served, 4) << "three of a, and b's";
+  EXPECT_TRUE(eventually([&] { return server->context().requests.held() == 0; }));
+}
+
 TEST_F(ServerTenants, UsageIsToldByNameToAdminsOnly) {
   serve("boss boss-key-1 admin\na a-key-001 rpm=1\nb b-key-001\n");
   EXPECT_EQ(call("a-key-001", "/v1/completions", R"({"prompt":"abcd","ignore_eos":true,"max_tokens":3})").status, 200);

@@ -58,6 +58,9 @@ void tell_relaxed(ServeContext& context, const Ready& ready) {
 
 void begin(ServeContext& context, Ready ready) {
   tell_relaxed(context, ready);
+  Generation& generation = ready.generation;
+  generation.wanted.reset();  // it is compiled, and may be a MiB of text
+  generation.room = take_room(context, caller_of(ready.head)->tenant(), generation.held_bytes(), generation.param);
   std::unique_ptr<AnswerWriter> writer = ready.make_writer(answer_names(context.model, ready.generation));
   if (ready.generation.prompts.empty()) {  // whether the model is there is all that was asked
     return send_complete(*caller_of(ready.head), std::move(ready.responder), style_of(ready.head.path),

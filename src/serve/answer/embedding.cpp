@@ -5,7 +5,17 @@
 #include <bit>
 #include <cmath>
 
+#include "base/checked_size.h"
+
 namespace ingot {
+
+size_t EmbeddingJob::held_bytes(int hidden) const {
+  CheckedSize sum(0, "[request] bytes");
+  for (const std::vector<Token>& input : inputs) {
+    sum += CheckedSize(input.size()) * (3 * sizeof(Token) + 1) + CheckedSize(hidden) * sizeof(double);
+  }
+  return sum.as_size();
+}
 
 void read_inputs(const Fields& fields, const char* param, const ServedModel& model, TokenWork* work,
                  EmbeddingJob& job) {

@@ -1,6 +1,7 @@
 // Vectors of texts from the model's last hidden states.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,11 @@ struct EmbeddingJob {
   Pooling pooling = Pooling::kMean;
   bool normalize = true;
   bool base64 = false;
-  double timeout_seconds = 0;  // the client's own; 0: none
+  double timeout_seconds = 0;       // the client's own; 0: none
+  std::shared_ptr<void> room = {};  // of held_bytes(), until it has ended
+
+  // What it holds while it waits and runs: its inputs, which the engine has again, and vectors of `hidden` numbers.
+  size_t held_bytes(int hidden) const;
 };
 
 // `body` has passed read_body() with kEmbeddingFields. Throws ApiError.

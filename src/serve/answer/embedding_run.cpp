@@ -217,6 +217,7 @@ void embed(ServeContext& context, HttpRequest request, std::shared_ptr<Responder
   const Json body = read_body(request.body, table);
   TokenWork work(caller_of(request.head), responder, &context.workers);
   EmbeddingJob job = read(body.get_object(), context.model, &work);
+  job.room = take_room(context, caller_of(request.head)->tenant(), job.held_bytes(context.model.hidden), job.param);
   std::make_shared<EmbeddingRun>(context, std::move(request.head), std::move(job), std::move(responder))->start();
 }
 

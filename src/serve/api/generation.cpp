@@ -91,6 +91,18 @@ int64_t Generation::prompt_tokens() const {
   return sum;
 }
 
+size_t Generation::held_bytes() const {
+  CheckedSize sum(0, "[request] bytes");
+  for (const std::vector<Token>& prompt : prompts) {
+    sum += CheckedSize(prompt.size()) * sizeof(Token) * (2 + choices);
+  }
+  for (const std::string& text : prompt_texts) sum += CheckedSize(text.size()) * 2;  // and in the answer
+  for (const ToolSignature& tool : form.signatures) {
+    for (const auto& key : tool.keys) sum += sizeof(key) + key.first.size();
+  }
+  return sum.as_size();
+}
+
 void read_wanted(const Fields& fields, const ServedModel& model, Generation& generation) {
   std::optional<ConstraintRequest> request = read_constraint(fields);
   if (request) want(std::move(*request), model.end_tokens, generation);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,9 +42,14 @@ struct Generation {
   std::shared_ptr<const TokenConstraint> constraint;  // the same once it is compiled
   std::vector<std::string> relaxed;                   // tools whose calls are not held to their schemas
 
+  std::shared_ptr<void> room = {};  // of held_bytes(), until it has ended
+
   // The answer's text is searched for reasoning or calls.
   bool is_searched() const { return form.reasoning || form.tools; }
   int64_t prompt_tokens() const;
+  // What it holds while it waits and runs: its prompts, which the engine has again for each choice, texts that are
+  // echoed, and what is known of tools.
+  size_t held_bytes() const;
   int64_t total_choices() const { return static_cast<int64_t>(prompts.size()) * choices; }
 };
 

@@ -24,26 +24,7 @@ std::string KeptResponse::conversation() const {
 }
 
 ResponseStore::ResponseStore(size_t bytes, std::function<double()> now)
-    : most_(bytes), now_(now ? std::move(now) : steady_seconds) {}
-
-std::shared_ptr<void> ResponseStore::hold(const std::string& tenant, size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  const size_t free = most_ - held_;
-  const auto own = held_by_.find(tenant);
-  if (bytes > free || (own != held_by_.end() && own->second > free - bytes)) return nullptr;
-  std::shared_ptr<void> room(this, [this, tenant, bytes](void*) { release(tenant, bytes); });
-  held_by_[tenant] += bytes;
-  held_ += bytes;
-  return room;
-}
-
-void ResponseStore::release(const std::string& tenant, size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  const auto own = held_by_.find(tenant);
-  own->second -= bytes;
-  if (own->second == 0) held_by_.erase(own);
-  held_ -= bytes;
-}
+    : most_(bytes), room_(bytes), now_(now ? std::move(now) : steady_seconds) {}
 
 bool ResponseStore::put(const std::string& tenant, const std::string& id, KeptResponse response) {
   const size_t need = kOfEach + id.size() + response.response.size() + response.input.size() + response.output.size();

@@ -10,6 +10,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "serve/tenants/shared_room.h"
+
 namespace ingot {
 
 struct KeptResponse {
@@ -35,7 +37,7 @@ class ResponseStore {
 
   // Room for what an answer that is being made will keep, until the value goes; none where all such would take more
   // than the bytes, or the tenant holds more already than would be left for others: it is not kept.
-  std::shared_ptr<void> hold(const std::string& tenant, size_t bytes);
+  std::shared_ptr<void> hold(const std::string& tenant, size_t bytes) { return room_.hold(tenant, bytes); }
 
   // False: it is more than the tenant's share.
   bool put(const std::string& tenant, const std::string& id, KeptResponse response);
@@ -60,16 +62,14 @@ class ResponseStore {
   };
   using Shelves = std::map<std::string, Shelf>;
 
-  void release(const std::string& tenant, size_t bytes);
   void drop_old();
   void drop(Shelves::iterator shelf, std::list<Entry>::iterator entry);
   void drop_oldest_of_largest();
 
   const size_t most_;
+  SharedRoom room_;  // of what is being made
   const std::function<double()> now_;
   mutable std::mutex mutex_;  // guards all below
-  std::map<std::string, size_t> held_by_;
-  size_t held_ = 0;
   Shelves shelves_;
   size_t bytes_ = 0, count_ = 0;
 };
