@@ -7,14 +7,22 @@ Reads a line of JSON from stdin and answers with one on stdout (src/ladder/rival
   {"run": "torch 2.9"} -> {"seconds": 0.00066}
 
 Imports what is there; what is not is named with the reason. A new rival is a function in OPERATORS, which gives a
-callable that runs the operator once on operands of its own.
+callable that runs the operator once on operands of its own. On a GPU, besides torch: its cuDNN for attention, and CUB in
+a library that is built on request (-DINGOT_CUB=ON, target ingot_cub_rivals) and found in build/*/ or by
+INGOT_CUB_RIVALS=FILE.
 """
+import contextlib
+import ctypes
 import json
+import os
+import pathlib
 import sys
 import time
 
 ROTATION = 200 << 20  # bytes of operands to pass through between two uses of one
 LONG = 400e-6  # seconds of a recorded graph below which it has its runs several times: a launch costs 5 us
+CUB_OPERATORS = {"reduce", "scan", "sort", "route", "histogram"}
+CUDNN_OPERATORS = {"prompt_attention", "decode_attention"}
 
 
 def import_torch():
@@ -22,7 +30,7 @@ def import_torch():
         import torch
         return torch, None
     except Exception as error:  # whatever a broken installation throws is a reason in words
-        return None, f"{type(error).__name__}: {error}".splitlines()[0]
+        return None, error
 
 
 def generator(torch, case):
@@ -136,15 +144,73 @@ OPERATORS = {f.__name__: f for f in (
     prompt_attention, decode_attention)}
 
 
+def one_line(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+class Cub:
+    """An operator of CUB, from the library of tools/cub_rivals.cu."""
+    library = None
+
+    @classmethod
+    def load(cls):
+        if cls.library is None:
+            built = sorted(pathlib.Path(__file__).resolve().parent.parent.glob("build/*/libingot_cub_rivals.so"),
+                           key=lambda path: path.stat().st_mtime)
+            file = os.environ.get("INGOT_CUB_RIVALS") or (str(built[-1]) if built else None)
+            if file is None:
+                raise RuntimeError("not built: cmake -DINGOT_CUB=ON, target ingot_cub_rivals")
+            library = ctypes.CDLL(file)
+            library.cub_rival_version.restype = ctypes.c_char_p
+            library.cub_rival_open.restype = ctypes.c_void_p
+            library.cub_rival_open.argtypes = [ctypes.c_char_p] * 3 + [
+                ctypes.POINTER(ctypes.c_int64), ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
+            library.cub_rival_seconds.restype = ctypes.c_double
+            library.cub_rival_seconds.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+            library.cub_rival_close.restype = None
+            library.cub_rival_close.argtypes = [ctypes.c_void_p]
+            cls.library = library
+        return cls.library
+
+    def __init__(self, case):
+        self.handle, self.error = None, ctypes.create_string_buffer(256)
+        library, size = self.load(), case["size"]
+        _, _, device = case["device"].partition(":")
+        self.handle = library.cub_rival_open(
+            case["op"].encode(), case["dtype"].encode(), case["variant"].encode(), (ctypes.c_int64 * len(size))(*size),
+            len(size), int(device or 0), self.error, len(self.error))
+        if not self.handle:
+            raise RuntimeError(self.error.value.decode())
+
+    def __del__(self):
+        if self.handle:
+            self.library.cub_rival_close(self.handle)
+
+    def seconds(self):
+        seconds = self.library.cub_rival_seconds(self.handle, self.error, len(self.error))
+        if seconds < 0:
+            raise RuntimeError(self.error.value.decode())
+        return seconds
+
+
+def by_cudnn(torch, run):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def by_it():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return run()
+    return by_it
+
+
 class Rival:
     """An operator of torch on as many operands as pass through the caches, recorded where the device allows it."""
 
-    def __init__(self, torch, case, compiled):
+    def __init__(self, torch, case, change=lambda run: run):
         self.torch, self.cuda = torch, case["device"].startswith("cuda")
         make = OPERATORS[case["op"]]
         first, size = make(torch, case)
         runs = [first] + [make(torch, case)[0] for _ in range(min(16, ROTATION // max(size, 1)))]
-        self.runs = [torch.compile(run) for run in runs] if compiled else runs
+        self.runs = [change(run) for run in runs]
         self.graph = None
         for run in self.runs:
             run()
@@ -200,27 +266,52 @@ class Rivals:
 
     def begin(self, case):
         self.rivals = {}
-        if self.torch is None:
-            return [{"name": "torch", "absent": self.absent}]
         if case["op"] not in OPERATORS:
             return []
-        if case.get("threads"):
-            self.torch.set_num_threads(case["threads"])
-        on_gpu = case["device"].startswith("cuda")
-        if on_gpu:
-            self.torch.cuda.set_device(case["device"])
-            self.torch.cuda.empty_cache()
-            self.torch.backends.cuda.matmul.allow_tf32 = False
-        name = f"torch {self.torch.__version__}"
         found = []
-        for compiled in (False, True) if on_gpu else (False,):
-            title = name + (" compiled" if compiled else "")
+        for title, make in self.candidates(case):
             try:
-                self.rivals[title] = Rival(self.torch, case, compiled)
+                self.rivals[title] = make()
                 found.append({"name": title})
             except Exception as error:
-                found.append({"name": title, "absent": f"{type(error).__name__}: {error}".splitlines()[0]})
+                found.append({"name": title, "absent": one_line(error)})
         return found
+
+    def candidates(self, case):
+        """Names, and what makes a rival of the case or throws why there is none."""
+        on_gpu = case["device"].startswith("cuda")
+        yield from self.of_torch(case, on_gpu)
+        if on_gpu and case["op"] in CUB_OPERATORS:
+            name = "CUB"
+            with contextlib.suppress(Exception):  # told by what makes it
+                name += " " + Cub.load().cub_rival_version().decode()
+            yield name, lambda: Cub(case)
+
+    def of_torch(self, case, on_gpu):
+        torch = self.torch
+        if torch is None:
+            yield "torch", self.tell_absent
+            return
+        name = f"torch {torch.__version__}"
+        yield name, lambda: self.first_of_torch(case, on_gpu)
+        if not on_gpu:
+            return
+        yield f"{name} compiled", lambda: Rival(torch, case, torch.compile)
+        if case["op"] in CUDNN_OPERATORS:
+            yield f"cuDNN {torch.backends.cudnn.version()}", lambda: Rival(torch, case, lambda run: by_cudnn(torch, run))
+
+    def first_of_torch(self, case, on_gpu):
+        torch = self.torch
+        if case.get("threads"):
+            torch.set_num_threads(case["threads"])
+        if on_gpu:
+            torch.cuda.set_device(case["device"])
+            torch.cuda.empty_cache()
+            torch.backends.cuda.matmul.allow_tf32 = False
+        return Rival(torch, case)
+
+    def tell_absent(self):
+        raise self.absent
 
     def answer(self, line):
         if "op" in line:
@@ -228,7 +319,7 @@ class Rivals:
         try:
             return {"seconds": self.rivals[line["run"]].seconds()}
         except Exception as error:
-            return {"absent": f"{type(error).__name__}: {error}".splitlines()[0]}
+            return {"absent": one_line(error)}
 
 
 def main():
