@@ -147,7 +147,9 @@ TEST(RanksReduce, EveryFormat) {
     const Logits one = run_both(load(1), 1);
     for (const int ranks : {2, 3}) {
       const Logits several = run_both(load(ranks), ranks);
-      EXPECT_LE(error_of(several, one), 1e-6) << format_name(format) << ", " << ranks << " ranks";
+      // Where x is rounded to bytes, a sum that ends elsewhere by a bit may become the next byte (q5_1: 1.3e-5).
+      EXPECT_LE(error_of(several, one), format_block(format) == 1 ? 1e-6 : 1e-4)
+          << format_name(format) << ", " << ranks << " ranks";
     }
   }
 }

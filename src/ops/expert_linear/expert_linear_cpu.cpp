@@ -149,6 +149,10 @@ void run(const ExpertLinear& op, Ctx& ctx) {
   const std::span<const ProductGroup> groups(places.groups, n);
   if (!op.out) return multiply(groups, ctx.pool, memory);
   const auto add = [&](int64_t t, int) { add_places(op, t); };
+  if (n == 0) {  // all are other ranks': no products that the sums could follow
+    for (int64_t t = 0; t < rows; ++t) add(t, 0);
+    return;
+  }
   const Loop then = loop(rows, add);
   multiply(groups, ctx.pool, memory, &then);
 }

@@ -88,6 +88,11 @@ TEST(ExpertLinear, ExpertsOfOthersAreLeftOut) {
     }
     EXPECT_GT(without, 0);
     EXPECT_LT(without, c.rows * c.used);
+    for (int64_t r = 0; r < c.rows; ++r)
+      for (int64_t j = 0; j < c.used; ++j) some.experts.i32(r, j) = -1;
+    some.out.fill([] { return 0.25f; });
+    run(some.op);
+    for (const float value : some.out.values()) ASSERT_EQ(value, 0);
   }
 }
 
