@@ -40,7 +40,7 @@ TEST(ExpertUseFile, IsWrittenByOneEngineAndReadByTheNext) {
   const std::vector<int32_t> one = answer();
   const auto uses = read_expert_uses(options.expert_use);
   ASSERT_GT(uses.size(), 1u);
-  EXPECT_EQ(std::accumulate(uses[0].begin(), uses[0].end(), int64_t{0}), 2 * kRows);  // two experts for each row
+  EXPECT_EQ(std::accumulate(uses[0].begin(), uses[0].end(), int64_t{0}), 3 * kRows);  // three experts for each row
   options.model.ep = 2;
   EXPECT_EQ(model_options(options).expert_uses, uses);
   EXPECT_EQ(answer(), one);
