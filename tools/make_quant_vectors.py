@@ -113,6 +113,18 @@ def decode_int4(rng, name, head, n):
     return record("dec ", name, np.stack(rows), out)
 
 
+def decode_nvfp4(rng):
+    """Blocks of 64: four scales, the sign of which says nothing, then nibbles. Every scale is met."""
+    e2m1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+    blocks = rng.integers(0, 256, (64, 36), dtype=np.uint8)
+    blocks[:, :4] = np.arange(256, dtype=np.uint8).reshape(64, 4)
+    s = (blocks[:, :4] & 127).astype(np.int32)
+    scale = np.where(s < 8, s * 2.0**-9, (8 + s % 8) * 2.0 ** (s // 8 - 10)) * (s != 127)
+    codes = blocks[:, 4:].reshape(64, 4, 8)
+    values = e2m1[np.concatenate([codes & 15, codes >> 4], 2)] * scale.astype(np.float32)[:, :, None]
+    return record("dec ", "nvfp4", blocks, values.reshape(64, 64))
+
+
 def decode_int8(rng, n):
     scale = rng.standard_normal((6, 1)).astype(np.float32)
     q = rng.integers(-128, 128, (6, n)).astype(np.int8)
@@ -133,6 +145,7 @@ def main():
         out += decode_f8(name, dtype) + encode_f8(rng, name, dtype, largest)
     for n in (256, 352):
         out += decode_int4(rng, "int4", 2, n) + decode_int4(rng, "int4_asym", 3, n) + decode_int8(rng, n)
+    out += decode_nvfp4(np.random.default_rng(20260318))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(out)
     print(f"{path}: {len(out)} bytes")

@@ -146,7 +146,8 @@ void GgufModel::read_gguf() {
     if (tensor.canonical.empty()) tensor.canonical = stored.name;
     tensor.layer = layer_number(stored.name, "blk.");
     tensor.shape.assign(stored.dims.rbegin(), stored.dims.rend());
-    tensor.stored = format_by_gguf_type(stored.type);
+    // NVFP4's values are those of its blocks times a scale in another tensor: copied as it is, never rounded again.
+    if (stored.type != *gguf_type(Format::kNVFP4)) tensor.stored = format_by_gguf_type(stored.type);
     tensor.stored_type = stored.type;
     tensor.stored_bytes = static_cast<int64_t>(stored.bytes);
     tensor.open = [&stored, format = tensor.stored, cols = tensor.cols(), rows = tensor.rows()] {

@@ -19,6 +19,7 @@ Format gguf_format(const std::string& name) {
   const std::optional<Format> format = format_by_name(name);
   if (!format) throw Error("[quantize] '{}' is no format", name);
   if (!gguf_type(*format)) throw Error("[quantize] GGUF has no type for {}: it goes into a directory", name);
+  if (*format == Format::kNVFP4) throw Error("[quantize] nvfp4, with a scale for each tensor, is read and not written");
   return *format;
 }
 

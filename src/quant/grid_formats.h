@@ -90,10 +90,25 @@ template <>
 struct GridOf<MXFP4> : MXFP4 {
   static constexpr int64_t kSub = 32;
   static constexpr Codebook kLevels{{-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12, 12}};
+  static constexpr uint8_t kStored[16] = {15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7, 7};
   static void scales(const uint8_t* in, float* scale, float* base) { *scale = half_power(in[0]), *base = 0; }
   static void set_codes(const uint8_t* code, uint8_t* out) {
-    constexpr uint8_t kStored[16] = {15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7, 7};
     for (int i = 0; i < 16; ++i) out[1 + i] = static_cast<uint8_t>(kStored[code[i]] | (kStored[code[i + 16]] << 4));
+  }
+};
+
+template <>
+struct GridOf<NVFP4> : NVFP4 {
+  static constexpr int64_t kSub = kGroup;
+  static constexpr const Codebook& kLevels = GridOf<MXFP4>::kLevels;
+  static void scales(const uint8_t* in, float* scale, float* base) {
+    for (int g = 0; g < kGroups; ++g) scale[g] = half_scale(in[g]), base[g] = 0;
+  }
+  static void set_codes(const uint8_t* code, uint8_t* out) {
+    for (int i = 0; i < 32; ++i) {
+      const uint8_t* pair = code + 16 * (i / 8) + i % 8;
+      out[kGroups + i] = static_cast<uint8_t>(GridOf<MXFP4>::kStored[pair[0]] | (GridOf<MXFP4>::kStored[pair[8]] << 4));
+    }
   }
 };
 

@@ -3,7 +3,7 @@
 //   kKind, kZero        its panel
 //   kBytes, kValues     its block
 //   unpack(in, sub, q)  the integers of the 32 values `sub` of the block
-//   scale(in), min(in)  kF16: the bytes of its f16 fields;  kF32: their value
+//   scale(in), min(in)  kF16: the bytes of its f16 fields;  kF32, scale(in, g): the value of group g
 //   group_scale(in, g), group_min(in, g), d(in), dmin(in)   kSuper: of group g of the block
 // Formats of whole rows instead of these: row_head(in, k), where the scale of value k begins, and row_q(in, k), where
 // the 32 integers from value k on lie.
@@ -109,7 +109,7 @@ struct OfMXFP4 : MXFP4 {
       q[i + 16] = in[1 + i] >> 4;
     }
   }
-  static float scale(const uint8_t* in) { return half_power(in[0]); }
+  static float scale(const uint8_t* in, int = 0) { return half_power(in[0]); }
 };
 #else
 struct OfMXFP4 : MXFP4 {
@@ -122,9 +122,24 @@ struct OfMXFP4 : MXFP4 {
       q[i + 16] = kDoubled[in[1 + i] >> 4];
     }
   }
-  static float scale(const uint8_t* in) { return half_power(in[0]); }
+  static float scale(const uint8_t* in, int = 0) { return half_power(in[0]); }
 };
 #endif
+
+struct OfNVFP4 : NVFP4 {
+  static constexpr PanelKind kKind = PanelKind::kQ4Table16;
+  static constexpr int kZero = kPanelTableZero;
+  static void unpack(const uint8_t* in, int sub, uint8_t* q) {
+    for (int half = 0; half < 2; ++half) {
+      const uint8_t* from = in + kGroups + 16 * sub + 8 * half;
+      for (int i = 0; i < 8; ++i) {
+        q[16 * half + i] = from[i] & 15;
+        q[16 * half + 8 + i] = from[i] >> 4;
+      }
+    }
+  }
+  static float scale(const uint8_t* in, int g) { return half_scale(in[g]); }
+};
 
 struct OfQ4_K : Q4_K {
   static constexpr PanelKind kKind = PanelKind::kQ4SuperMin;
@@ -257,6 +272,7 @@ decltype(auto) visit(Format format, F&& f, G&& otherwise) {
     INGOT_CASE(IQ4_NL)
     INGOT_CASE(IQ4_XS)
     INGOT_CASE(MXFP4)
+    INGOT_CASE(NVFP4)
     INGOT_CASE(INT4)
     INGOT_CASE(INT4_ASYM)
     INGOT_CASE(INT8)

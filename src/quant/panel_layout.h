@@ -20,8 +20,8 @@
 //            the two highest; high_at() says where. On AArch64 6 bits are three runs of bytes, of which the highest two
 //            bits are the fourth run: kThreeRuns. Bytes are stored with the bits kFlip inverted, so that AArch64,
 //            which multiplies signed bytes, reads q − zero: 8 bits as they are, 4 bits as 16 times their value.
-//            kTable, on AArch64 alone: q stands for kPanelTable[q], and the zero point is 0. Nibbles that a table
-//            turns to bytes are half of what one row reads of bytes (MXFP4, one Neoverse-V1).
+//            kTable: q stands for kPanelTable[q]. Nibbles that a table turns to bytes are half of what one row reads of
+//            bytes (MXFP4, one Neoverse-V1).
 //
 // Where vectors are 64 bytes these are three regions, one behind the other, each aligned to 64: no load crosses a line
 // of the cache. On AArch64 they are one stream, what belongs to a super-block, a group and a block before its runs: two
@@ -85,8 +85,15 @@ constexpr HighBits high_at(int bits, int64_t row, int64_t run, int64_t at) {
 
 enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow, kBF16 };
 
-// What the nibbles of kTable stand for: twice the values of e2m1.
+// What the nibbles of kTable stand for: twice the values of e2m1; where products take unsigned bytes, from
+// kPanelTableZero up.
+#if defined(__aarch64__)
+inline constexpr int kPanelTableZero = 0;
 inline constexpr int8_t kPanelTable[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+#else
+inline constexpr int kPanelTableZero = 12;
+inline constexpr int8_t kPanelTable[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+#endif
 
 enum class PanelKind : uint8_t {
   kNone,          // no panel: the weight is read as it is published
@@ -105,9 +112,10 @@ enum class PanelKind : uint8_t {
 #if defined(__aarch64__)
   kQ4Table,  // 4 bits that stand for bytes of a table, groups of 32, bf16 scales
 #endif
-  kInt4,      // 4 bits, groups of 128, f16 scales
-  kInt4Zero,  //   and zero points
-  kInt8,      // 8 bits, one f32 scale for a row
+  kQ4Table16,  // the same in groups of 16, f32 scales
+  kInt4,       // 4 bits, groups of 128, f16 scales
+  kInt4Zero,   //   and zero points
+  kInt8,       // 8 bits, one f32 scale for a row
   kF16,
   kBF16,
 };
@@ -140,7 +148,7 @@ struct PanelLayout {
                                          (kMin ? 2 : 1);
   static constexpr int64_t kSuperBytes = kScale == ScaleKind::kSuper ? kPanelRows * 2 * (kMin ? 2 : 1) : 0;
   static constexpr int64_t kRunBytes = kPanelRows * kPanelBlock * kBits / 8;  // of a block
-  static constexpr bool kTable = kScale == ScaleKind::kBF16;
+  static constexpr bool kTable = kScale == ScaleKind::kBF16 || (kBits == 4 && kScale == ScaleKind::kF32);
   // Formats without a min whose zero point is the middle of their range; MXFP4's (kF32) is not.
   static constexpr bool kMiddle =
       (kBits == 8 && kScale != ScaleKind::kF32) || (kBits == 4 && !kMin && kScale == ScaleKind::kF16);
@@ -202,6 +210,7 @@ struct PanelLayout {
   X(Q5SuperMin, 5, 32, kSuper, true)   \
   X(Q6Super16, 6, 16, kSuper, false)   \
   INGOT_PANELS_OF_TABLES(X)            \
+  X(Q4Table16, 4, 16, kF32, false)     \
   X(Int4, 4, 128, kF16, false)         \
   X(Int4Zero, 4, 128, kF16Zero, false) \
   X(Int8, 8, 128, kRow, false)

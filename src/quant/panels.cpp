@@ -13,9 +13,9 @@ namespace {
 
 void put(const uint8_t* from, std::byte* to) { std::memcpy(to, from, 2); }
 
-// The scales of one block of row r.
+// The scales of one block of row r. kF32: times `beside`, the row's scale beside the data.
 template <class B, class L>
-void put_scales(const uint8_t* in, int64_t first_group, int64_t r, std::byte* panel, int64_t cols) {
+void put_scales(const uint8_t* in, int64_t first_group, int64_t r, float beside, std::byte* panel, int64_t cols) {
   const int64_t groups = B::kBlock / L::kGroup;
   std::byte* scales = panel + L::scale_at(cols, first_group);
   if constexpr (L::kScale == ScaleKind::kSuper) {
@@ -28,8 +28,10 @@ void put_scales(const uint8_t* in, int64_t first_group, int64_t r, std::byte* pa
       if constexpr (L::kMin) scales[kPanelRows + r] = static_cast<std::byte>(B::group_min(in, static_cast<int>(g)));
     }
   } else if constexpr (L::kScale == ScaleKind::kF32) {
-    const float scale = B::scale(in);
-    std::memcpy(scales + 4 * r, &scale, 4);
+    for (int64_t g = 0; g < groups; ++g) {
+      const float scale = B::scale(in, static_cast<int>(g)) * beside;
+      std::memcpy(panel + L::scale_at(cols, first_group + g) + 4 * r, &scale, 4);
+    }
   } else if constexpr (L::kScale == ScaleKind::kBF16) {
     const uint16_t scale = f32_to_bf16(B::scale(in));  // powers of two: exact
     std::memcpy(scales + 2 * r, &scale, 2);
@@ -85,8 +87,9 @@ void pack_quantized(const Weight& w, int64_t first, int64_t rows, std::byte* out
   constexpr int64_t kSubs = B::kBlock / kPanelBlock;
   for (int64_t r = 0; r < rows; ++r) {
     const auto* in = reinterpret_cast<const uint8_t*>(w.row(first + r));
+    const float beside = w.scale == nullptr ? 1.0f : w.scale[(first + r) / w.scale_rows * w.scale_stride];
     for (int64_t b = 0; b < w.cols / B::kBlock; ++b, in += B::kBytes) {
-      put_scales<B, L>(in, b * B::kBlock / L::kGroup, r, out, w.cols);
+      put_scales<B, L>(in, b * B::kBlock / L::kGroup, r, beside, out, w.cols);
       for (int64_t sub = 0; sub < kSubs; ++sub) {
         uint8_t q[32];
         B::unpack(in, static_cast<int>(sub), q);
@@ -244,7 +247,8 @@ PackedWeight panels_of(const Weight& weight) {
     packed.kind = PanelKind::kBF16;
     return packed;
   }
-  if (weight.scale != nullptr) return packed;
+  // Of groups that have scales of their own those beside the data are a row's.
+  if (weight.scale != nullptr && (weight.format != Format::kNVFP4 || weight.scale_cols < weight.cols)) return packed;
   if (weight.format == Format::kF16) {
     packed.kind = PanelKind::kF16;
     packed.panel_bytes = float_panel_bytes(weight.cols);

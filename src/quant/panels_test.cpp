@@ -134,7 +134,7 @@ TEST(Panels, HoldTheValuesOfTheFormat) {
       }
     }
   }
-  EXPECT_EQ(with_panels, 20);
+  EXPECT_EQ(with_panels, 21);
 }
 
 // Every 8-bit float is exactly a bf16, its sign and what is not finite too.

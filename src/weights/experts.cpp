@@ -69,6 +69,7 @@ void Weights::stack_scales(std::vector<Weight>& all, const Stack& stack, int64_t
       for (int64_t a = 0; a < across; ++a)
         values[d * across + a] = row[static_cast<size_t>(stack.transposed ? a * down + d : d * across + a)];
     Weight& weight = all[static_cast<size_t>(e)];
+    check_scales(scales, weight.format, of_expert, row);
     Weight whole = weight;
     whole.rows = stack.stored_rows;
     whole.scale = values;

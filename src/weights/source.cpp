@@ -65,6 +65,8 @@ class FileSource : public WeightSource {
       StoredWeight weight;
       weight.name = canonical_from_gguf(tensor.name, names);
       if (weight.name.empty()) throw Error("[weights] '{}' is unknown to this architecture", tensor.name);
+      // What NVFP4's tensors are multiplied with.
+      if (weight.name.ends_with(".scale")) weight.name.replace(weight.name.size() - 6, 6, ".weight_scale");
       if (ignorable(weight.name, names)) continue;
       const std::optional<Format> format = format_by_gguf_type(tensor.type);
       if (!format) throw Error("[weights] '{}' is stored as type {}, which is not supported", tensor.name, tensor.type);

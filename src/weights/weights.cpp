@@ -121,7 +121,8 @@ Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const 
   weight.data += options.row_begin * weight.row_bytes;
   weight.rows = rows;
   if (options.heads && source_->permuted_qk()) {
-    CHECK(!weight.scale && !options.transposed, "{}: permuted rows with scales, or transposed", name);
+    CHECK((!weight.scale || weight.scale_rows >= weight.rows) && !options.transposed,
+          "{}: permuted rows with scales, or transposed", name);
     weight.head_rows = head_rows(name, rows, options.heads);
   }
   align(weight);
@@ -203,6 +204,7 @@ void Weights::attach_scales(Weight& weight, const std::string& name, int64_t row
       throw Error("[weights] '{}' is {}, which does not divide [{}, {}]", stored->name, shape_text(shape), stored_rows,
                   weight.cols);
     }
+    check_scales(stored->name, weight.format, n, {values, static_cast<size_t>(n)});
     weight.scale = values;
     weight.scale_rows = scale_block(stored->name, stored_rows, down);
     weight.scale_cols = scale_block(stored->name, weight.cols, across);

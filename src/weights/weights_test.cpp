@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "files/gguf/gguf_writer.h"
+#include "weights/model_files.h"
 #include "weights/names.h"
 
 namespace ingot {
@@ -342,6 +345,46 @@ TEST(Weights, StacksOfExpertsWithScales) {
             (V{1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7}));
   EXPECT_THROW(take({2, 3, 2}, iota(12), {}, ExpertPart::kUp), Error);
   EXPECT_THROW(take({3}, iota(3), {}, ExpertPart::kUp), Error);
+}
+
+// A matrix of ones in a GGUF file with a scale beside it, as Weights has its second row; or why it has none.
+std::string scaled_in_gguf(Format format, const std::vector<float>& scale, std::vector<float>& row) {
+  constexpr int64_t kCols = 64;
+  row.assign(kCols, 1.0f);
+  std::vector<std::byte> data;
+  for (int64_t n = 0; n < 2; ++n) {
+    data.resize(data.size() + static_cast<size_t>(format_row_bytes(format, kCols)));
+    format_encode(format, row.data(), data.data() + n * format_row_bytes(format, kCols), kCols);
+  }
+  GgufWriter writer;
+  writer.add_tensor("blk.0.ffn_up.weight", {kCols, 2}, *gguf_type(format), data);
+  const auto size = static_cast<int64_t>(scale.size());
+  writer.add_tensor("blk.0.ffn_up.scale", {size}, *gguf_type(Format::kF32), std::as_bytes(std::span(scale)));
+  writer.add_tensor("blk.0.ffn_up.input_scale", {size}, *gguf_type(Format::kF32), std::as_bytes(std::span(scale)));
+  const std::vector<std::byte> bytes = writer.bytes();
+  ModelFiles files;
+  files.gguf = std::make_unique<Gguf>(Gguf::parse(bytes));
+  try {
+    Weights weights(open_source(files, ArchNames{}));
+    const Weight weight = weights.take("model.layers.0.mlp.up_proj.weight", 2, kCols);
+    weight.decode_row(1, row.data());
+    weights.finish();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Weights, ScaleOfATensorInGguf) {
+  std::vector<float> row;
+  EXPECT_EQ(scaled_in_gguf(Format::kNVFP4, {0.375f}, row), "");
+  EXPECT_EQ(row, std::vector<float>(64, 0.375f));
+  EXPECT_EQ(scaled_in_gguf(Format::kBF16, {0.375f}, row), "");
+  EXPECT_EQ(row, std::vector<float>(64, 0.375f));
+  EXPECT_NE(scaled_in_gguf(Format::kQ8_0, {0.375f}, row).find("1 scales for a matrix in q8_0"), std::string::npos);
+  EXPECT_NE(scaled_in_gguf(Format::kNVFP4, {1, 2}, row).find("2 scales for a matrix in nvfp4"), std::string::npos);
+  for (const float wrong : {0.0f, -1.0f, NAN, INFINITY})
+    EXPECT_NE(scaled_in_gguf(Format::kNVFP4, {wrong}, row).find("a scale is"), std::string::npos) << wrong;
 }
 
 }  // namespace

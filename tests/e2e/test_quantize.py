@@ -122,6 +122,7 @@ class QuantizeTest(support.TestCase):
         fails(2, ["--method", "magic"], self.stories, out, "--format", "q8_0", "--method", "magic")
         fails(1, ["q9"], self.stories, out, "--format", "q9")
         fails(1, ["GGUF has no type for int4"], self.stories, out, "--format", "int4")
+        fails(1, ["nvfp4", "not written"], self.stories, out, "--format", "q8_0", "--tensor", "*attn_v*=nvfp4")
         fails(1, ["no format of directories", "q4_k_m"], self.stories, self.folder / "d", "--format", "q4_k_m")
         fails(2, ["PATTERN=FORMAT"], self.stories, out, "--format", "q8_0", "--tensor", "x")
         fails(1, ["nothing*"], self.stories, out, "--format", "q8_0", "--tensor", "nothing*=q8_0")

@@ -15,6 +15,7 @@
 #endif
 
 #include "cpu/isa_source.h"
+#include "quant/panel_layout.h"
 
 namespace ingot::cpu::INGOT_ISA {
 namespace {
@@ -35,6 +36,11 @@ inline Weights low_nibbles(Weights w) { return _mm512_and_si512(w, _mm512_set1_e
 // With all lanes in the mask: the plain intrinsics warn under g++ 12.
 inline Weights high_nibbles(Weights w) { return low_nibbles(_mm512_maskz_srli_epi16(~0u, w, 4)); }
 inline void store_weights(uint8_t* p, Weights w) { _mm512_storeu_si512(p, w); }
+// The entry of kPanelTable for each byte, 0 to 15.
+inline Weights looked_up(Weights w) {
+  const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kPanelTable));
+  return _mm512_maskz_shuffle_epi8(~0ull, _mm512_maskz_broadcast_i32x4(0xffff, table), w);
+}
 typedef uint16_t Shorts __attribute__((vector_size(64)));
 
 inline Floats zero_floats() { return _mm512_setzero_ps(); }
@@ -89,6 +95,10 @@ inline Weights load_weights(const uint8_t* p) { return _mm256_loadu_si256(reinte
 inline Weights low_nibbles(Weights w) { return _mm256_and_si256(w, _mm256_set1_epi8(15)); }
 inline Weights high_nibbles(Weights w) { return low_nibbles(_mm256_srli_epi16(w, 4)); }
 inline void store_weights(uint8_t* p, Weights w) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), w); }
+inline Weights looked_up(Weights w) {
+  const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kPanelTable));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), w);
+}
 typedef uint16_t Shorts __attribute__((vector_size(32)));
 
 inline Floats zero_floats() { return _mm256_setzero_ps(); }
@@ -165,12 +175,21 @@ inline Weights high_nibbles(Weights w) { return {{w.pair[0] >> 4, w.pair[1] >> 4
 // Of signed nibbles: 16 times their value.
 inline Weights low_times_16(Weights w) { return {{w.pair[0] << 4, w.pair[1] << 4}}; }
 inline Weights high_times_16(Weights w) { return {{w.pair[0] & 0xf0, w.pair[1] & 0xf0}}; }
+inline Weights looked_up(Weights w) {
+  const uint8x16_t table = vreinterpretq_u8_s8(vld1q_s8(kPanelTable));
+  for (Bytes& pair : w.pair) pair = (Bytes)vqtbl1q_u8(table, (uint8x16_t)pair);
+  return w;
+}
 #else
 using Weights = Bytes;
 inline Weights load_weights(const uint8_t* p) { return load_16(p); }
 inline void store_weights(uint8_t* p, Weights w) { store_16(p, w); }
 inline Weights low_nibbles(Weights w) { return w & 15; }
 inline Weights high_nibbles(Weights w) { return w >> 4; }
+inline Weights looked_up(Weights w) {
+  for (int i = 0; i < 16; ++i) w[i] = static_cast<uint8_t>(kPanelTable[w[i]]);
+  return w;
+}
 #endif
 inline Floats zero_floats() { return Floats{}; }
 inline Floats load_floats(const float* p) {

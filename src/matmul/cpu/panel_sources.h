@@ -76,12 +76,10 @@ class PackedSource {
 #endif
     even = low_nibbles(both);
     odd = high_nibbles(both);
-#if defined(__ARM_NEON)
     if constexpr (L::kTable) {
       even = looked_up(even);
       odd = looked_up(odd);
     }
-#endif
     if constexpr (L::kBits > 4) add_high(b, p, at, even, odd);
   }
   Floats scale(int64_t group, int at) const { return field(group, at, 0); }
@@ -99,11 +97,6 @@ class PackedSource {
 
  private:
 #if defined(__ARM_NEON)
-  static Weights looked_up(Weights w) {
-    const uint8x16_t table = vreinterpretq_u8_s8(vld1q_s8(kPanelTable));
-    for (Bytes& pair : w.pair) pair = (Bytes)vqtbl1q_u8(table, (uint8x16_t)pair);
-    return w;
-  }
   static void three_runs(const uint8_t* q, int p, Weights& even, Weights& odd) {
     constexpr int64_t kBytes = kRun * kPanelRows;
     const Weights first = load_weights(q), second = load_weights(q + kBytes), third = load_weights(q + 2 * kBytes);

@@ -121,6 +121,33 @@ struct Published<MXFP4> : PublishedBlocks<MXFP4, 1> {
   __device__ static void no_scales(std::byte* to, int r) { *reinterpret_cast<uint32_t*>(to + r * 4) = 0; }
 };
 
+// A code of a group whose scale is zero is zero.
+template <>
+struct Published<NVFP4> {
+  static constexpr int64_t kCols = 128;  // of a chunk
+  __device__ static uint32_t scale_of(const uint8_t* row, int64_t col) {
+    const uint32_t s = row[col / NVFP4::kBlock * NVFP4::kBytes + col % NVFP4::kBlock / NVFP4::kGroup] & 0x7fu;
+    return s == 0x7f ? 0 : s;
+  }
+  __device__ static uint32_t code(const uint8_t* row, int64_t col) {
+    if (scale_of(row, col) == 0) return 0;
+    const uint8_t* codes = row + col / NVFP4::kBlock * NVFP4::kBytes + NVFP4::kGroups;
+    return detail::nibble(codes[col % NVFP4::kBlock / 16 * 8 + col % 8], col % 16 / 8);
+  }
+  __device__ static void scales(const uint8_t* row, int64_t first, int64_t cols, BesideScales::Row beside,
+                                std::byte* to, int r) {
+    *reinterpret_cast<float*>(to + r * 4) = FloatsOf16::stored(beside.at(first));
+    for (int g = 0; g < kCols / NVFP4::kGroup; ++g) {
+      const int64_t col = first + g * NVFP4::kGroup;
+      detail::put_u8(to + 64 + r * 8 + g, FloatsOf16::byte_of(col < cols ? scale_of(row, col) : 0));
+    }
+  }
+  __device__ static void no_scales(std::byte* to, int r) {
+    *reinterpret_cast<float*>(to + r * 4) = 0;
+    *reinterpret_cast<uint2*>(to + 64 + r * 8) = make_uint2(0, 0);
+  }
+};
+
 template <class F>
 struct PublishedInt4 {
   static constexpr int64_t kGroupBytes = F::kHead + F::kGroup / 2;

@@ -45,7 +45,7 @@ void check_case(const ExpertCase& c, int more_rows, const DeviceRig::Options& gi
 
 TEST(ExpertLinearCuda, MatchesReference) {
   INGOT_NEEDS_DEVICE();
-  for (const Format format : {Format::kF32, Format::kBF16, Format::kQ4_K, Format::kMXFP4}) {
+  for (const Format format : {Format::kF32, Format::kBF16, Format::kQ4_K, Format::kMXFP4, Format::kNVFP4}) {
     const int64_t cols = format == Format::kQ4_K ? 256 : 64;
     check_case({.format = format, .rows = 3, .cols = cols, .glu = true, .bias = true}, 5);
     check_case({.format = format, .rows = 2, .out = 70, .cols = cols, .by_place = true, .sum = true}, 0);

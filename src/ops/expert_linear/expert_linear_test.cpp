@@ -35,7 +35,8 @@ void check_case(const ExpertCase& c) {
 }
 
 TEST(ExpertLinear, MatchesReference) {
-  for (const Format format : {Format::kF32, Format::kBF16, Format::kQ4_0, Format::kQ4_K, Format::kMXFP4}) {
+  for (const Format format :
+       {Format::kF32, Format::kBF16, Format::kQ4_0, Format::kQ4_K, Format::kMXFP4, Format::kNVFP4}) {
     for (const int rows : {1, 3, 40}) {
       const int64_t cols = format == Format::kQ4_K ? 256 : 64;
       check_case({.format = format, .rows = rows, .cols = cols});

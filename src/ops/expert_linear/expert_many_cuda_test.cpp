@@ -42,8 +42,9 @@ void check_many(const ExpertCase& c, int only = -1) {
 
 TEST(ExpertManyCuda, EveryFormat) {
   INGOT_NEEDS_DEVICE();
-  for (const Format format : {Format::kBF16, Format::kF16, Format::kQ4_0, Format::kINT4, Format::kMXFP4, Format::kQ8_0,
-                              Format::kINT8, Format::kF8_E4M3, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K}) {
+  for (const Format format :
+       {Format::kBF16, Format::kF16, Format::kQ4_0, Format::kINT4, Format::kMXFP4, Format::kNVFP4, Format::kQ8_0,
+        Format::kINT8, Format::kF8_E4M3, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K}) {
     const int64_t block = format_block(format), cols = block == 1 ? 70 : block == 32 ? 160 : 2 * block;
     check_many({.format = format, .rows = 50, .count = 3, .out = 37, .cols = cols, .glu = true, .bias = true});
     check_many({.format = format, .rows = 50, .count = 3, .out = 150, .cols = cols, .bias = true, .by_place = true});

@@ -39,8 +39,8 @@ TEST(ExpertSomeCuda, EveryFormat) {
   INGOT_NEEDS_DEVICE();
   for (const Format format :
        {Format::kQ4_0, Format::kQ4_1, Format::kQ5_0, Format::kQ5_1, Format::kQ8_0, Format::kQ2_K, Format::kQ3_K,
-        Format::kQ4_K, Format::kQ5_K, Format::kQ6_K, Format::kIQ4_NL, Format::kIQ4_XS, Format::kMXFP4, Format::kINT4,
-        Format::kINT4_ASYM, Format::kINT8, Format::kF8_E4M3, Format::kF8_E5M2}) {
+        Format::kQ4_K, Format::kQ5_K, Format::kQ6_K, Format::kIQ4_NL, Format::kIQ4_XS, Format::kMXFP4, Format::kNVFP4,
+        Format::kINT4, Format::kINT4_ASYM, Format::kINT8, Format::kF8_E4M3, Format::kF8_E5M2}) {
     const int64_t block = format_block(format), cols = block == 1 ? 70 : block == 32 ? 160 : 2 * block;
     check_some({.format = format, .rows = 12, .count = 3, .out = 37, .cols = cols, .glu = true, .bias = true});
     check_some({.format = format, .rows = 9, .count = 3, .out = 150, .cols = cols, .bias = true, .by_place = true});

@@ -12,7 +12,7 @@ constexpr double kExact = 1e-9, kRounded = 1e-5;
 // Formats that have the kernels of wide.cuh and tall.cuh.
 bool is_tall(Format format) {
   for (const Format f : {Format::kF16, Format::kQ4_0, Format::kINT4, Format::kMXFP4, Format::kQ8_0, Format::kINT8,
-                         Format::kF8_E4M3, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K})
+                         Format::kF8_E4M3, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K, Format::kNVFP4})
     if (f == format) return true;
   return false;
 }
@@ -86,6 +86,66 @@ TEST(CudaLinearFormats, ScalesBesideTheData) {
       check_weight(random, w, 3, 0, s.cols == 32 ? kRounded : 0);
       check_weight(random, w, 20, 0, 2 * kRounded);
     }
+  }
+}
+
+// The scales of a tensor's groups beside that of the tensor; each part of a product has its own.
+TEST(CudaLinearFormats, ScaleOfATensorOfNvfp4) {
+  INGOT_NEEDS_DEVICE();
+  Random random(35);
+  TestWeight w(random, Format::kNVFP4, 70, 320), up(random, Format::kNVFP4, 70, 320);
+  w.add_scales(random, 70, 320);
+  up.add_scales(random, 70, 320);
+  for (const int rows : {1, 8, 20, 65, 130}) {
+    SCOPED_TRACE(rows);
+    check_weight(random, w, rows);
+    Buffer x(rows, 320), out(rows, 70), second(rows, 70), want(rows, 70), want_second(rows, 70);
+    fill_bf16(x, random);
+    const Batch batch = rows_batch(rows);
+    const auto both = [&](Buffer& first, Buffer& other) {
+      Linear op = plain(x, w, first);
+      op.n_parts = 2;
+      op.parts[1].weight = up.weight();
+      op.parts[1].out = other.tensor();
+      return op;
+    };
+    run_ref(both(want, want_second), batch);
+    DeviceRig(batch).run(both(out, second));
+    EXPECT_LE(relative_error(out.values(), want.values()), most_error(Format::kNVFP4, rows));
+    EXPECT_LE(relative_error(second.values(), want_second.values()), most_error(Format::kNVFP4, rows));
+  }
+}
+
+// Every scale of a group, subnormal ones, zero and the code that is no number, with every code. Row n has scale n
+// everywhere, and code k % 16 in column k.
+TEST(CudaLinearFormats, EveryScaleOfNvfp4) {
+  INGOT_NEEDS_DEVICE();
+  constexpr int64_t kRows = 128, kCols = 64;
+  Random random(36);
+  const TestWeight made(random, Format::kNVFP4, kRows, kCols);
+  std::vector<std::byte> data(static_cast<size_t>(made.weight().bytes()));
+  for (int64_t n = 0; n < kRows; ++n) {
+    std::byte* block = data.data() + n * NVFP4::kBytes;
+    for (int64_t g = 0; g < 4; ++g) block[g] = static_cast<std::byte>(n);
+    for (int64_t i = 0; i < 32; ++i) block[4 + i] = static_cast<std::byte>(i % 8 | (i % 8 + 8) << 4);
+  }
+  Weight w = made.weight();
+  w.data = data.data();
+  for (const int rows : {16, 40}) {
+    Buffer x(rows, kCols), out(rows, kRows), want(rows, kRows);
+    x.fill([] { return 0.0f; });
+    for (int t = 0; t < rows; ++t) x.at(t, t % 16) = 1;
+    const Batch batch = rows_batch(rows);
+    Linear op;
+    op.x = x.tensor();
+    op.parts[0].weight = w;
+    op.parts[0].out = want.tensor();
+    run_ref(op, batch);
+    op.parts[0].out = out.tensor();
+    DeviceRig(batch).run(op);
+    for (int t = 0; t < rows; ++t)
+      for (int64_t n = 0; n < kRows; ++n)
+        ASSERT_EQ(out.at(t, n), want.at(t, n)) << "scale " << n << ", code " << t % 16;
   }
 }
 

@@ -119,6 +119,27 @@ TEST(LinearScales, ExactWhereNothingIsRounded) {
   }
 }
 
+// Groups of NVFP4 have scales of their own: the tensor's, small as files have it, is beside them. x has 8 bits.
+TEST(LinearScales, OfAllGroups) {
+  Random random(45);
+  const auto value = [&] { return random.normal(); };
+  for (const Shape& shape : {Shape{16, 64}, Shape{150, 320}, Shape{37, 1984}}) {
+    SCOPED_TRACE("K " + std::to_string(shape.cols));
+    const ScaledWeight w(Format::kNVFP4, shape.outputs, shape.cols, kTensor, value, [] { return 1.7e-4f; });
+    for (int64_t rows : {1, 3, 7, 34}) {
+      Buffer x(rows, shape.cols, kTokenRows, shape.cols + 3), out(rows, shape.outputs);
+      x.fill([&] { return random.normal(); });
+      test::for_each_kernels([&] { expect_sums(cpu_values(linear(x, w.weight(), out), out, 2), x, w, 0x1p-6); });
+    }
+    // Whole x of one size is exact in 8 bits.
+    Buffer x(5, shape.cols), out(5, shape.outputs);
+    x.fill([&] { return random.below(2) == 0 ? -127.0f : 127.0f; });
+    test::for_each_kernels([&] {
+      expect_sums(cpu_values(linear(x, w.weight(), out), out, 2), x, w, 2 * static_cast<double>(shape.cols) * kEps);
+    });
+  }
+}
+
 // Scales from 1e-10 to 1e10 side by side.
 TEST(LinearScales, OfAnySize) {
   Random random(42);

@@ -56,7 +56,6 @@ struct MXFP4 {
     }
   }
 
- private:
   // The code nearest to x / d; of two equally near the smaller magnitude.
   static int nearest(float x, float d) {
     const float magnitude = std::abs(x) / d;
@@ -64,6 +63,8 @@ struct MXFP4 {
     for (const float border : {0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f}) code += magnitude > border ? 1 : 0;
     return code != 0 && x < 0.0f ? code + 8 : code;
   }
+
+ private:
   static double squared_error(const float* in, const float* importance, int e) {
     const float d = half_power(e);
     double sum = 0;

@@ -1,8 +1,8 @@
 // 4-bit floats (E2M1), two to a byte, the even column in the low half, as compressed-tensors and ModelOpt store them:
 //   mxfp4   weight_packed U8 [N, K / 2], weight_scale U8 [N, K / 32], powers of two: our MXFP4 in another order
 //   nvfp4   scales of 8-bit floats for 16 columns and one of float32 for the tensor, which divides
-//           (weight_global_scale) or multiplies (ModelOpt's weight_scale_2). Code times scale has six bits: exact in
-//           bf16, with the tensor's scale beside it.
+//           (weight_global_scale) or multiplies (ModelOpt's weight_scale_2): our NVFP4 in another order, the tensor's
+//           scale beside it. Where columns are no multiple of 64, bf16: code times scale has six bits, so it is exact.
 #include <cmath>
 
 #include "base/checked_size.h"
@@ -66,27 +66,51 @@ Unpacked unpack_mxfp4(const Module& module, ThreadPool& threads) {
   return result;
 }
 
-// Doubled magnitudes, as in MXFP4: so half of the scale.
-Unpacked unpack_nvfp4(const Module& module, std::string_view codes, float tensor_scale, ThreadPool& threads) {
-  constexpr int64_t kGroup = 16;
-  const Floats4 f = open(module, codes, "F8_E4M3", kGroup);
+constexpr int64_t kGroup = NVFP4::kGroup;
+
+void check_nvfp4(const Module& module, const Floats4& f, float tensor_scale) {
   if (!std::isfinite(tensor_scale) || tensor_scale <= 0)
     throw Error("[weights] '{}': the scale of the tensor is {}", module.name(), tensor_scale);
-  Unpacked result = room(Format::kBF16, f);
+  for (int64_t i = 0; i < f.scales.values(); ++i) {
+    const auto code = static_cast<int>(f.scales.data[i]);
+    if ((code & 0x7f) == 0x7f) throw Error("[weights] '{}': a scale is not a number", f.scales.name);
+    if (code >= 0x80) throw Error("[weights] '{}': a scale is below zero", f.scales.name);
+  }
+}
+
+void put_nvfp4(const Floats4& f, int64_t n, uint8_t* out) {
+  const std::byte* scales = f.scales.data + n * f.cols / kGroup;
+  for (int64_t k = 0; k < f.cols; k += kGroup) {
+    uint8_t* block = out + k / NVFP4::kBlock * NVFP4::kBytes;
+    const int64_t g = k / kGroup % NVFP4::kGroups;
+    block[g] = static_cast<uint8_t>(scales[k / kGroup]);
+    uint8_t* q = block + NVFP4::kGroups + 8 * g;
+    for (int64_t i = 0; i < 8; ++i) q[i] = static_cast<uint8_t>(f.code(n, k + i) | f.code(n, k + 8 + i) << 4);
+  }
+}
+
+void put_bf16(const Floats4& f, int64_t n, uint8_t* out) {
+  for (int64_t k = 0; k < f.cols; ++k) {
+    const float half = NVFP4::half_scale(static_cast<uint8_t>(f.scales.data[(n * f.cols + k) / kGroup]));
+    const float value = half * static_cast<float>(MXFP4::kTable[static_cast<size_t>(f.code(n, k))]);
+    store_u16(f32_to_bf16(value), out + 2 * k);
+  }
+}
+
+Unpacked unpack_nvfp4(const Module& module, std::string_view codes, float tensor_scale, ThreadPool& threads) {
+  const Floats4 f = open(module, codes, "F8_E4M3", kGroup);
+  check_nvfp4(module, f, tensor_scale);
+  const Format format = f.cols % NVFP4::kBlock == 0 ? Format::kNVFP4 : Format::kBF16;
+  Unpacked result = room(format, f);
   result.scales = {tensor_scale};
   result.scales_down = result.scales_across = 1;
   auto* out = reinterpret_cast<uint8_t*>(result.data.data());
-  for (int64_t i = 0; i < f.scales.values(); ++i) {
-    if ((static_cast<int>(f.scales.data[i]) & 0x7f) == 0x7f)
-      throw Error("[weights] '{}': a scale is not a number", f.scales.name);
-  }
+  const int64_t row_bytes = format_row_bytes(format, f.cols);
   threads.run(f.rows, [&](int64_t n, int) {
-    for (int64_t k = 0; k < f.cols; ++k) {
-      const auto scale_code = static_cast<uint8_t>(f.scales.data[(n * f.cols + k) / kGroup]);
-      float scale;
-      F8_E4M3::decode(&scale_code, &scale);
-      const float value = 0.5f * scale * static_cast<float>(MXFP4::kTable[static_cast<size_t>(f.code(n, k))]);
-      store_u16(f32_to_bf16(value), out + 2 * (n * f.cols + k));
+    if (format == Format::kNVFP4) {
+      put_nvfp4(f, n, out + n * row_bytes);
+    } else {
+      put_bf16(f, n, out + n * row_bytes);
     }
   });
   return result;

@@ -184,27 +184,58 @@ TEST(Schemes, DamagedModulesAreRefusedByName) {
   has(refusal(std::make_unique<StoredParts>(std::move(none)), 8, 256), "'m.qzeros' is missing");
 }
 
-std::unique_ptr<StoredParts> nvfp4(float global) {
+constexpr uint8_t kNvfp4Scales[] = {0x38, 0x40, 0x01, 0x00, 0x7e, 0x38, 0x38, 0x38};
+
+// Codes 1, 2, 15 … by column.
+uint8_t nvfp4_code(int64_t k) { return static_cast<uint8_t>(k * 7 + 1) & 15; }
+
+std::unique_ptr<StoredParts> nvfp4(float global, int64_t cols = 64) {
   auto source = std::make_unique<StoredParts>();
-  source->add("m.weight_packed", "U8", {1, 16}, std::vector<uint8_t>(16, 0x21))
-      .add("m.weight_scale", "F8_E4M3", {1, 2}, std::vector<uint8_t>{0x38, 0x40});
+  std::vector<uint8_t> codes;
+  for (int64_t k = 0; k < cols; k += 2) codes.push_back(static_cast<uint8_t>(nvfp4_code(k) | nvfp4_code(k + 1) << 4));
+  source->add("m.weight_packed", "U8", {1, cols / 2}, codes)
+      .add("m.weight_scale", "F8_E4M3", {1, cols / 16}, std::vector<uint8_t>(kNvfp4Scales, kNvfp4Scales + cols / 16));
   if (global != 0) source->add("m.weight_global_scale", "F32", {1}, std::vector<float>{global});
   return source;
 }
 
-TEST(Schemes, Nvfp4IsExactInBf16WithItsScaleBeside) {
+void expect_nvfp4(int64_t cols, Format format) {
+  SCOPED_TRACE(cols);
   std::unique_ptr<Weights> weights;
-  const Weight weight = take(weights, nvfp4(4), 1, 32, "compressed-tensors");
-  EXPECT_EQ(format_name(weight.format), "bf16");
-  std::vector<float> row(32);
+  const Weight weight = take(weights, nvfp4(4, cols), 1, cols, "compressed-tensors");
+  EXPECT_EQ(format_name(weight.format), format_name(format));
+  std::vector<float> row(static_cast<size_t>(cols));
   weight.decode_row(0, row.data());
-  // Codes 1 and 2 in turn, 0.5 and 1; scales 1 and 2; the tensor's divides.
-  for (size_t k = 0; k < 32; ++k) EXPECT_EQ(row[k], (k % 2 ? 1.0f : 0.5f) * (k < 16 ? 1.0f : 2.0f) / 4.0f) << k;
-  EXPECT_NE(refusal(nvfp4(0), 1, 32).find("weight_global_scale' is missing"), std::string::npos);
-  EXPECT_NE(refusal(nvfp4(-1), 1, 32).find("the scale of the tensor"), std::string::npos);
-  auto nan = nvfp4(1);
-  nan->add("m.weight_scale", "F8_E4M3", {1, 2}, std::vector<uint8_t>{0x38, 0x7f});
-  EXPECT_NE(refusal(std::move(nan), 1, 32).find("not a number"), std::string::npos);
+  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  constexpr float kScales[] = {1, 2, 0x1p-9f, 0, 448, 1, 1, 1};
+  for (int64_t k = 0; k < cols; ++k)  // the tensor's scale divides
+    EXPECT_EQ(row[static_cast<size_t>(k)], kValues[nvfp4_code(k)] * kScales[k / 16] / 4.0f) << k;
+}
+
+TEST(Schemes, Nvfp4KeepsItsCodes) {
+  expect_nvfp4(64, Format::kNVFP4);
+  expect_nvfp4(128, Format::kNVFP4);
+  expect_nvfp4(96, Format::kBF16);  // no whole number of blocks
+}
+
+TEST(Schemes, DamagedNvfp4IsRefusedByName) {
+  EXPECT_NE(refusal(nvfp4(0), 1, 64).find("weight_global_scale' is missing"), std::string::npos);
+  for (const float global : {-1.0f, NAN, INFINITY, 0x1p-149f}) EXPECT_NE(refusal(nvfp4(global), 1, 64), "") << global;
+  EXPECT_NE(refusal(nvfp4(-1), 1, 64).find("the scale of the tensor"), std::string::npos);
+  const auto with_scales = [](std::vector<uint8_t> scales) {
+    auto source = nvfp4(1);
+    const auto n = static_cast<int64_t>(scales.size());
+    source->add("m.weight_scale", "F8_E4M3", {1, n}, scales);
+    return refusal(std::move(source), 1, 64);
+  };
+  EXPECT_NE(with_scales({0x38, 0x38, 0x38, 0x7f}).find("not a number"), std::string::npos);
+  EXPECT_NE(with_scales({0x38, 0x38, 0x38, 0xb8}).find("below zero"), std::string::npos);
+  EXPECT_NE(with_scales({0x38, 0x38, 0x38}).find("is [1, 3] for [1, 64]"), std::string::npos);
+  auto zero = std::make_unique<StoredParts>();
+  zero->add("m.weight", "U8", {1, 32}, std::vector<uint8_t>(32))
+      .add("m.weight_scale", "F8_E4M3", {1, 4}, std::vector<uint8_t>(4, 0x38))
+      .add("m.weight_scale_2", "F32", {}, std::vector<float>{0});
+  EXPECT_NE(refusal(std::move(zero), 1, 64, "modelopt").find("the scale of the tensor is 0"), std::string::npos);
 }
 
 TEST(Schemes, MemoryIsGivenBackWhenItIsReadElsewhere) {

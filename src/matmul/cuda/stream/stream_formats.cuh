@@ -71,6 +71,7 @@ using StreamQ6_K = StreamCodes<Sixes, GroupsOf16, 32, 32, true>;
 using StreamIQ4_NL = StreamCodes<Indices<IQ4_NL>, HalfScales<4>, 128, 32>;
 using StreamIQ4_XS = StreamCodes<Indices<IQ4_NL>, SignedBytes, 128, 32>;
 using StreamMXFP4 = StreamCodes<FloatsE2M1, Exponents, 0, 48, true>;
+using StreamNVFP4 = StreamCodes<FloatsE2M1, FloatsOf16, 0, 32, true>;
 using StreamINT4 = StreamCodes<Nibbles, HalfOfChunk, 8, 48, true>;
 using StreamINT4_ASYM = StreamCodes<Nibbles, ZeroOfChunk, 0, 32>;
 using StreamINT8 = StreamCodes<Bytes<4>, FloatOfChunk<0>, 128, 32, true>;
@@ -80,7 +81,7 @@ using StreamF8_E5M2 = StreamCodes<FloatsE5M2, FloatOfChunk<112>, 0, 32>;
 // clang-format off
 #define INGOT_STREAM_CODES(X)                                                                 \
   X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL)   \
-  X(IQ4_XS) X(MXFP4) X(INT4) X(INT4_ASYM) X(INT8) X(F8_E4M3) X(F8_E5M2)
+  X(IQ4_XS) X(MXFP4) X(NVFP4) X(INT4) X(INT4_ASYM) X(INT8) X(F8_E4M3) X(F8_E5M2)
 // clang-format on
 
 // f(StreamQ4_0{}) for Format::kQ4_0. REQUIRES: stream_has() says yes of a weight of it.
@@ -115,9 +116,10 @@ void visit_codes(Format format, F&& f) {
   }
 }
 
-// Whether weights can be packed: all but F32, and scales beside the data only for whole chunks.
+// Whether weights can be packed: all but F32, and scales beside the data only for whole chunks, or rows.
 inline bool stream_has(const Weight& w) {
   if (w.format == Format::kF32) return false;
+  if (w.format == Format::kNVFP4) return w.scale == nullptr || w.scale_cols >= w.cols;
   if (w.format != Format::kF8_E4M3 && w.format != Format::kF8_E5M2) return w.scale == nullptr;
   constexpr int64_t kCols = 32 * StreamF8_E4M3::kUnits;
   return w.scale == nullptr || w.scale_cols % kCols == 0 || w.scale_cols >= w.cols;

@@ -170,6 +170,33 @@ struct GroupsOf16 {
   __device__ static float min(const Row&, int) { return 0; }
 };
 
+// Groups of 16: [16] f32, of codes times 2^-126 with x times 2^63; then [16][8] floats of 5 bits of exponent and 3 of
+// mantissa, which by kBase are those of E4M3 times 2^-21, all of them normal.
+struct FloatsOf16 {
+  static constexpr int kGroup = 16, kBytes = 16 * 4 + 16 * 8;
+  static constexpr bool kMins = false;
+  static constexpr uint32_t kBase = 96u << 23;
+  struct Row {
+    float d;
+    uint32_t w[2];
+  };
+  // 0 to 0x7e; zero, which has no such byte, is that of the least.
+  __device__ static uint32_t byte_of(uint32_t e4m3) {
+    if (e4m3 >= 8) return e4m3 + (3 << 3);
+    return e4m3 < 2 ? 1 << 3 : e4m3 < 4 ? 2 << 3 | (e4m3 & 1) << 2 : 3 << 3 | (e4m3 & 3) << 1;
+  }
+  __device__ static float stored(float d) { return d * 0x1p84f; }
+  __device__ static Row load(const std::byte* at, int row) {
+    const uint2 v = *reinterpret_cast<const uint2*>(at + 64 + row * 8);
+    return {reinterpret_cast<const float*>(at)[row], {v.x, v.y}};
+  }
+  __device__ static float scale(const Row& r, int g) {
+    const uint32_t w = r.w[g / 4], moved = g % 4 == 3 ? w >> 4 : w << (20 - 8 * (g % 4));
+    return r.d * __uint_as_float((moved & 0x0ff00000u) | kBase);
+  }
+  __device__ static float min(const Row&, int) { return 0; }
+};
+
 // Groups of 16: its bytes have the scale in the low and the min in the high four bits.
 struct GroupsOf16AndMins : PairAndBytes {
   static constexpr int kGroup = 16;

@@ -6,5 +6,6 @@ namespace ingot::cuda {
 INGOT_TALL_KERNELS(Q4_0)
 INGOT_TALL_KERNELS(INT4)
 INGOT_TALL_KERNELS(MXFP4)
+INGOT_TALL_KERNELS(NVFP4)
 
 }  // namespace ingot::cuda

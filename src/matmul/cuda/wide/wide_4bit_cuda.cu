@@ -6,5 +6,6 @@ namespace ingot::cuda {
 INGOT_WIDE_KERNELS(Q4_0)
 INGOT_WIDE_KERNELS(INT4)
 INGOT_WIDE_KERNELS(MXFP4)
+INGOT_WIDE_KERNELS(NVFP4)
 
 }  // namespace ingot::cuda
