@@ -13,7 +13,7 @@ list(FILTER INGOT_CUDA_SOURCES EXCLUDE REGEX "_test\\.cpp$|/cuda_none\\.cpp$|/sr
 file(GLOB_RECURSE INGOT_CUDA_TESTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda_test.cpp
   ${PROJECT_SOURCE_DIR}/tests/golden/*_cuda_test.cpp)
 set(INGOT_CUDA_EMULATED_ONLY "/cuda_emulated\\.cpp$|/emulator/[a-z_]*\\.cpp$")
-set(INGOT_CUDA_REAL_ONLY "/cuda_runtime\\.cpp$")
+set(INGOT_CUDA_REAL_ONLY "/cuda_runtime\\.cpp$|/cuda_parts\\.cpp$")
 
 set(INGOT_CUDA_BUILT OFF)
 if(NOT INGOT_CUDA STREQUAL "OFF")

@@ -7,6 +7,7 @@
 #include "app/join_ranks.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "comm/world.h"
 #include "files/manifest.h"
 #include "graph/kv_store.h"
 #include "weights/model_files.h"
@@ -18,11 +19,12 @@ constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kFp
 
 constexpr int kMaxForcedTokens = 8;
 
-EngineConfig engine_config(const Model& model, const OpenOptions& options, int cuda) {
+EngineConfig engine_config(const Model& model, const OpenOptions& options, const EngineDevice& device) {
   EngineConfig config = options.engine;
+  const int cuda = device.cuda;
   if (config.threads == 0) config.threads = threads_of_rank();
   if (options.ref) config.kernels = Kernels::kRef;
-  config.device.cuda = cuda;
+  config.device = device;
   if (cuda >= 0 && options.kv == "int8") throw Error("[kv] int8 is a cache of the CPU: on a GPU --kv q8_0 or fp8");
   // Text that a grammar demands is verified by further rows of a step, computed for little more than one.
   config.max_draft = kMaxForcedTokens;
@@ -34,18 +36,24 @@ EngineConfig engine_config(const Model& model, const OpenOptions& options, int c
   return config;
 }
 
-// The device's index, -1 for the CPU. Throws Error for devices and engines that there cannot be.
-int check_counts(const OpenOptions& options) {
+// Where the engine computes. Throws Error for devices and engines that there cannot be.
+EngineDevice check_counts(const OpenOptions& options) {
   EngineConfig config = options.engine;
-  config.device.cuda = choose_device(options.device, options.ref);
+  if (choose_device(options.device, options.ref) >= 0) {
+    if (World::joined() != nullptr) throw Error("[tp] processes that share a model compute on the CPU: --device cpu");
+    if (options.model.ep > 1) throw Error("[ep] experts are spread over ranks of the CPU: --device cpu");
+    if (options.tp_form == "reduce") throw Error("[tp] ranks on GPUs gather: --tp-form gather, or --device cpu");
+  }
+  const EngineDevice device = choose_devices(options.device, options.ref, options.model.ranks());
+  config.device.cuda = device.cuda;
+  config.device.cudas = device.cudas;
+  config.device.parts = device.parts;
   if (config.engines > 1 && !options.routes) throw Error("[dp] several engines are a server's: ingot serve --dp");
-  if (config.device.cuda >= 0 && options.model.ep > 1)
-    throw Error("[ep] experts are spread over ranks of the CPU: --device cpu");
   if (config.threads == 0) config.threads = available_cores();
   check_engines(config, options.model.ranks());
   if (options.routes && !options.expert_use.empty() && options.model.ep == 1)
     throw Error("[ep] a server reads --expert-use, with --ep: run, bench and eval write it");
-  return config.device.cuda;
+  return config.device;
 }
 
 // What loading needed and running does not: weights that were put in another order before they were packed, and the
@@ -88,8 +96,7 @@ ModelOptions model_options(const OpenOptions& options) {
 OpenEngine make_engine(Model model, const OpenOptions& options) {
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
-  const int cuda = check_counts(options);
-  EngineConfig config = engine_config(*open.model, options, cuda);
+  EngineConfig config = engine_config(*open.model, options, check_counts(options));
   join_ranks(*open.model, model_options(options), config);
   open.engines = std::make_unique<Engines>(*open.model, config, options.on_step);
   open.engine = &open.engines->at(0);

@@ -105,7 +105,12 @@ TEST(OpenEngine, RefusesWhatIsNotThere) {
   EXPECT_NE(error_of([] { open_engine(kCheckpoint, {.device = "cpu", .verify = "/none"}); }), "");
   EXPECT_EQ(cuda_index("cuda"), 0);
   EXPECT_EQ(cuda_index("cuda:12"), 12);
-  for (const char* device : {"", "cpu", "cuda:", "cuda:x", "cuda:1x", "tpu"}) EXPECT_EQ(cuda_index(device), -1);
+  EXPECT_EQ(cuda_index("cuda:3,1"), 3);
+  for (const char* device : {"", "cpu", "cuda:", "cuda:x", "cuda:1x", "tpu", "cuda:0,", "cuda:0/", "cuda:0/0",
+                             "cuda:0/2x", "cuda:0,1/2", "cuda:,1", "cuda:-1"})
+    EXPECT_EQ(cuda_index(device), -1) << device;
+  EXPECT_EQ(parse_cuda("cuda:2/4")->parts, 4);
+  EXPECT_EQ(parse_cuda("cuda:3,1")->cudas, (std::vector<int>{3, 1}));
 }
 
 TEST(ServerOptions, AreChosenByDeviceAndModel) {

@@ -21,7 +21,7 @@ namespace {
 using Check = std::string (*)(const std::string& value);  // empty: it is good
 
 std::string known_device(const std::string& device) {
-  return device == "cpu" || cuda_index(device) >= 0 ? "" : "must be cpu, cuda or cuda:N";
+  return device == "cpu" || parse_cuda(device) ? "" : "must be cpu, cuda, cuda:N, cuda:N,M or cuda:N/PARTS";
 }
 
 std::string known_kv(const std::string& name) {
@@ -81,8 +81,8 @@ constexpr Row kRows[] = {
     {"--expert-use", "FILE", "", kEngine, &OpenOptions::expert_use},
     {"--pp", "N", "", kEngine, &ModelOptions::pp, 1, 64},       // named beside --tp: a help fits a screen
     {"--dp", "N", "", kEngine, &EngineConfig::engines, 1, 64},  // serve's alone: others say so
-    {"--device", "DEVICE", "cpu, cuda or cuda:N (default: the best there is)", kEngine, &OpenOptions::device, 0, 0,
-     known_device},
+    {"--device", "DEVICE", "cpu, cuda, cuda:N; with --tp cuda:N,M or cuda:N/PARTS (default: the best)", kEngine,
+     &OpenOptions::device, 0, 0, known_device},
     {"--batch-invariant", "", "On a GPU: answers never depend on the batch; slower", kEngine,
      &EngineDevice::batch_invariant},
     {"--ref", "", "Plain float32 reference kernels, no fusion", kEngine, &OpenOptions::ref},

@@ -1,10 +1,12 @@
 // What launching needs once.
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "cuda/blocks.cuh"
 #include "cuda/tensor_copy.cuh"
+#include "tensor/device_place.h"
 
 #ifdef INGOT_CUDA_EMULATED
 namespace ingot::cuda {
@@ -36,9 +38,9 @@ void check_launch(cudaError_t error, const char* what) {
 
 void allow_shared(const void* kernel, int64_t bytes) {
   static std::mutex mutex;
-  static std::unordered_map<const void*, int64_t> allowed;
+  static std::map<std::pair<int, const void*>, int64_t> allowed;
   const std::lock_guard lock(mutex);
-  int64_t& most = allowed[kernel];
+  int64_t& most = allowed[{device_in_use(), kernel}];
   if (bytes <= most) return;
   const int64_t limit = device_facts().shared_bytes;
   if (bytes > limit)

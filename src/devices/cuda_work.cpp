@@ -2,8 +2,8 @@
 #include <chrono>
 #include <thread>
 
+#include "cuda/peer_words.h"
 #include "devices/gpu_work.h"
-#include "devices/peer.h"
 #include "graph/cuda/cuda_random.h"
 #include "matmul/cuda/matmul.h"
 #include "tensor/cuda_peer.h"

@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <random>
 #include <string_view>
+#include <thread>
 
 #include "emulator/emulator_blocks.h"
 #include "emulator/emulator_machine.h"
+#include "emulator/emulator_peers.h"
 
 namespace ingot::cuda::emulated {
 
@@ -118,8 +121,10 @@ void put_late_back() {
 // Gives the blocks of a grid, cluster by cluster, to the machines that are free, and those their turns.
 class Turns {
  public:
-  Turns(std::span<Machine> machines, int cluster, const std::function<void()>& body)
-      : order_(wanted_order()), size_(static_cast<size_t>(cluster)), body_(body), random_(7) {
+  // `others`: held while this runs; given up for a moment where all wait for what another grid does. Null: none.
+  Turns(std::span<Machine> machines, int cluster, const std::function<void()>& body,
+        std::unique_lock<std::mutex>* others = nullptr)
+      : order_(wanted_order()), size_(static_cast<size_t>(cluster)), body_(body), others_(others), random_(7) {
     for (size_t i = 0; i + size_ <= machines.size(); i += size_) clusters_.push_back({machines.subspan(i, size_), {}});
     for (Cluster& c : clusters_)
       for (Machine& m : c.members) m.cluster = &c;
@@ -141,6 +146,10 @@ class Turns {
         for (Machine& m : clusters_[i].members)
           if (m.live > 0) any |= m.run_once();
       }
+      if (!any && others_ != nullptr) {
+        let_others_run();
+        continue;
+      }
       idle = any ? 0 : idle + 1;
       CHECK(idle < kPatience, "block {}: threads wait for what nobody does (at the block's barrier {} of {})",
             g_block.x, g_machine->block.arrived, g_machine->live);
@@ -148,6 +157,15 @@ class Turns {
   }
 
  private:
+  void let_others_run() {
+    const dim3 grid = g_grid, threads = g_threads;
+    others_->unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    others_->lock();
+    g_grid = grid;
+    g_threads = threads;
+  }
+
   // False where all have ended.
   bool begin_blocks() {
     bool running = std::ranges::any_of(clusters_, [](const Cluster& c) { return c.live() > 0; });
@@ -169,6 +187,7 @@ class Turns {
   const Order order_;
   const size_t size_;  // of a cluster
   const std::function<void()>& body_;
+  std::unique_lock<std::mutex>* const others_;
   std::mt19937 random_;
   std::vector<Cluster> clusters_;
   std::vector<size_t> turns_;
@@ -194,6 +213,20 @@ void run(const dim3& grid, const dim3& threads, int64_t shared, size_t resident,
 
 void run_grid(const dim3& grid, const dim3& threads, int64_t shared, bool together, const std::function<void()>& body) {
   run(grid, threads, shared, together ? size_t{grid.x} * grid.y * grid.z : 1, 1, body);
+}
+
+void run_grid_among_peers(const dim3& grid, const dim3& threads, int64_t shared, const std::function<void()>& body) {
+  std::unique_lock lock(g_mutex);
+  thread_local std::vector<Machine> own(1);  // others' are used while this one waits
+  g_grid = grid;
+  g_threads = threads;
+  own[0].prepare(shared);
+  Turns(own, 1, body, &lock).run();
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void run_grid_in_turn(const dim3& grid, const dim3& threads, int64_t shared, int cluster,

@@ -78,7 +78,6 @@ std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig
   const StepLimits limits = step_limits(model, config);
   const int pages = page_count(model, config);
   if (!model.stages.empty()) throw Error("[pp] several stages are the CPU's: --device cpu");
-  if (!model.ranks.empty()) throw Error("[tp] several ranks are the CPU's: --device cpu");
   if (config.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
   return make_cuda_model(model, {.device = config.device,
                                  .limits = limits,

@@ -2,23 +2,45 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ops/batch.h"
+#include "tensor/device_place.h"
 #include "tensor/dtype.h"
 
 namespace ingot {
 
+class Comm;
+
 // Where the engine computes.
 struct EngineDevice {
   int cuda = -1;                 // index of the CUDA device; -1: the CPU, and nothing else below says anything
+  std::vector<int> cudas = {};   // of each rank, where several share a model, each on a device of its own
+  int parts = 1;                 // so many ranks share `cuda`: each has a part of its multiprocessors
   bool graphs = true;            // steps are recorded once for each bucket
   bool overlap = true;           // a kernel may begin while the one before it ends
   bool ahead = true;             // the next step is launched while one runs
   bool batch_invariant = false;  // nobody's answer depends on who else is served; on the CPU it always holds
+
+  int ranks() const { return cudas.empty() ? parts : static_cast<int>(cudas.size()); }
+  cuda::DevicePlace place(int rank) const {
+    if (cudas.empty()) return {.index = cuda, .part = parts > 1 ? rank : 0, .parts = parts};
+    return {.index = cudas[static_cast<size_t>(rank)]};
+  }
 };
 
+// "cuda:1", "cuda:0,1" or "cuda:0/4".
+inline std::string device_name(const EngineDevice& device) {
+  std::string name = "cuda:" + std::to_string(device.place(0).index);
+  for (size_t r = 1; r < device.cudas.size(); ++r) name += "," + std::to_string(device.cudas[r]);
+  return device.parts > 1 ? name + "/" + std::to_string(device.parts) : name;
+}
+
 struct DeviceRunOptions {
-  EngineDevice device;  // its `cuda` is the device's index
+  EngineDevice device;
+  int rank = 0;          // where several share the model
+  Comm* comm = nullptr;  // then: this rank's, with a thread for each
   StepLimits limits;
   int threads = 1;  // of the host, to read weights
   // Pages of each KV group: as many as are wanted and fit, and never fewer than `least_pages`.

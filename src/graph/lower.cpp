@@ -12,7 +12,9 @@ namespace {
 // Whether each value may be bf16: every use of it says yes.
 class Uses : public TensorVisitor {
  public:
-  explicit Uses(size_t values) : may_(values, 1), used_(values, 0) {}
+  explicit Uses(const std::vector<Value>& values) : used_(values.size(), 0) {
+    for (const Value& value : values) may_.push_back(!value.keep && value.dtype == DType::kF32);
+  }
 
   void look(Op& op) {
     yes_.clear();
@@ -28,7 +30,14 @@ class Uses : public TensorVisitor {
   void out(Tensor& t) { use(t); }
   void inout(Tensor& t) { use(t); }
   void finish() {
-    for (const auto& [x, out] : pairs_) may_[static_cast<size_t>(x)] &= may_[static_cast<size_t>(out)];
+    for (bool again = true; again;) {  // what one may not, another that goes with it may not
+      again = false;
+      for (const auto& [x, out] : pairs_) {
+        if (!may_[static_cast<size_t>(x)] || may_[static_cast<size_t>(out)]) continue;
+        may_[static_cast<size_t>(x)] = 0;
+        again = true;
+      }
+    }
   }
   bool result(size_t value) const { return may_[value] && used_[value]; }
 
@@ -62,12 +71,12 @@ struct Setter : TensorVisitor {
 }  // namespace
 
 void lower(Program& program) {
-  Uses uses(program.values.size());
+  Uses uses(program.values);
   for (Node& node : program.nodes) uses.look(node.op);
   uses.finish();
   for (size_t v = 0; v < program.values.size(); ++v) {
     Value& value = program.values[v];
-    if (uses.result(v) && !value.keep && value.dtype == DType::kF32) value.dtype = DType::kBF16;
+    if (uses.result(v)) value.dtype = DType::kBF16;
   }
   Setter setter(program.values);
   for (Node& node : program.nodes) each_tensor(node.op, setter);

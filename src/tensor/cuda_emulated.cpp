@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "tensor/cuda_peer.h"
+#include "tensor/device_place.h"
 
 namespace ingot::cuda {
 namespace {
@@ -41,6 +42,11 @@ thread_local Late t_late;
 
 void do_all() { t_late.do_until(t_late.given); }
 
+// All have the memory of the host, and one counter of what is used.
+constexpr int kDevices = 4, kMultiprocessors = 4;
+
+thread_local DevicePlace t_place;
+
 }  // namespace
 
 void emulated_work(StreamRef, std::function<void()> work) {
@@ -55,17 +61,24 @@ void emulated_work(StreamRef, std::function<void()> work) {
   }
 }
 
-int device_count() { return 1; }
+int device_count() { return kDevices; }
 std::string why_no_device() { return ""; }
-void use_device(int index) {
-  if (index != 0) throw Error("[cuda] there is no device {}; there is 1", index);
-  if (capacity() <= g_used) throw Error("[cuda] device {} cannot be used: out of memory", index);
+void use_device(const DevicePlace& place) {
+  if (place.index < 0 || place.index >= kDevices)
+    throw Error("[cuda] there is no device {}; there are {}", place.index, kDevices);
+  if (place.parts > kMultiprocessors)
+    throw Error("[cuda] device {} has {} multiprocessors, too few for {} parts", place.index, kMultiprocessors,
+                place.parts);
+  if (capacity() <= g_used) throw Error("[cuda] device {} cannot be used: out of memory", place.index);
+  t_place = place;
 }
+void use_device(int index) { use_device(DevicePlace{.index = index}); }
+int device_in_use() { return t_place.index; }
 DeviceFacts device_facts() {
   return {.name = "emulated",
           .major = 9,
           .minor = 0,
-          .multiprocessors = 4,
+          .multiprocessors = kMultiprocessors / t_place.parts,
           .total_bytes = capacity(),
           .free_bytes = capacity() - g_used,
           .shared_bytes = 227 << 10,
@@ -75,7 +88,8 @@ int64_t free_device_bytes(int) { return capacity() - g_used; }
 bool is_emulated() { return true; }
 
 std::string device_bus_id(int) { return ""; }
-bool reaches_peer(int from, int to) { return from == to; }
+// INGOT_EMULATED_PEERS=none: of no other.
+bool reaches_peer(int from, int to) { return from == to || std::getenv("INGOT_EMULATED_PEERS") == nullptr; }
 void reach_peer(int) {}
 void copy_to_peer(void* to, int, const void* from, int, int64_t bytes, StreamRef stream) {
   copy_on_device(to, from, bytes, stream);

@@ -1,5 +1,5 @@
 // Several CUDA devices of one machine: which GPU a number means, and one that reaches the memory of another. Behind it
-// is linked what is behind cuda.h; the emulated device is alone.
+// is linked what is behind cuda.h.
 #pragma once
 
 #include <cstdint>

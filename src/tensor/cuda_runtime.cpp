@@ -5,7 +5,9 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "tensor/cuda.h"
+#include "tensor/cuda_parts.h"
 #include "tensor/cuda_peer.h"
+#include "tensor/device_place.h"
 
 namespace ingot::cuda {
 namespace {
@@ -17,6 +19,8 @@ void check(cudaError_t error, const char* what) {
 
 // The least compute capability that has machine code in this program.
 constexpr int kLeastMajor = 8;
+
+thread_local DevicePlace t_place;
 
 cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 
@@ -34,8 +38,8 @@ std::string why_no_device() {
   return count == 0 ? "the driver sees no device" : "";
 }
 
-void use_device(int index) {
-  const int count = device_count();
+void use_device(const DevicePlace& place) {
+  const int index = place.index, count = device_count();
   if (count == 0) throw Error("[cuda] no GPU can be used: {}", why_no_device());
   if (index < 0 || index >= count) throw Error("[cuda] there is no device {}; there are {}", index, count);
   // The first call makes a context, which takes some hundred MiB of the device.
@@ -49,7 +53,12 @@ void use_device(int index) {
     throw Error("[cuda] {} has compute capability {}.{}; the least that this program has kernels for is {}.0",
                 facts.name, facts.major, facts.minor, kLeastMajor);
   }
+  if (place.parts > 1) (void)device_part(place);
+  t_place = place;
 }
+
+void use_device(int index) { use_device(DevicePlace{.index = index}); }
+int device_in_use() { return t_place.index; }
 
 DeviceFacts device_facts() {
   int index = 0;
@@ -58,10 +67,11 @@ DeviceFacts device_facts() {
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  const bool is_part = t_place.parts > 1 && t_place.index == index;
   return {.name = properties.name,
           .major = properties.major,
           .minor = properties.minor,
-          .multiprocessors = properties.multiProcessorCount,
+          .multiprocessors = is_part ? device_part(t_place).multiprocessors : properties.multiProcessorCount,
           .total_bytes = static_cast<int64_t>(total),
           .free_bytes = static_cast<int64_t>(free),
           .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
@@ -70,6 +80,7 @@ DeviceFacts device_facts() {
 
 int64_t free_device_bytes(int index) {
   check(cudaSetDevice(index), "cudaSetDevice");
+  if (t_place.index != index) t_place = {.index = index};
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return static_cast<int64_t>(free);
@@ -132,7 +143,13 @@ PinnedMemory::~PinnedMemory() {
   if (data_ != nullptr) (void)cudaFreeHost(data_);
 }
 
-Stream::Stream() { check(cudaStreamCreateWithFlags(&ref_, cudaStreamNonBlocking), "cudaStreamCreate"); }
+Stream::Stream() {
+  if (t_place.parts > 1) {
+    ref_ = stream_of_part(t_place);
+  } else {
+    check(cudaStreamCreateWithFlags(&ref_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+}
 Stream::~Stream() { (void)cudaStreamDestroy(ref_); }
 void Stream::synchronize() const { check(cudaStreamSynchronize(ref_), "a stream of work"); }
 

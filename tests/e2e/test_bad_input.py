@@ -158,8 +158,8 @@ class BadUsageTest(support.TestCase):
             ("--seed", "x"), ("--repeat-penalty", "0"), ("--presence-penalty", "nan"), ("--dry-base", "0"),
             ("--xtc-probability", "2"), ("--logit-bias", "5"), ("--logit-bias", "x:1"), ("--logit-bias", "5:nan"),
             ("--ctx", "0"), ("--kv", "int3"), ("--threads", "0"), ("--threads", "-1"), ("--device", "tpu"),
-            ("--device", "cuda:"), ("--device", "cuda:-1"), ("--device", "cuda:x"),
-            ("--logprobs", "-2"),
+            ("--device", "cuda:"), ("--device", "cuda:-1"), ("--device", "cuda:x"), ("--device", "cuda:0,"),
+            ("--device", "cuda:0/0"), ("--logprobs", "-2"),
         ]:
             with self.subTest(option=option, value=value):
                 self.refused("run", "Hello", option, value, words=[option])

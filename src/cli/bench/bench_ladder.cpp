@@ -111,7 +111,7 @@ struct Options {
 int run(const Options& options) {
   LadderOptions ladder{.names = options.names,
                        .rivals = options.rivals,
-                       .device = cuda_index(options.open.device) >= 0 ? choose_device(options.open.device, false) : -1,
+                       .device = cuda_index(options.open.device) >= 0 ? choose_one_device(options.open.device) : -1,
                        .threads = options.open.engine.threads,
                        .print = !options.common.json};
   const JsonObject report = bench_ladder(ladder);

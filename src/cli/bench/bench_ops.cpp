@@ -79,7 +79,7 @@ int run_ops(const Options& options) {
   const OpenOptions& open = options.open;
   const OpsRun run{.names = options.names, .threads = open.engine.threads, .quiet = json};
   const OpsReport report =
-      cuda_index(open.device) >= 0 ? bench_gpu_ops(choose_device(open.device, open.ref), run) : bench_cpu_ops(run);
+      cuda_index(open.device) >= 0 ? bench_gpu_ops(choose_one_device(open.device, open.ref), run) : bench_cpu_ops(run);
   if (page) {
     page->write(ops_page(report));
     page->commit();

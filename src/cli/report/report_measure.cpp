@@ -45,7 +45,7 @@ JsonArray measure_ladders(const ReportRun& run, int gpu, JsonObject& machine, Js
 JsonObject measure_report(const ReportRun& run, const std::function<void(const std::string&)>& tell) {
   const auto start = Clock::now();
   const OpenOptions& open = run.model.open;
-  const int gpu = choose_device(open.device);
+  const int gpu = choose_one_device(open.device);
   std::optional<GpuWatch> watch;
   if (gpu >= 0) watch.emplace(gpu);
   JsonArray missing;

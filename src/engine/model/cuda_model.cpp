@@ -38,7 +38,14 @@ std::unique_ptr<DeviceModel> make_cuda_model(const Model& model, const DeviceRun
 }
 
 CudaModel::CudaModel(const Model& model, const DeviceRunOptions& options)
-    : options_(options), runner_(model.graph, options) {
+    : options_(options),
+      ranks_(model.ranks.empty() ? nullptr : std::make_unique<CudaRanks>(model, options)),
+      runner_(ranks_ ? ranks_->make_first(model) : cuda::DeviceRunner(model.graph, options)) {
+  record();
+  if (ranks_) ranks_->await_ready();
+}
+
+void CudaModel::record() {
   // The emulator has no time to lose: there a bucket is recorded when it comes for the second time.
   if (cuda::is_emulated()) return;
   const auto begin = std::chrono::steady_clock::now();
@@ -50,17 +57,19 @@ CudaModel::CudaModel(const Model& model, const DeviceRunOptions& options)
 // CUDA keeps the device in use for each thread, and asking for it takes longer than some kernels.
 void CudaModel::use_device() {
   if (thread_ == std::this_thread::get_id()) return;
-  cuda::use_device(options_.device.cuda);
+  cuda::use_device(options_.device.place(0));
   thread_ = std::this_thread::get_id();
 }
 
 DeviceUse CudaModel::use() const {
   const cuda::DeviceFacts now = cuda::device_facts();
-  return {.name = fmt::format("cuda:{} {}", options_.device.cuda, now.name),
+  const CudaRanks::Bytes others = ranks_ ? ranks_->bytes() : CudaRanks::Bytes{};
+  return {.name = fmt::format("{} {}{}", device_name(options_.device), now.name,
+                              runner_.meets_on_host() ? ", by the host's memory" : ""),
           .total_bytes = now.total_bytes,
           .free_bytes = now.free_bytes,
-          .weight_bytes = runner_.weight_bytes(),
-          .step_bytes = runner_.step_bytes(),
+          .weight_bytes = runner_.weight_bytes() + others.weights,
+          .step_bytes = runner_.step_bytes() + others.step,
           .graphs = graphs_,
           .graph_seconds = graph_seconds_};
 }
@@ -79,6 +88,8 @@ void CudaModel::launch(StepWork& work) {
   try {
     use_device();
     begin(work, step.done);
+  } catch (const CommError& error) {
+    fail(error.what());
   } catch (...) {
     fail();
   }
@@ -104,15 +115,17 @@ bool CudaModel::body_ended() {
 }
 
 // What was given to the device still reads the host's memory, and which tokens it would make is not known any more.
-void CudaModel::fail() {
+void CudaModel::fail(const char* why) {
   for (Running& step : running_) step.failed = true;
+  if (ranks_) ranks_->abort(runner_, why);
   runner_.give_up();
 }
 
 void CudaModel::begin(StepWork& work, cuda::Event& done) {
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
-  for (const PageCopy& copy : work.copies) runner_.copy_page(copy.group, copy.from, copy.to);
   set_logit_rows(work, 0);
+  if (ranks_) ranks_->begin(work);
+  for (const PageCopy& copy : work.copies) runner_.copy_page(copy.group, copy.from, copy.to);
   runner_.run(work.batch, work.undrawn ? std::span<const SampleRow>() : samples_of(work, 0));
   done.record(runner_.stream());
 }
@@ -124,12 +137,16 @@ std::string CudaModel::wait() {
   if (!step.failed) {
     try {
       step.done.synchronize();
+      if (ranks_) ranks_->end(runner_, work);
       if (step.drawn) finish(work);
+    } catch (const CommError& error) {
+      fail(error.what());
     } catch (...) {
       fail();
     }
   }
-  return step.failed ? "the step threw" : "";  // short enough to need no memory
+  if (!step.failed) return "";
+  return ranks_ ? ranks_->lost() : "the step threw";  // short enough to need no memory
 }
 
 void CudaModel::set_logit_rows(StepWork& work, size_t first) {
@@ -146,8 +163,10 @@ void CudaModel::finish(StepWork& work) {
   for (size_t first = 0; first < work.logits.size();) {
     if (first > 0) {
       set_logit_rows(work, first);
+      if (ranks_) ranks_->run_head(work);
       runner_.run_head(work.batch, samples_of(work, first));
       runner_.synchronize();
+      runner_.check_peers();
       runner_.count_times();
     }
     runner_.collect(

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/from_all.h"
 #include "graph/cuda/cuda_busy.h"
 
 namespace ingot::cuda {
@@ -28,21 +29,29 @@ std::string gib(int64_t bytes) {
                                   : fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-DeviceFacts use_and_ask(int device) {
-  use_device(device);
+// Of the ranks that share a device each has as much of what is free.
+DeviceFacts use_and_ask(const DeviceRunOptions& options) {
+  use_device(options.device.place(options.rank));
   require_kernels();
-  return device_facts();
+  DeviceFacts facts = device_facts();
+  if (options.comm == nullptr) return facts;
+  facts.free_bytes /= options.device.parts;
+  from_all<char>(*options.comm, 0);  // nobody takes any before all have asked
+  return facts;
 }
 
 }  // namespace
 
 DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
     : options_(options),
-      facts_(use_and_ask(options.device.cuda)),
+      facts_(use_and_ask(options)),
       buckets_(options.limits),
       program_(compile(graph, {.limits = buckets_.padded(), .kv = options.kv, .bf16 = true})) {
   check_room();
-  weights_ = std::make_unique<DeviceWeights>(program_, options_.device.cuda, options_.threads);
+  if (options_.comm != nullptr)
+    peers_ = std::make_unique<PeerMemory>(*options_.comm, options_.device.place(options_.rank).index);
+  weights_ = std::make_unique<DeviceWeights>(program_, options_.device.place(options_.rank).index, options_.threads);
+  use_device(options_.device.place(options_.rank));  // to read them this thread has used the whole of it
   arena_ = DeviceMemory(program_.arena_bytes);
   bind_arena(program_, arena_.data());
   tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
@@ -58,6 +67,7 @@ DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
   prepare_all();
   place_kv();
   stream_.synchronize();
+  meet_ranks();
 }
 
 DeviceRunner::~DeviceRunner() {
@@ -65,11 +75,33 @@ DeviceRunner::~DeviceRunner() {
   stream_.synchronize();
 }
 
+// What allocates, loads or records may wait until its device has nothing to do. Where ranks share one, that would be
+// for ever while another rank's kernel waits for this one's: no rank gives work that meets others before all are
+// through.
+void DeviceRunner::meet_ranks() const {
+  if (options_.comm != nullptr) from_all<char>(*options_.comm, 0);
+}
+
+int64_t DeviceRunner::free_bytes() const {
+  meet_ranks();  // all have what they took before
+  const int64_t own = (device_facts().free_bytes - reserve()) / options_.device.parts;
+  meet_ranks();
+  return own;
+}
+
+void DeviceRunner::check_peers() const {
+  if (peers_) peers_->check();
+}
+
+void DeviceRunner::leave_peers() {
+  if (peers_) peers_->give_up();
+}
+
 // Before anything is read: a model that does not fit is refused at once.
 void DeviceRunner::check_room() {
   const int64_t weights = device_weight_bytes(program_);
   const int64_t kv = options_.least_pages * kv_page_bytes(program_, {}, options_.limits.page_rows);
-  const int64_t needed = weights + program_.arena_bytes + kv + reserve();
+  const int64_t needed = weights + program_.arena_bytes + kv + reserve() / options_.device.parts;
   if (needed <= facts_.free_bytes) return;
   const char* fits = facts_.free_bytes - needed + kv <= 0 ? "weights of a smaller format, or --device cpu, would fit"
                      : asks_for_kv()                      ? "a smaller --kv-memory would fit"
@@ -93,7 +125,7 @@ std::byte* DeviceRunner::allocate(int64_t bytes) {
 
 void DeviceRunner::prepare_all() {
   // A second copy of the weights must leave the cache that must be there, and what is wanted or half of what is free.
-  const int64_t free = device_facts().free_bytes - reserve();
+  const int64_t free = free_bytes();
   const int64_t page = kv_page_bytes(program_, {}, options_.limits.page_rows);
   const int64_t left = std::max(options_.least_pages * page, std::min(options_.pages * page, free / 2));
   Prepare p{.limits = buckets_.padded(),
@@ -102,6 +134,8 @@ void DeviceRunner::prepare_all() {
             .arch = facts_.major * 10 + facts_.minor,
             .blas = blas_.get(),
             .batch_invariant = options_.device.batch_invariant,
+            .comm = options_.comm,
+            .peers = peers_ ? &peers_->peers() : nullptr,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },
             .room_for_packed = free - weights_->data_bytes() >= left};
   for (size_t n = 0; n < program_.nodes.size(); ++n) {
@@ -123,7 +157,7 @@ void DeviceRunner::prepare_all() {
 
 void DeviceRunner::place_kv() {
   const int64_t page = kv_page_bytes(program_, {}, options_.limits.page_rows);
-  const int64_t free = device_facts().free_bytes - reserve();
+  const int64_t free = free_bytes();
   const int64_t fit = page == 0 ? options_.pages : std::max<int64_t>(0, free) / page;
   const auto pages = static_cast<int>(std::min<int64_t>(options_.pages, fit));
   if (pages < options_.least_pages && asks_for_kv()) {
@@ -139,7 +173,7 @@ void DeviceRunner::place_kv() {
         facts_.name, gib(std::max<int64_t>(0, free)), options_.limits.context, gib(options_.least_pages * page),
         gib(options_.least_pages * page - std::max<int64_t>(0, free)), fit * options_.limits.page_rows);
   }
-  pages_.assign(program_.kv_groups.size(), pages);
+  pages_.assign(program_.kv_groups.size(), options_.comm ? std::ranges::min(from_all(*options_.comm, pages)) : pages);
   kv_memory_ = DeviceMemory(kv_store_bytes(program_, pages_, options_.limits.page_rows));
   // What was there before may be no numbers; the emulator leaves them so that a kernel that reads them is found.
   if (!is_emulated() && kv_memory_.bytes() > 0) fill_bytes(kv_memory_.data(), 0, kv_memory_.bytes(), stream_.ref());
@@ -150,7 +184,8 @@ void DeviceRunner::place_kv() {
 int64_t DeviceRunner::weight_bytes() const { return weights_->bytes() + kept_bytes_; }
 
 int64_t DeviceRunner::step_bytes() const {
-  return arena_.bytes() + scratch_.bytes() + tickets_.bytes() + handed_.bytes() + batch_->bytes();
+  return arena_.bytes() + scratch_.bytes() + tickets_.bytes() + handed_.bytes() + batch_->bytes() +
+         (peers_ ? peers_->bytes() : 0);
 }
 
 Ctx DeviceRunner::ctx(const Bucket& bucket) const {
@@ -168,6 +203,7 @@ Ctx DeviceRunner::ctx(const Bucket& bucket) const {
   c.tickets = reinterpret_cast<uint32_t*>(tickets_.data());
   c.handed = reinterpret_cast<float*>(handed_.data());
   c.blas = blas_.get();
+  c.peers = peers_ ? &peers_->peers() : nullptr;
   c.overlap = options_.device.overlap && node_seconds_.empty();
   c.batch_invariant = options_.device.batch_invariant;
   return c;
@@ -330,8 +366,10 @@ void DeviceRunner::record_all() {
     const Part part = bucket.rows == 0 ? Part::kHead : bucket.logits > 0 ? Part::kStep : Part::kBody;
     give(part, bucket);
     const auto [known, first] = recorded_.try_emplace(Key{part, bucket});
+    if (peers_) stream_.synchronize();
     if (!known->second) known->second = RecordedGraph(stream_.ref(), [&] { give_nodes(part, bucket); });
     stream_.synchronize();
+    meet_ranks();
   }
 }
 

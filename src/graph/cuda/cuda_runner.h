@@ -18,16 +18,17 @@
 #include "graph/program.h"
 #include "matmul/cuda/cuda_blas.h"
 #include "ops/cuda/ops.h"
+#include "ops/cuda/peer_memory.h"
 #include "ops/sample/sample_cuda.h"
 #include "tensor/cuda.h"
 
 namespace ingot::cuda {
 
 // Single-threaded: the engine's thread alone calls it, but for construction. All that gives work returns before it is
-// done.
+// done. Where ranks share the model, each has one in a thread of its own, and all are given the same steps.
 class DeviceRunner final : public StepOutputs {
  public:
-  // Throws Error where the device is not there or its memory does not suffice.
+  // Throws Error where the device is not there or its memory does not suffice; CommError where another rank's is not.
   DeviceRunner(const Graph& graph, const DeviceRunOptions& options);
   ~DeviceRunner() override;
 
@@ -44,6 +45,12 @@ class DeviceRunner final : public StepOutputs {
   void collect(std::span<SampleResult> results);
   // Something threw: waits for whatever was given, and nothing of it is collected.
   void give_up();
+  // Throws CommError where another rank did not come to a meeting of the work. REQUIRES: it is done.
+  void check_peers() const;
+  // Work that waits for other ranks ends, and no step runs any more. Any thread.
+  void leave_peers();
+  // By the host's memory, since the devices do not reach each other's.
+  bool meets_on_host() const { return peers_ != nullptr && !peers_->peers().direct; }
   void copy_page(int group, int from, int to);
 
   StreamRef stream() const { return stream_.ref(); }
@@ -85,6 +92,8 @@ class DeviceRunner final : public StepOutputs {
   };
 
   Ctx ctx(const Bucket& bucket) const;
+  int64_t free_bytes() const;
+  void meet_ranks() const;
   void check_room();
   // So much of a KV cache was asked for, and no less is given.
   bool asks_for_kv() const { return options_.least_pages > options_.limits.pages_per_seq(); }
@@ -105,6 +114,7 @@ class DeviceRunner final : public StepOutputs {
   Stream stream_;
   Stream copies_stream_;  // of what is drawn later
   Event copied_;
+  std::unique_ptr<PeerMemory> peers_;  // null: one rank
   std::unique_ptr<DeviceWeights> weights_;
   DeviceMemory arena_, scratch_, tickets_, handed_, kv_memory_;
   std::vector<DeviceMemory> kept_;  // what prepare() asked for

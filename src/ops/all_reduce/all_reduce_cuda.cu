@@ -4,7 +4,7 @@
 
 namespace ingot::cuda {
 
-// Ranks are the CPU's: make_engine() refuses several of them on a device.
+// Ranks on devices gather: make_engine() refuses any other form.
 void run(const AllReduce& op, Ctx&) { CHECK(false, "ranks on a device: {}", op.comm != nullptr); }
 
 }  // namespace ingot::cuda

@@ -18,8 +18,13 @@
 #include <functional>
 
 #include "cuda/device_ctx.h"
+#include "cuda/peers.h"
 #include "ops/ctx.h"
 #include "tensor/cuda.h"
+
+namespace ingot {
+class Comm;
+}
 
 namespace ingot::cuda {
 
@@ -49,10 +54,11 @@ class Blas;  // matmul/cuda/cuda_blas.h
 
 struct Ctx : DeviceCtx {
   DeviceBatch batch;
-  Shape shape;           // of the bucket: at least the step's rows of each kind
-  int seqs = 0;          // of the bucket
-  int q_rows = 0;        // of the bucket: no seq has more rows than this
-  Blas* blas = nullptr;  // null: own products alone
+  Shape shape;                   // of the bucket: at least the step's rows of each kind
+  int seqs = 0;                  // of the bucket
+  int q_rows = 0;                // of the bucket: no seq has more rows than this
+  Blas* blas = nullptr;          // null: own products alone
+  const Peers* peers = nullptr;  // null: one device
 
   int64_t rows(const Tensor& t) const { return shape.rows(t.rows); }
 };
@@ -65,6 +71,8 @@ struct Prepare {
   int arch = 0;
   Blas* blas = nullptr;
   bool batch_invariant = false;
+  Comm* comm = nullptr;          // of this rank's thread, where several prepare the same nodes at the same time
+  const Peers* peers = nullptr;  // then
   // Memory of the device that lives as long as the program; 256-byte aligned.
   std::function<std::byte*(int64_t bytes)> allocate;
   // Whether a second, packed copy of the weights fits beside the KV cache.

@@ -11,6 +11,7 @@ INGOT_OPS(X)
 #undef X
 
 // What is chosen, packed or uploaded once.
+void prepare(AllGather& op, Prepare& p);
 void prepare(Linear& op, Prepare& p);
 // After prepare(): whether it has packed its matrices and reads them no more as they are published. Then it knows their
 // places no more.

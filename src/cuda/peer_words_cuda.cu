@@ -1,5 +1,5 @@
 #include "cuda/kernel.cuh"
-#include "devices/peer.h"
+#include "cuda/peer_words.h"
 
 namespace ingot::cuda {
 namespace {
