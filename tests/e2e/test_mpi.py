@@ -122,7 +122,7 @@ class MpiCase:
 
     def test_what_cannot_be_is_one_line(self):
         words = ("run", MODEL, "-n", "5", *PROMPT)
-        self.assert_one_line(self.mpirun(*words, "--tp", "3"), "--tp 3 for 2 processes")
+        self.assert_one_line(self.mpirun(*words, "--tp", "3"), "3 ranks for 2 processes")
         self.assert_one_line(self.mpirun("serve", MODEL, "--port", "0", "--dp", "2", "--threads", "8", "--log", "off"),
                              "[dp] 2 engines of several processes")
         self.assert_one_line(self.mpirun(*words, env={"INGOT_MPI": "nothing"}), "libingot_nothing.so", "no MPI can be loaded")
