@@ -112,6 +112,24 @@ TEST(Stages, StepsOfDisjointSeqsAreInFlight) {
   }
 }
 
+// Experts spread over the ranks of each stage, which has its own layers' uses.
+TEST(Stages, OfRanksWithWholeExperts) {
+  for (const char* name : {"qwen3-moe", "deepseek-v2", "gpt-oss"}) {
+    const std::string path = committed_data(std::string("arch/") + name);
+    const Model whole = Model::load(path, {.context = 64});
+    std::vector<std::vector<int64_t>> uses;
+    for (const Node& node : whole.graph.nodes) {
+      const auto* router = std::get_if<RouterTopk>(&node.op);
+      if (router == nullptr) continue;
+      uses.emplace_back(static_cast<size_t>(router->logits.cols), 10).at(uses.size() % 3) = 100;
+    }
+    const Logits one = run_both(whole, 1);
+    for (const auto& known : {std::vector<std::vector<int64_t>>(), uses})
+      expect_same_bits(run_both(Model::load(path, {.context = 64, .ep = 2, .expert_uses = known, .pp = 2}), 4), one,
+                       name);
+  }
+}
+
 // Each stage has the cache of its own layers.
 TEST(Stages, TheCacheIsShared) {
   const Model one = Model::load(committed_data("arch/llama"), {.context = 64});
