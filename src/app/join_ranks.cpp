@@ -65,6 +65,7 @@ std::string facts_of(const Model& model, const ModelOptions& options, const Engi
   Sha256 uses;
   for (const std::vector<int64_t>& layer : options.expert_uses) uses.update(std::as_bytes(std::span(layer)));
   facts += fmt::format("--expert-use: {}\n", hex(uses.finish()).substr(0, 16));
+  facts += fmt::format("--pp: {}\n", model.stages);
   facts += fmt::format("--ref: {}\n", config.kernels == Kernels::kRef);
   facts += fmt::format("--ctx: {}\n", model.context);
   facts += fmt::format("--kv: {}\n", dtype_name(config.kv.value_or(options.kv)));
@@ -95,12 +96,19 @@ void compare(const std::string& own, const std::string& theirs, const MpiComm& c
 
 }  // namespace
 
-int ranks_of_world(const char* option, int asked) {
+void fit_to_world(ModelOptions& model) {
   World* const world = World::joined();
-  if (world == nullptr) return asked;
-  if (asked != 1 && asked != world->ranks())
-    throw Error("[{}] --{} {} for {} processes: each is one rank", option, option, asked, world->ranks());
-  return world->ranks();
+  if (world == nullptr) return;
+  const int ranks = world->ranks();
+  int& shared = model.ep > 1 ? model.ep : model.tp;
+  if (shared == 1 && ranks % model.pp == 0) shared = ranks / model.pp;
+  if (shared * model.pp == ranks) return;
+  if (model.pp == 1) {
+    const char* const option = model.ep > 1 ? "ep" : "tp";
+    throw Error("[{}] --{} {} for {} processes: each is one rank", option, option, shared, ranks);
+  }
+  if (shared == 1) throw Error("[pp] {} stages for {} processes: each is one rank of one", model.pp, ranks);
+  throw Error("[pp] {} stages of {} ranks for {} processes: each is one", model.pp, shared, ranks);
 }
 
 int threads_of_rank() {

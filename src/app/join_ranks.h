@@ -7,9 +7,9 @@
 
 namespace ingot {
 
-// The ranks that share each layer: those of the world. Throws Error where other than 1 or that were `asked` for, by
-// this option.
-int ranks_of_world(const char* option, int asked);
+// Each process is one rank: without --tp and --ep, stages have as many as there are for each. Throws Error where
+// one of these times --pp is another number.
+void fit_to_world(ModelOptions& model);
 
 // The cores that this process may use, shared with other ranks that may use the same.
 int threads_of_rank();

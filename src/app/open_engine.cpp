@@ -50,9 +50,11 @@ EngineDevice check_counts(const OpenOptions& options) {
   config.device.parts = device.parts;
   if (config.engines > 1 && !options.routes) throw Error("[dp] several engines are a server's: ingot serve --dp");
   if (config.threads == 0) config.threads = available_cores();
-  check_engines(config, options.model.ranks());
+  check_engines(config, options.model.ranks() * options.model.pp);
   if (options.routes && !options.expert_use.empty() && options.model.ep == 1)
     throw Error("[ep] a server reads --expert-use, with --ep: run, bench and eval write it");
+  if (!options.expert_use.empty() && options.model.ep == 1 && options.model.pp > 1)
+    throw Error("[pp] each stage counts its own experts' uses: --expert-use is written without --pp");
   return config.device;
 }
 
@@ -86,10 +88,7 @@ ModelOptions model_options(const OpenOptions& options) {
     throw Error("[tp] a form of --tp is gather or reduce, not '{}'", options.tp_form);
   model.tp_form = options.tp_form == "reduce" ? ShardForm::kReduce : ShardForm::kGather;
   if (model.ep > 1 && !options.expert_use.empty()) model.expert_uses = read_expert_uses(options.expert_use);
-  if (model.ep > 1)
-    model.ep = ranks_of_world("ep", model.ep);
-  else
-    model.tp = ranks_of_world("tp", model.tp);
+  fit_to_world(model);
   return model;
 }
 

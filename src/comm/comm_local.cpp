@@ -54,7 +54,7 @@ struct RankState {
 };
 
 struct Group {
-  Group(int ranks, bool s) : states(static_cast<size_t>(ranks)), spins(s) {
+  Group(int ranks, bool s, int f) : states(static_cast<size_t>(ranks)), spins(s), first(f) {
     for (RankState& state : states) state.from = std::vector<Mailbox>(states.size());
   }
 
@@ -80,6 +80,7 @@ struct Group {
 
   std::vector<RankState> states;
   const bool spins;
+  const int first;  // rank 0 in errors
   std::atomic<uint32_t> aborted{0};
   std::mutex mutex;
   std::string reason;  // why; written before `aborted`
@@ -124,16 +125,18 @@ class LocalComm final : public Comm {
   void broadcast(std::span<std::byte> bytes, int root) override;
   void send(std::span<const std::byte> message, int to) override;
   int64_t recv(std::span<std::byte> into, int from, std::chrono::milliseconds time) override;
-  void abort(const std::string& reason) override { group_->abort(fmt::format("rank {}: {}", rank_, reason)); }
+  void abort(const std::string& reason) override { group_->abort(fmt::format("rank {}: {}", name(rank_), reason)); }
 
  private:
+  int name(int rank) const { return group_->first + rank; }
+
   // Whoever is in the middle of reading what this rank offers has ended before its memory goes: all have aborted, so
   // nobody begins any more.
   [[noreturn]] void fail(const char* call, int other, const std::string& why) {
     own_.reading.store(0);
     for (const RankState& state : group_->states)
       while (state.reading.load() != 0) pause_cpu();
-    throw CommError("[comm] rank {}, step {}: in {}, for rank {}: {}", rank_, step, call, other, why);
+    throw CommError("[comm] rank {}, step {}: in {}, for rank {}: {}", name(rank_), step, call, name(other), why);
   }
 
   // Until `done`, which rank `other` makes true.
@@ -159,7 +162,8 @@ class LocalComm final : public Comm {
       check_aborted(call, other);
       if (ready) return;
       const std::string why = gone ? "it has gone" : fmt::format("it did not come in {} ms", time.count());
-      group_->abort(fmt::format("rank {} waited for rank {} in {} of step {}: {}", rank_, other, call, step, why));
+      group_->abort(
+          fmt::format("rank {} waited for rank {} in {} of step {}: {}", name(rank_), name(other), call, step, why));
       fail(call, other, why);
     }
   }
@@ -202,7 +206,7 @@ class LocalComm final : public Comm {
   }
 
   [[noreturn]] void disagree(const char* call, int other, const std::string& why) {
-    group_->abort(fmt::format("ranks disagree: rank {} in {}, rank {}: {}", rank_, call, other, why));
+    group_->abort(fmt::format("ranks disagree: rank {} in {}, rank {}: {}", name(rank_), call, name(other), why));
     fail(call, other, why);
   }
 
@@ -369,9 +373,9 @@ int64_t LocalComm::recv(std::span<std::byte> into, int from, std::chrono::millis
 
 }  // namespace
 
-std::vector<std::unique_ptr<Comm>> make_local_comms(int ranks, bool spins) {
+std::vector<std::unique_ptr<Comm>> make_local_comms(int ranks, bool spins, int first) {
   CHECK(ranks >= 1, "{} ranks", ranks);
-  const auto group = std::make_shared<Group>(ranks, spins);
+  const auto group = std::make_shared<Group>(ranks, spins, first);
   std::vector<std::unique_ptr<Comm>> all;
   for (int r = 0; r < ranks; ++r) all.push_back(std::make_unique<LocalComm>(group, r));
   return all;

@@ -10,7 +10,7 @@
 namespace ingot {
 
 // The ends of `ranks` ranks that belong together. Each may outlive the others; one that is destroyed is a rank that has
-// gone. `spins`: every rank has a core of its own. REQUIRES: ranks >= 1.
-std::vector<std::unique_ptr<Comm>> make_local_comms(int ranks, bool spins);
+// gone. `spins`: every rank has a core of its own. Errors number the ranks from `first` on. REQUIRES: ranks >= 1.
+std::vector<std::unique_ptr<Comm>> make_local_comms(int ranks, bool spins, int first = 0);
 
 }  // namespace ingot

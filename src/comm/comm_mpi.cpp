@@ -23,7 +23,7 @@ constexpr std::chrono::nanoseconds kFirstNap = 20us, kLongestNapOfStep = 250us, 
 // More than this between two looks is counted as this: a process that was stopped goes on.
 constexpr std::chrono::nanoseconds kPiece = 1s;
 
-constexpr int kMessageTag = 1, kCollectiveTag = 2, kNoteTag = 3;
+constexpr int kNoteTag = 1, kBeatTag = 2, kEndTag = 3;  // each end has two, from there on
 
 void copy_rows(const CommBlock& from, const CommBlock& to) {
   for (int64_t i = 0; i < to.rows; ++i)
@@ -40,30 +40,52 @@ void grow(std::vector<std::byte>& memory, int64_t bytes) {
 
 }  // namespace
 
-MpiComm::MpiComm(const IngotMpi& mpi, int rank, int ranks)
-    : mpi_(mpi),
+MpiComm::MpiComm(std::shared_ptr<Shared> shared, int rank, int first, int ranks)
+    : shared_(std::move(shared)),
+      mpi_(shared_->mpi),
       rank_(rank),
-      peers_(static_cast<size_t>(ranks)),
-      give_(peers_.size()),
-      got_(peers_.size()),
-      outgoing_(peers_.size()) {
-  mpi_.recv(note_in_, kNoteBytes, -1, kNoteTag, &note_);
+      first_(first),
+      message_tag_(kEndTag + 2 * shared_->channels),
+      collective_tag_(message_tag_ + 1),
+      give_(static_cast<size_t>(ranks)),
+      got_(give_.size()),
+      outgoing_(give_.size()) {
+  ++shared_->channels;
+}
+
+MpiComm::MpiComm(const IngotMpi& mpi, int rank, int ranks)
+    : MpiComm(std::make_shared<Shared>(mpi, std::vector<MpiPeer>(static_cast<size_t>(ranks))), rank, 0, ranks) {
+  mpi_.recv(shared_->note_in, kNoteBytes, -1, kNoteTag, &shared_->note);
+}
+
+MpiComm::MpiComm(const MpiComm& world, int first, int ranks)
+    : MpiComm(world.shared_, world.rank_ - first, first, ranks) {
+  CHECK(world.first_ == 0 && rank_ >= 0 && rank_ < ranks && first + ranks <= world.ranks(), "rank {} of [{}, {})",
+        world.rank_, first, first + ranks);
+}
+
+void MpiComm::beat(int told) {
+  beats_ = std::make_unique<MpiBeats>(mpi_, shared_->mutex, first_ + rank_, static_cast<int>(shared_->peers.size()),
+                                      kBeatTag);
+  beats_->start(told < 0 ? told : first_ + told);
 }
 
 void MpiComm::close() {
-  const std::lock_guard lock(mutex_);
-  mpi_.cancel(&note_);
+  if (beats_) beats_->stop();
+  if (message_tag_ != kEndTag) return;  // not the world's
+  const std::lock_guard lock(shared_->mutex);
+  mpi_.cancel(&shared_->note);
 }
 
 void MpiComm::set_peers(std::vector<MpiPeer> peers, bool spins) {
-  CHECK(peers.size() == peers_.size(), "{} peers of {}", peers.size(), peers_.size());
-  peers_ = std::move(peers);
-  spins_ = spins;
+  CHECK(peers.size() == shared_->peers.size(), "{} peers of {}", peers.size(), shared_->peers.size());
+  shared_->peers = std::move(peers);
+  shared_->spins = spins;
 }
 
 std::string MpiComm::name(int rank) const {
-  const std::string& host = peers_[static_cast<size_t>(rank)].host;
-  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host);
+  const std::string& host = peer(rank).host;
+  return host.empty() ? fmt::format("rank {}", first_ + rank) : fmt::format("rank {} on {}", first_ + rank, host);
 }
 
 std::string MpiComm::describe(int code) const {
@@ -78,17 +100,17 @@ void MpiComm::fail(const char* call, int other, const std::string& why) {
 
 // This rank is the one that noticed: the others are told.
 void MpiComm::lose(const char* call, int other, const std::string& why) {
-  if (!aborted_.load()) lost_.store(other);
+  if (!aborted()) shared_->lost.store(first_ + other);
   abort_with(fmt::format("{} waited for {} in {} of step {}: {}", name(rank_), name(other), call, step, why));
   fail(call, other, why);
 }
 
 void MpiComm::check_aborted(const char* call, int other) {
-  if (!aborted_.load()) return;
+  if (!aborted()) return;
   std::string reason;
   {
-    const std::lock_guard lock(mutex_);
-    reason = reason_;
+    const std::lock_guard lock(shared_->mutex);
+    reason = shared_->reason;
   }
   fail(call, other, reason);
 }
@@ -96,33 +118,34 @@ void MpiComm::check_aborted(const char* call, int other) {
 void MpiComm::abort(const std::string& reason) { abort_with(fmt::format("{}: {}", name(rank_), reason)); }
 
 void MpiComm::abort_with(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (aborted_.load()) return;
-  reason_ = reason;
-  aborted_.store(true);
+  const std::lock_guard lock(shared_->mutex);
+  if (aborted()) return;
+  shared_->reason = reason;
+  shared_->aborted.store(true);
   const size_t length = std::min(reason.size(), kNoteBytes - 1);
-  std::copy_n(reason.data(), length, note_out_);
-  for (int r = 0; r < ranks(); ++r) {
+  std::copy_n(reason.data(), length, shared_->note_out);
+  for (int r = 0; r < static_cast<int>(shared_->peers.size()); ++r) {
     uint64_t request = 0;
-    if (r != rank_) mpi_.send(note_out_, static_cast<int64_t>(length), r, kNoteTag, &request);
+    if (r != first_ + rank_) mpi_.send(shared_->note_out, static_cast<int64_t>(length), r, kNoteTag, &request);
   }
 }
 
 void MpiComm::read_note() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(shared_->mutex);
   int done = 0;
   int64_t bytes = 0;
-  if (aborted_.load() || mpi_.test(&note_, &done, &bytes) != 0 || done == 0) return;
-  reason_.assign(note_in_, static_cast<size_t>(std::clamp<int64_t>(bytes, 0, kNoteBytes)));
-  aborted_.store(true);
+  if (aborted() || mpi_.test(&shared_->note, &done, &bytes) != 0 || done == 0) return;
+  shared_->reason.assign(shared_->note_in, static_cast<size_t>(std::clamp<int64_t>(bytes, 0, kNoteBytes)));
+  shared_->aborted.store(true);
 }
 
 void MpiComm::start(const char* call, Pending one, const std::byte* data, int tag, std::vector<Pending>& pending) {
   int code = 0;
   {
-    const std::lock_guard lock(mutex_);
-    code = one.receives ? mpi_.recv(const_cast<std::byte*>(data), one.bytes, one.other, tag, &one.request)
-                        : mpi_.send(data, one.bytes, one.other, tag, &one.request);
+    const std::lock_guard lock(shared_->mutex);
+    const int other = first_ + one.other;
+    code = one.receives ? mpi_.recv(const_cast<std::byte*>(data), one.bytes, other, tag, &one.request)
+                        : mpi_.send(data, one.bytes, other, tag, &one.request);
   }
   if (code != 0) lose(call, one.other, describe(code));
   pending.push_back(one);
@@ -135,7 +158,7 @@ bool MpiComm::poll(const char* call, std::vector<Pending>& pending) {
     int done = 0, code = 0;
     int64_t bytes = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(shared_->mutex);
       code = mpi_.test(&one.request, &done, &bytes);
     }
     if (code != 0) lose(call, one.other, describe(code));
@@ -153,7 +176,7 @@ int MpiComm::nap(const std::vector<Pending>& pending, std::chrono::nanoseconds t
   int of[kMost];
   nfds_t n = 0;
   for (const Pending& one : pending) {
-    const int pidfd = peers_[static_cast<size_t>(one.other)].pidfd;
+    const int pidfd = peer(one.other).pidfd;
     if (one.done || pidfd < 0 || n == kMost) continue;
     of[n] = one.other;
     ends[n++] = {.fd = pidfd, .events = POLLIN, .revents = 0};
@@ -170,8 +193,9 @@ void MpiComm::await(const char* call, std::vector<Pending>& pending, std::chrono
   if (done()) return;
   const auto timed = time_wait(time);
   // Where ranks share a core, one that spins keeps it from the one that it waits for.
-  if (spin(spins_ ? kSpinNs : 0, done)) return;
+  if (spin(shared_->spins ? kSpinNs : 0, done)) return;
   std::chrono::nanoseconds left = time, napped = kFirstNap;
+  Silence silence;
   Clock::time_point looked = Clock::now();
   int gone = -1;
   for (;;) {
@@ -186,9 +210,20 @@ void MpiComm::await(const char* call, std::vector<Pending>& pending, std::chrono
     gone = nap(pending, napped);
     napped = std::min(napped * 2, time == kForever ? kLongestNap : kLongestNapOfStep);
     const Clock::time_point now = Clock::now();
-    left -= std::min(kPiece, std::chrono::nanoseconds(now - looked));
+    const auto passed = std::min(kPiece, std::chrono::nanoseconds(now - looked));
+    left -= passed;
     looked = now;
+    if (beats_ && waits->receives && time != kForever) check_silence(call, other, silence, passed);
   }
+}
+
+// The first step reads weights from a disk, and may take the machine's threads away from the one that beats.
+void MpiComm::check_silence(const char* call, int other, Silence& silence, std::chrono::nanoseconds passed) {
+  const uint32_t heard = beats_->heard(first_ + other);
+  silence.lasts = heard == silence.heard ? silence.lasts + passed : 0ns;
+  silence.heard = heard;
+  const auto most = step <= 1 ? kFirstStepWait : kStepWait;
+  if (silence.lasts > most) lose(call, other, fmt::format("it was not heard of in {} ms", most.count()));
 }
 
 // Sends and receives what give_ and got_ say. got_[r].bytes must be known; got_[r].at is set here.
@@ -204,14 +239,14 @@ void MpiComm::exchange(const char* call) {
   for (int r = 0; r < ranks(); ++r) {
     const Part& part = got_[static_cast<size_t>(r)];
     if (r == rank_ || part.bytes < 0) continue;
-    start(call, {.other = r, .receives = true, .bytes = part.bytes}, got_memory_.data() + part.at, kCollectiveTag,
+    start(call, {.other = r, .receives = true, .bytes = part.bytes}, got_memory_.data() + part.at, collective_tag_,
           pending_);
   }
   for (int i = 1; i < ranks(); ++i) {
     const int r = (rank_ + i) % ranks();  // not all to the same one at once
     const Part& part = give_[static_cast<size_t>(r)];
     if (part.bytes < 0) continue;
-    start(call, {.other = r, .bytes = part.bytes}, give_memory_.data() + part.at, kCollectiveTag, pending_);
+    start(call, {.other = r, .bytes = part.bytes}, give_memory_.data() + part.at, collective_tag_, pending_);
   }
   if (pending_.empty()) return;
   await(call, pending_, deadline);
@@ -223,9 +258,9 @@ void MpiComm::exchange(const char* call) {
 }
 
 bool MpiComm::alive(int rank) const {
-  pollfd end{.fd = peers_[static_cast<size_t>(rank)].pidfd, .events = POLLIN, .revents = 0};
+  pollfd end{.fd = peer(rank).pidfd, .events = POLLIN, .revents = 0};
   const timespec now{};
-  return rank != lost_.load() && ::ppoll(&end, 1, &now, nullptr) <= 0;
+  return first_ + rank != lost() && ::ppoll(&end, 1, &now, nullptr) <= 0;
 }
 
 void MpiComm::all_gather(std::span<const CommBlock> parts) {
@@ -297,7 +332,7 @@ void MpiComm::add_up(std::span<const std::byte> own, size_t count, float* out) {
   };
   for (size_t i = 0; i < count; ++i) {
     float sum = value(0, i);
-    for (size_t r = 1; r < peers_.size(); ++r) sum += value(r, i);
+    for (size_t r = 1; r < outgoing_.size(); ++r) sum += value(r, i);
     out[i] = sum;
   }
 }
@@ -307,7 +342,7 @@ void MpiComm::scatter_sum(const char* call, std::span<const float> x, std::span<
   const auto own = static_cast<size_t>(rank_);
   const auto count = static_cast<size_t>(begins[own + 1] - begins[own]);
   std::vector<std::span<const std::byte>> give;
-  for (size_t r = 0; r < peers_.size(); ++r) {
+  for (size_t r = 0; r < outgoing_.size(); ++r) {
     give.push_back(
         std::as_bytes(x.subspan(static_cast<size_t>(begins[r]), static_cast<size_t>(begins[r + 1] - begins[r]))));
     got_[r] = {.bytes = static_cast<int64_t>(count * sizeof(float))};
@@ -327,7 +362,7 @@ void MpiComm::all_reduce(std::span<float> x) {
   const auto timed = time_collective(CommKind::kAllReduce, reduced_bytes(x.size_bytes()));
   if (x.size_bytes() <= kWholeSum) {
     for (Part& part : got_) part = {.bytes = static_cast<int64_t>(x.size_bytes())};
-    const std::vector<std::span<const std::byte>> give(peers_.size(), std::as_bytes(x));
+    const std::vector<std::span<const std::byte>> give(outgoing_.size(), std::as_bytes(x));
     swap("all_reduce", give);
     return add_up(give[static_cast<size_t>(rank_)], x.size(), x.data());
   }
@@ -363,7 +398,7 @@ void MpiComm::send(std::span<const std::byte> message, int to) {
   out.sent.clear();
   meter.add_bytes(CommKind::kMessage, static_cast<int64_t>(message.size()));
   out.message.assign(message.begin(), message.end());
-  start("send", {.other = to, .bytes = static_cast<int64_t>(message.size())}, out.message.data(), kMessageTag,
+  start("send", {.other = to, .bytes = static_cast<int64_t>(message.size())}, out.message.data(), message_tag_,
         out.sent);
 }
 
@@ -372,7 +407,7 @@ int64_t MpiComm::recv(std::span<std::byte> into, int from, std::chrono::millisec
   grow(got_memory_, static_cast<int64_t>(into.size()));
   pending_.clear();
   start("recv", {.other = from, .receives = true, .bytes = static_cast<int64_t>(into.size())}, got_memory_.data(),
-        kMessageTag, pending_);
+        message_tag_, pending_);
   await("recv", pending_, time);
   std::copy_n(got_memory_.begin(), pending_.front().bytes, into.begin());
   return pending_.front().bytes;

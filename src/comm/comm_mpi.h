@@ -6,11 +6,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "comm/comm.h"
+#include "comm/mpi_beats.h"
 #include "comm/mpi_plugin.h"
 
 namespace ingot {
@@ -24,18 +26,24 @@ class MpiComm final : public Comm {
  public:
   // REQUIRES: mpi.init() has given these numbers. Must not be destroyed once it has failed.
   MpiComm(const IngotMpi& mpi, int rank, int ranks);
+  // Another end of a rank, for the ranks [first, first + ranks) among themselves and for one other thread; when one
+  // fails all do. Errors, hosts' names and lost() tell of the world's numbers. All ranks make theirs in one order.
+  MpiComm(const MpiComm& world, int first, int ranks);
   // Nothing is sent or received any more. Before mpi.finalize().
   void close();
 
+  // From now on rank `told` hears once a second that this process lives, unless it is negative, and a message is waited
+  // for as long as its sender is heard: all ranks say so, once, for one of their ends.
+  void beat(int told);
   // Who the ranks are, for errors and their ends. `spins`: every rank has a core of its own.
   void set_peers(std::vector<MpiPeer> peers, bool spins);
   // "rank 1 on HOST".
   std::string name(int rank) const;
 
   int rank() const override { return rank_; }
-  int ranks() const override { return static_cast<int>(peers_.size()); }
+  int ranks() const override { return static_cast<int>(outgoing_.size()); }
 
-  std::string host(int rank) const override { return peers_[static_cast<size_t>(rank)].host; }
+  std::string host(int rank) const override { return peer(rank).host; }
   bool alive(int rank) const override;
 
   void all_gather(std::span<const CommBlock> parts) override;
@@ -49,9 +57,9 @@ class MpiComm final : public Comm {
   void abort(const std::string& reason) override;
 
   // Whether a wait has failed or abort() was called, here or there.
-  bool aborted() const { return aborted_.load(); }
+  bool aborted() const { return shared_->aborted.load(); }
   // The rank that this one has lost by itself; -1: none.
-  int lost() const { return lost_.load(); }
+  int lost() const { return shared_->lost.load(); }
 
  private:
   struct Pending {
@@ -65,6 +73,14 @@ class MpiComm final : public Comm {
     std::vector<std::byte> message;
     std::vector<Pending> sent;  // at most one
   };
+
+  // Those of a wait that may not be heard of for longer than a step's; seconds of a process that was stopped count
+  // once.
+  struct Silence {
+    uint32_t heard = 0;
+    std::chrono::nanoseconds lasts{0};
+  };
+  void check_silence(const char* call, int other, Silence& silence, std::chrono::nanoseconds passed);
 
   [[noreturn]] void fail(const char* call, int other, const std::string& why);
   [[noreturn]] void lose(const char* call, int other, const std::string& why);
@@ -84,10 +100,28 @@ class MpiComm final : public Comm {
 
   static constexpr size_t kNoteBytes = 512;
 
+  // What the ends of a process have in common.
+  struct Shared {
+    const IngotMpi& mpi;
+    std::vector<MpiPeer> peers;  // of the world
+    bool spins = false;
+    int channels = 0;  // ends so far
+    std::atomic<bool> aborted{false};
+    std::atomic<int> lost{-1};
+    // Taken for every call of mpi; guards what is below.
+    std::mutex mutex;
+    std::string reason;
+    char note_in[kNoteBytes] = {}, note_out[kNoteBytes] = {};
+    uint64_t note = 0;  // the request of a reason of others
+  };
+  MpiComm(std::shared_ptr<Shared> shared, int rank, int first, int ranks);
+  const MpiPeer& peer(int rank) const { return shared_->peers[static_cast<size_t>(first_ + rank)]; }
+
+  const std::shared_ptr<Shared> shared_;
   const IngotMpi& mpi_;
-  const int rank_;
-  std::vector<MpiPeer> peers_;
-  bool spins_ = false;
+  const int rank_, first_;
+  const int message_tag_, collective_tag_;
+  std::unique_ptr<MpiBeats> beats_;
   // Of the collective that runs: what goes to and comes from each rank, in give_memory_ and got_memory_.
   struct Part {
     int64_t at = 0;
@@ -97,13 +131,6 @@ class MpiComm final : public Comm {
   std::vector<std::byte> give_memory_, got_memory_;
   std::vector<Pending> pending_;
   std::vector<Outgoing> outgoing_;  // [ranks]
-  std::atomic<bool> aborted_{false};
-  std::atomic<int> lost_{-1};
-  // Taken for every call of mpi_; guards what is below.
-  std::mutex mutex_;
-  std::string reason_;
-  char note_in_[kNoteBytes] = {}, note_out_[kNoteBytes] = {};
-  uint64_t note_ = 0;  // the request of a reason of others
 };
 
 }  // namespace ingot

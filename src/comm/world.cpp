@@ -182,6 +182,10 @@ Launched launched() {
 World::World(const IngotMpi& mpi, int rank, int ranks)
     : mpi_(mpi), comm_(std::make_unique<MpiComm>(mpi, rank, ranks)) {}
 
+MpiComm& World::part(int first, int ranks) {
+  return *parts_.emplace_back(std::make_unique<MpiComm>(*comm_, first, ranks));
+}
+
 World* World::joined() { return g_world; }
 
 World* World::join() {
@@ -257,6 +261,7 @@ void World::leave(int status) {
     // Over TCP, MPICH's UCX may wait in there for a rank that waits for all in the launcher: now all are here, and
     // what takes milliseconds is not waited for any longer.
     const Watchdog watchdog(kFinalizeTime, status, "");
+    for (const auto& part : parts_) part->close();
     comm_->close();
     mpi_.finalize();
     return;

@@ -33,6 +33,8 @@ class World {
   static World* joined();
 
   MpiComm& comm() { return *comm_; }
+  // A further end, of the ranks [first, first + ranks): MpiComm's. It lives as long as this.
+  MpiComm& part(int first, int ranks);
   int rank() const { return comm_->rank(); }
   int ranks() const { return comm_->ranks(); }
   // Ranks that may use the same cores of the same machine as this one, itself too.
@@ -55,6 +57,7 @@ class World {
 
   const IngotMpi& mpi_;
   std::unique_ptr<MpiComm> comm_;
+  std::vector<std::unique_ptr<MpiComm>> parts_;
   std::vector<MpiPeer> peers_;
   int sharers_ = 1;
   std::string error_;  // that was told to rank 0

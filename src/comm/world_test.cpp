@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/comm_checks_test_support.h"
@@ -69,6 +71,19 @@ TEST(CommMpi, EveryCallAndRandomSequences) {
     const uint64_t kind = static_cast<uint64_t>(random.below(static_cast<int64_t>(test::kKinds))), key = random.bits();
     test::check_call(comm, kind, key, random.below(random.below(200) == 0 ? 30'000 : 60));
   }
+  // Ends of their own for two threads, one of them of some ranks alone, and one that waits for whoever is heard.
+  MpiComm& whole = world->part(0, comm.ranks());
+  MpiComm& half = world->part(comm.rank() / 2 * 2, std::min(2, comm.ranks() - comm.rank() / 2 * 2));
+  whole.beat(comm.rank() > 0 ? comm.rank() - 1 : -1);
+  EXPECT_EQ(half.rank(), comm.rank() % 2);
+  EXPECT_EQ(half.name(half.rank()), comm.name(comm.rank()));
+  const auto calls = [](MpiComm& end) {
+    end.step = 2;  // silence counts from the second step on
+    for (uint64_t i = 0; i < 600; ++i) test::check_call(end, i % test::kKinds, i, static_cast<int64_t>(i));
+  };
+  std::thread other([&] { calls(half); });
+  calls(whole);
+  other.join();
   world->leave(testing::Test::HasFailure() ? 1 : 0);
 }
 

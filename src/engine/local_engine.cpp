@@ -59,13 +59,11 @@ int least_pages(const EngineConfig& config, const StepLimits& limits, int pages)
 
 // On the CPU.
 RunOptions run_options(const Model& model, const EngineConfig& config) {
-  World* const world = World::joined();
   return {.limits = step_limits(model, config),
           .threads = config.threads,
           .kernels = config.kernels,
           .short_cols = config.short_cols,
-          .kv = config.kv,
-          .comm = world != nullptr && !model.ranks.empty() ? &world->comm() : nullptr};
+          .kv = config.kv};
 }
 
 std::vector<int> pages_of_groups(const Model& model, const EngineConfig& config) {
@@ -77,7 +75,7 @@ std::unique_ptr<DeviceModel> device_model(const Model& model, const EngineConfig
     return std::make_unique<CpuModel>(model, run_options(model, config), pages_of_groups(model, config));
   const StepLimits limits = step_limits(model, config);
   const int pages = page_count(model, config);
-  if (!model.stages.empty()) throw Error("[pp] several stages are the CPU's: --device cpu");
+  if (model.stages > 1) throw Error("[pp] several stages are the CPU's: --device cpu");
   if (config.kernels == Kernels::kRef) throw Error("[device] the reference kernels run on the CPU alone");
   return make_cuda_model(model, {.device = config.device,
                                  .limits = limits,
@@ -106,7 +104,7 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const D
   core.vocab = model.hp.vocab;
   core.context = model.context;
   core.logit_rows = logit_rows(config);
-  core.stages = std::max<int>(1, static_cast<int>(model.stages.size()));
+  core.stages = model.stages;
   core.has_hidden = model.graph.outputs.contains(kLastHidden);
   core.kv_format.clear();
   for (size_t g = 0; g < pages.size(); ++g) {
@@ -124,10 +122,11 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const D
 }  // namespace
 
 void follow_engine(const Model& model, const EngineConfig& config) {
-  RunOptions options = run_options(model, config);
-  CHECK(options.comm != nullptr && options.comm->rank() > 0, "this process leads");
-  options.own_thread = true;
-  follow(model.ranks[static_cast<size_t>(options.comm->rank())], options, pages_of_groups(model, config));
+  World* const world = World::joined();
+  CHECK(world != nullptr && world->rank() > 0, "this process leads");
+  const RankLinks links = world_links(*world, static_cast<int>(model.ranks.size()) / model.stages, model.stages);
+  follow(model.ranks[static_cast<size_t>(links.rank)], run_options(model, config), pages_of_groups(model, config),
+         links);
 }
 
 LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
@@ -136,7 +135,7 @@ LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)
       device_(device_model(model, config)),
       masks_(MaskPool::threads_of(available_cores(), config.device.cuda >= 0), config.max_seqs),
       core_(*device_, config, core_options(model, config, *device_, masks_),
-            std::max<int>(EngineCore::kFlights, static_cast<int>(model.stages.size()))) {
+            std::max<int>(EngineCore::kFlights, model.stages)) {
   core_.damaged = [] { return mapping_damaged(); };
 }
 

@@ -265,6 +265,7 @@ Graph Sharder::run() {
   out_.outputs = whole_.outputs;
   out_.kv_groups = whole_.kv_groups;
   routed_.assign(whole_.values.size(), 0);
+  for (size_t v = 0; v < states_.size(); ++v) states_[v].full = whole_.values[v].given;
   foresee_heads();
   foresee_before_heads();
   foresee_inputs();
@@ -282,6 +283,7 @@ Graph Sharder::run() {
     add_node(whole_.nodes[n]);
   }
   gather_outputs();
+  if (whole_.head_begin == whole_.nodes.size()) out_.head_begin = out_.nodes.size();  // a stage without a head
   for (KvGroupSpec& group : out_.kv_groups)
     group.kv_heads = static_cast<int>(
         share_heads(group.kv_heads * ranks_, group.kv_heads, ranks_).kv_heads[static_cast<size_t>(rank_)].count());

@@ -115,7 +115,7 @@ std::vector<size_t> Splitter::borders(int n) const {
     const auto off = [&](size_t p) { return std::abs(before[places[p]] - share); };
     const size_t left = static_cast<size_t>(n - s);  // borders that are still to come
     if (next + left > places.size())
-      throw Error("[pp] {} stages for a model that has {} places to cut", n, places.size());
+      throw Error("[pp] {} stages for a model that can be cut into {}", n, places.size() + 1);
     while (next + left < places.size() && off(next + 1) <= off(next)) ++next;
     found.push_back(places[next++]);
   }

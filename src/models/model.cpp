@@ -30,6 +30,27 @@ static Sharding sharding_of(const Model& model, const ModelOptions& options) {
   return how;
 }
 
+// Stages first: each is then cut into its ranks.
+static void cut(Model& model, const ModelOptions& options) {
+  Sharding how = sharding_of(model, options);
+  if (how.ranks == 1 && options.pp == 1) return;
+  if (options.pp > 1 && options.keep_hidden)
+    throw Error("[pp] the hidden states of every layer are on several stages: without --pp");
+  model.stages = options.pp;
+  const std::vector<Graph> stages = options.pp > 1 ? split_stages(model.graph, options.pp) : std::vector{model.graph};
+  std::vector<ExpertShares> experts = std::move(how.experts);  // of the layers whose stages are still to come
+  for (size_t s = stages.size(); s-- > 0;) {
+    const auto is_router = [](const Node& node) { return std::holds_alternative<RouterTopk>(node.op); };
+    const auto own = experts.empty() ? 0 : std::ranges::count_if(stages[s].nodes, is_router);
+    how.experts.assign(experts.end() - own, experts.end());
+    experts.resize(experts.size() - static_cast<size_t>(own));
+    for (int r = 0; r < how.ranks; ++r) {
+      model.ranks.push_back(how.ranks > 1 ? shard(stages[s], *model.weights, r, how) : stages[s]);
+      fuse(model.ranks.back(), options.fuse_off);
+    }
+  }
+}
+
 namespace {
 
 // The context that the engine uses: what was asked for, at most what the model can.
@@ -65,17 +86,7 @@ Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> 
            .kv_scales = model.kv_scales.get()});
   arch.build(b, model.hp);
   model.weights->finish();
-  const Sharding how = sharding_of(model, options);
-  for (int r = 0; r < how.ranks && how.ranks > 1; ++r) {
-    model.ranks.push_back(shard(model.graph, *model.weights, r, how));
-    fuse(model.ranks.back(), options.fuse_off);
-  }
-  if (options.pp > 1) {
-    if (options.ranks() > 1) throw Error("[pp] stages of several ranks are not there: one of --pp and --tp is 1");
-    if (options.keep_hidden) throw Error("[pp] the hidden states of every layer are on several stages: without --pp");
-    model.stages = split_stages(model.graph, options.pp);
-    for (Graph& stage : model.stages) fuse(stage, options.fuse_off);
-  }
+  cut(model, options);
   model.fused = fuse(model.graph, options.fuse_off);
   return model;
 }

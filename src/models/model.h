@@ -42,12 +42,12 @@ struct ModelOptions {
   bool keep_last = false;    // of the last one alone, which is what embeddings are made of
   DType kv = DType::kF32;
   std::set<std::string> fuse_off = {};  // rules that stay off; "all"
-  int tp = 1;                           // ranks that share each layer (Model::ranks)
+  int tp = 1;                           // ranks that share each layer of a stage (Model::ranks)
   int ep = 1;                           // the same, each with whole experts; tp is 1 or as many
   ShardForm tp_form = ShardForm::kGather;
   // For ep: how often each expert of each layer was chosen; the busiest are repeated. Empty: nothing is known.
   std::vector<std::vector<int64_t>> expert_uses = {};
-  int pp = 1;                     // stages, each with some of the layers (Model::stages)
+  int pp = 1;                     // stages, each with some of the layers
   bool random_on_device = false;  // random weights are left to the device that computes with them
 
   int ranks() const { return ep > tp ? ep : tp; }
@@ -61,8 +61,9 @@ struct Model {
   std::unique_ptr<Weights> weights;
   std::shared_ptr<const KvScales> kv_scales;  // null: the files have none
   Graph graph;
-  std::vector<Graph> ranks;               // each rank's part of it, where there are several (graph/shard.h)
-  std::vector<Graph> stages;              // the graph in stages, where there are several (graph/stages.h)
+  // Each rank's part of it, where there are several (graph/shard.h, graph/stages.h): those of the last stage first.
+  std::vector<Graph> ranks;
+  int stages = 1;
   std::map<std::string_view, int> fused;  // how often each rule fired
 
   // The numbers alone; reads no weight.

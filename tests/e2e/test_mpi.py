@@ -91,6 +91,14 @@ class MpiCase:
         self.assertEqual(json.loads(summed.stdout)["argmax"], one["argmax"])
         self.assert_one_line(self.mpirun(*words, "--ep", "3", ranks=2), "--ep 3 for 2 processes")
 
+    def test_logits_of_stages_are_those_of_one_rank(self):
+        for name, pp, ranks in (("llama", 2, 2), ("qwen3-moe", 2, 4)):
+            words = ("eval", "logits", support.DATA / "arch" / name, "--ids", "1,5,9,2,7,30,4,11", "--json")
+            one = support.run(*words)
+            several = self.mpirun(*words, "--pp", pp, "--threads", "1", ranks=ranks)
+            self.assertEqual(several.returncode, 0, several.stderr)
+            self.assertEqual(json.loads(several.stdout), json.loads(one.stdout), name)
+
     def test_rank_0_alone_prints(self):
         one = support.run("run", MODEL, "-n", "30", *PROMPT)
         self.assertEqual(self.mpirun("run", MODEL, "-n", "30", *PROMPT).stdout, one.stdout)
@@ -123,6 +131,8 @@ class MpiCase:
     def test_what_cannot_be_is_one_line(self):
         words = ("run", MODEL, "-n", "5", *PROMPT)
         self.assert_one_line(self.mpirun(*words, "--tp", "3"), "--tp 3 for 2 processes")
+        self.assert_one_line(self.mpirun(*words, "--pp", "3"), "[pp] 3 stages for 2 processes: each is one rank of one")
+        self.assert_one_line(self.mpirun(*words, "--tp", "2", "--pp", "2"), "[pp] 2 stages of 2 ranks for 2 processes")
         self.assert_one_line(self.mpirun("serve", MODEL, "--port", "0", "--dp", "2", "--threads", "8", "--log", "off"),
                              "[dp] 2 engines of several processes")
         self.assert_one_line(self.mpirun(*words, env={"INGOT_MPI": "nothing"}), "libingot_nothing.so", "no MPI can be loaded")
@@ -137,11 +147,11 @@ class MpiCase:
         small = ("unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=4m tmpfs /dev/shm && exec \"$@\"", "sh")
         self.assert_one_line(self.mpirun("run", MODEL, "-n", "5", *PROMPT, before=small), "/dev/shm has 4 MiB free")
 
-    def serve(self, *options):
+    def serve(self, *options, words=()):
         """A server of two ranks: its launcher, {rank: pid} and its port."""
         errors = tempfile.TemporaryFile("w+")
         server = subprocess.Popen([self.launcher, *self.options, *options, "-n", "2", str(support.BINARY), "serve",
-                                   str(MODEL), "--port", "0", "--log", "off"], stdout=subprocess.PIPE, stderr=errors,
+                                   str(MODEL), "--port", "0", "--log", "off", *words], stdout=subprocess.PIPE, stderr=errors,
                                   stdin=subprocess.DEVNULL, text=True, env=self.variables(None))
         self.addCleanup(errors.close)
         self.addCleanup(server.stdout.close)
@@ -179,11 +189,11 @@ class MpiCase:
             self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="message"}}'], 0)  # steps, counts
         self.assertGreater(found['ingot_rank_sent_bytes_total{engine="0",rank="1",kind="gather"}'], 0)
 
-    def lose(self, number, rank):
+    def lose(self, number, rank, words=()):
         """Sends the signal in the middle of an answer. Returns the end of the stream and what was printed."""
         # A launcher that ends all ranks at once with the first leaves rank 0 no time to say who it was.
         before = set(os.listdir("/dev/shm"))
-        server, ranks, port, errors = self.serve(*(self.lets_live if number == signal.SIGKILL else ()))
+        server, ranks, port, errors = self.serve(*(self.lets_live if number == signal.SIGKILL else ()), words=words)
         ask(self.connection(port), 5).read()
         listener = Listener(self.connection(port))
         self.assertTrue(listener.first.wait(60))
@@ -214,6 +224,16 @@ class MpiCase:
         lines = self.lose(signal.SIGSTOP, 1)
         self.assertEqual(len(lines), 1, lines)
         self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in \w+, for rank 1 on .*: it did not come in 4500 ms")
+
+    def test_a_stage_is_killed_or_hangs(self):
+        lines = self.lose(signal.SIGSTOP, 1, ("--pp", "2"))
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in recv, for rank 1 on .*: it was not heard of in 4500 ms")
+        lines = self.lose(signal.SIGKILL, 1, ("--pp", "2"))
+        if self.kind == "mpich" and not lines:
+            return
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in \w+, for rank 1 on .*: its process has ended")
 
     def test_rank_0_ends_all(self):
         server, ranks, port, _ = self.serve()

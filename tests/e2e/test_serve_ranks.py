@@ -1,4 +1,4 @@
-"""What a server tells of its ranks and stages: `ingot serve --tp 2`, `--pp 2`, and both engines of `--dp 2`."""
+"""What a server tells of its ranks and stages: `ingot serve --tp 2`, `--pp 2`, both, and both engines of `--dp 2`."""
 import serving
 import support
 from test_serve_probes import series
@@ -51,6 +51,15 @@ class Ranks(support.TestCase):
             self.assertEqual(one["collective_seconds_total"], 0)
             self.assertEqual(list(sent[key]), ["message"])
         self.assertGreater(numbers[0, 0]["wait_seconds_total"], 0)  # for the rows of the stage before
+
+    def test_stages_of_ranks(self):
+        numbers, sent = self.counted("--tp", "2", "--pp", "2", threads=4)
+        self.assertEqual(list(numbers), [(0, rank) for rank in range(4)])
+        for key, one in numbers.items():
+            self.assertGreaterEqual(one["steps_total"], 80)
+            self.assertGreater(one["collective_seconds_total"], 0)
+            self.assertGreater(sent[key]["all_gather"], 0)
+        self.assertEqual([rank for (_, rank), kinds in sent.items() if "gather" in kinds], [1])  # logits, to rank 0
 
     def test_engines(self):
         numbers, _ = self.counted("--dp", "2", "--tp", "2", threads=4)

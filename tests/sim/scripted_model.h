@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -102,6 +103,8 @@ class ScriptedModel : public StepModel {
   // Called first in each step, on the thread that waits for it. Throwing fails the step, and scrambles memory as a
   // real failure might.
   std::function<void(const StepWork& work)> on_step;
+  // Called first in each launch().
+  std::function<void()> on_launch;
   // Whether the logits of this row are not numbers.
   std::function<bool(const SampleRow& row)> is_nan;
   // Whether the rows of a step that waits for masks have run.
@@ -114,9 +117,16 @@ class ScriptedModel : public StepModel {
   size_t most_in_flight = 0;
   int64_t copies = 0;
 
+  // A rank or a stage has gone: the oldest `passed` steps in flight still end well, and no other ever does.
+  void lose(size_t passed) { passed_ = std::min(passed, steps_.size()); }
+  bool lost() const { return passed_.has_value(); }
+  bool dead() const { return passed_ == 0u; }  // whatever runs from now on fails
+  size_t in_flight() const { return steps_.size(); }
+
   bool runs_ahead() const override { return ahead; }
 
   void launch(StepWork& work) override {
+    if (on_launch) on_launch();
     CHECK(steps_.size() < (ahead ? flights : 1), "{} steps run already", steps_.size());
     const StepWork* before = steps_.empty() ? nullptr : steps_.back().work;
     for (int row = 0; row < work.batch.n_rows; ++row) {
@@ -154,6 +164,10 @@ class ScriptedModel : public StepModel {
     StepWork& work = *step.work;
     try {
       if (on_step) on_step(work);
+      if (passed_ && (*passed_)-- == 0) {
+        passed_ = 0;
+        throw std::runtime_error("a rank has gone");
+      }
     } catch (const std::exception& error) {
       scramble(work);
       made_.assign(work.samples.size(), 0);
@@ -291,6 +305,7 @@ class ScriptedModel : public StepModel {
   std::vector<std::vector<uint64_t>> candidates_;  // [slot] before the last step's rows, and after each
   std::deque<Step> steps_;                         // the oldest first
   std::vector<int32_t> made_;                      // by the last step that ran
+  std::optional<size_t> passed_;                   // steps that have passed the rank that was lost
 };
 
 // The tokens that a request's choice makes when it has the model for itself, until max_tokens, an end token or the

@@ -89,6 +89,7 @@ struct Client {
   std::vector<char> open;
   bool may_fail = false;  // NaN, poison, a throwing constraint
   bool may_time_out = false;
+  bool late = false;  // it came after ranks had gone
 };
 
 class Run {
@@ -109,6 +110,12 @@ class Run {
     workers_.seconds = [this] { return 1e-6 * static_cast<double>(mask_random_() % 3000); };
     mask_random_.seed(mix(seed, 2));
     if (mix(seed, 3) % 3 != 0) options_.masks = &workers_;
+    model_->on_launch = [this] { lose_at(Moment::kLaunch); };
+    rank_random_.seed(mix(seed, 5));
+    if (mix(seed, 6) % 3 == 0) {
+      lost_step_ = static_cast<int>(rank_random_() % static_cast<uint64_t>(arrivals_until));
+      moment_ = static_cast<Moment>(rank_random_() % 3);
+    }
     if (model_->ahead && mix(seed, 4) % 3 == 0) options_.stages = static_cast<int>(model_->flights);
     core_ = std::make_unique<EngineCore>(*model_, config_, options_, static_cast<int>(model_->flights));
   }
@@ -120,11 +127,16 @@ class Run {
     if (pick(100) < 4) cancel();
     fail_soon();
     const int64_t launched = model_->launched;
-    const bool flew = core_->flying();
+    lose_at(Moment::kBetween);
+    const bool flew = core_->flying(), nobody_answers = none_ends_;
     const std::span<Event> events = core_->step();
     const bool no_memory = allocation_failed();
     fail_allocation(-1);
-    for (const Event& event : events) take(event);
+    for (const Event& event : events) {
+      require(!nobody_answers || event.sample.token < 0, "a token of ranks that have gone");
+      take(event);
+    }
+    none_ends_ = model_->dead();
     const bool idle = events.empty() && model_->launched == launched && !flew && !no_memory;
     stuck_ = idle && !core_->idle() ? stuck_ + 1 : 0;
     require(stuck_ < 3, "nothing runs and nothing ends");
@@ -156,6 +168,7 @@ class Run {
     count("step failed", stats.failed_steps);
     count("ran ahead", stats.ahead);
     count("three in flight", model_->most_in_flight > 2);
+    count("rank lost", model_->lost());
     count("orphaned", stats.orphans);
     count("expired", stats.expired);
     count("busy", stats.busy);
@@ -165,6 +178,9 @@ class Run {
   const std::string& violation() const { return outcome_.violation; }
 
  private:
+  // Where a rank is lost: between two calls of the core, when a step is launched, or while one is waited for.
+  enum class Moment : uint8_t { kBetween, kLaunch, kWait };
+
   uint64_t pick(uint64_t n) { return random_() % n; }
   int pick(int low, int high) { return low + static_cast<int>(pick(static_cast<uint64_t>(high - low + 1))); }
   void count(const std::string& what, int64_t n = 1) { outcome_.sometimes[what] += n; }
@@ -244,6 +260,7 @@ class Run {
   void submit() {
     Request r = make_request();
     Client client;
+    client.late = none_ends_;
     client.may_fail = memory_faults_ || (r.sampling.seed & (kNanSeed | kPoisonSeed)) != 0;
     client.may_time_out = r.deadline_seconds > 0;
     const bool constrained = pick(4) == 0, throws = constrained && pick(5) == 0, forces = pick(2) == 0;
@@ -290,12 +307,23 @@ class Run {
     clients_.erase(id);
   }
 
+  // With one of several ranks or stages: each step in flight is in another stage, the oldest in the last, and those
+  // that have passed the rank may end well.
+  void lose_at(Moment moment) {
+    if (moment != moment_ || step_ < lost_step_ || lost_step_ < 0 || model_->lost()) return;
+    const size_t flying = model_->in_flight(), passed = rank_random_() % (flying + 1);
+    model_->lose(passed);
+    count("rank lost behind a step", passed > 0);
+    count("rank lost before several steps", flying - passed > 1);
+  }
+
   void fail_soon() {
     if (memory_faults_ && pick(10) == 0) fail_allocation(pick(0, 20));
   }
 
   void on_step(const StepWork& work) {
     fail_allocation(-1);
+    lose_at(Moment::kWait);
     now_ns_ += 1'000'000 + 200'000 * work.batch.n_rows + (pick(50) == 0 ? 500'000'000 : 0);
     require(work.batch.n_rows > 0 && work.batch.n_rows <= config_.step_rows, "the budget of rows");
     require(work.batch.n_seqs <= config_.max_seqs, "the limit of seqs");
@@ -333,8 +361,8 @@ class Run {
     if (event.finish == FinishReason::kNone) return;
     client.open[c] = 0;
     if (event.finish == FinishReason::kError) {
-      require(client.may_fail, fmt::format("request {} failed for another's sake", event.request));
-      count("failed alone");
+      require(client.may_fail || model_->lost(), fmt::format("request {} failed for another's sake", event.request));
+      count(model_->lost() ? "ended by a lost rank" : "failed alone");
     } else if (event.finish == FinishReason::kDeadline) {
       require(client.got[c] == 0, "a deadline after it had begun");
     } else if (event.finish == FinishReason::kTimeout) {
@@ -342,6 +370,8 @@ class Run {
       count(client.got[c] > 0 ? "timed out while decoding" : "timed out before its first token");
     } else {
       require(client.got[c] == client.expected[c].size(), fmt::format("request {} ended early", event.request));
+      require(!client.late, fmt::format("request {} was answered by ranks that have gone", event.request));
+      count("answered though a rank was lost", model_->lost());
     }
   }
 
@@ -387,6 +417,10 @@ class Run {
   int64_t now_ns_ = 1;
   uint64_t arrival_percent_ = 0;
   bool memory_faults_ = false, step_faults_ = false;
+  std::mt19937_64 rank_random_;
+  int lost_step_ = -1;  // of the simulation; -1: no rank is lost
+  Moment moment_ = Moment::kBetween;
+  bool none_ends_ = false;  // no step ends well any more
   int calm_ = 0;
   int stuck_ = 0;
   int step_ = 0;
@@ -420,6 +454,11 @@ const std::vector<std::string>& required_branches() {
                                                  "step failed",
                                                  "ran ahead",
                                                  "three in flight",
+                                                 "rank lost",
+                                                 "rank lost behind a step",
+                                                 "rank lost before several steps",
+                                                 "ended by a lost rank",
+                                                 "answered though a rank was lost",
                                                  "orphaned",
                                                  "expired",
                                                  "busy",

@@ -41,17 +41,12 @@ void CpuModel::start(const Model& model) {
     ranks_ = std::make_unique<Ranks>(model, options_, pages_);
     options = ranks_->first_options();
   }
-  if (!model.stages.empty()) {
-    stages_ = std::make_unique<Stages>(model, options_, pages_);
-    options = stages_->last_options();
-  }
-  steps_.resize(stages_ ? model.stages.size() : 1);
-  const Graph& own = ranks_ ? model.ranks[0] : stages_ ? model.stages.back() : model.graph;
+  steps_.resize(static_cast<size_t>(model.stages));
+  const Graph& own = ranks_ ? model.ranks[0] : model.graph;
   runner_ = std::make_unique<Runner>(own, options);
   kv_ = std::make_unique<KvStore>(runner_->program(), pages_, options_.limits.page_rows);
   runner_->bind(*kv_);
   if (ranks_) ranks_->await_ready();
-  if (stages_) stages_->await_ready();
 }
 
 CpuModel::~CpuModel() {
@@ -63,21 +58,18 @@ CpuModel::~CpuModel() {
   thread_.join();
 }
 
-int64_t CpuModel::kv_bytes() const {
-  return kv_->bytes() + (ranks_ ? ranks_->kv_bytes() : 0) + (stages_ ? stages_->kv_bytes() : 0);
-}
+int64_t CpuModel::kv_bytes() const { return kv_->bytes() + (ranks_ ? ranks_->kv_bytes() : 0); }
 
-std::string CpuModel::lost() const { return ranks_ ? ranks_->lost() : stages_ ? stages_->lost() : ""; }
+std::string CpuModel::lost() const { return ranks_ ? ranks_->lost() : ""; }
 
 // The others are somewhere in a step, and what they have written is not known.
 void CpuModel::abort(const std::string& reason) {
   if (ranks_) ranks_->abort(reason);
-  if (stages_) stages_->abort(reason);
 }
 
 void CpuModel::launch(StepWork& work) {
   try {
-    if (stages_) stages_->begin(work);
+    if (ranks_) ranks_->launch(work);
   } catch (const CommError& error) {
     abort(error.what());  // its rows never come: it fails when its turn comes
   }
@@ -157,13 +149,12 @@ std::string CpuModel::try_run(StepWork& work) {
 void CpuModel::run(StepWork& work) {
   const Timed timed([this](std::chrono::nanoseconds time) {
     if (ranks_) ranks_->meter().add_step(true, time);
-    if (stages_) stages_->meter().add_step(true, time);
   });
   CHECK(work.states.empty(), "{} operations on states, and the model has none", work.states.size());
   const auto most = static_cast<size_t>(options_.limits.logits);
   if (ranks_) ranks_->begin(work, std::min(most, work.logits.size()));
   for (const PageCopy& copy : work.copies) kv_->copy_page(copy.group, copy.from, copy.to);
-  if (stages_) stages_->receive(*runner_, work.batch);
+  if (ranks_) ranks_->receive(*runner_, work.batch);
   runner_->run_body(work.batch);
   if (on_body) on_body(work.batch, *runner_);
   report_hidden(work);

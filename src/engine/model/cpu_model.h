@@ -1,7 +1,7 @@
 // A model's graph on the CPU: a thread of its own packs the weights and runs the steps (and is the first of the worker
 // pool), so that the engine can prepare the next one meanwhile, and pages lie with the threads that read them. Where
-// ranks share the model it is rank 0, which samples and reports; where stages do, the last, and takes as many steps at
-// once as there are.
+// ranks share the model it is rank 0, which samples and reports, and with stages takes as many steps at once as there
+// are.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,6 @@
 
 #include "engine/model/device_model.h"
 #include "engine/model/ranks.h"
-#include "engine/model/stages.h"
 #include "graph/kv_store.h"
 #include "graph/run.h"
 #include "models/model.h"
@@ -26,7 +25,7 @@ class CpuModel final : public DeviceModel {
   CpuModel(const Model& model, const RunOptions& options, const std::vector<int>& pages);
   ~CpuModel() override;
 
-  bool runs_ahead() const override { return stages_ != nullptr; }
+  bool runs_ahead() const override { return steps_.size() > 1; }
   void launch(StepWork& work) override;
   void draw(StepWork& work) override;
   bool body_ended() override;
@@ -40,8 +39,7 @@ class CpuModel final : public DeviceModel {
   ExpertUse expert_use() const override { return runner_->expert_use(); }
   Runner* runner() override { return runner_.get(); }
   std::string lost() const override;
-  Ranks* ranks() { return ranks_.get(); }     // the others; null where there are none
-  Stages* stages() { return stages_.get(); }  // those before the last; null where there are none
+  Ranks* ranks() { return ranks_.get(); }  // the others; null where there are none
 
  private:
   void start(const Model& model);
@@ -56,8 +54,7 @@ class CpuModel final : public DeviceModel {
 
   const RunOptions options_;
   const std::vector<int> pages_;
-  std::unique_ptr<Ranks> ranks_;    // null where the model is not shared
-  std::unique_ptr<Stages> stages_;  // null where it has one stage
+  std::unique_ptr<Ranks> ranks_;  // null where the model is not shared
   // Both made by thread_, before the constructor returns.
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<KvStore> kv_;

@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "comm/comm_local.h"
+#include "comm/world.h"
+#include "graph/stages.h"
 
 namespace ingot {
 
@@ -23,60 +24,75 @@ RankCounts since(const RankCounts& before, const RankCounts& now) {
   return more;
 }
 
-// What a rank is given for each wait of a step.
-void begin_step(Comm& comm, int64_t step) {
-  comm.step = step;
-  comm.deadline = step <= 1 ? Comm::kFirstStepWait : Comm::kStepWait;
+// The rows of a stage's border.
+std::span<std::byte> rows_of(const Runner& runner, const char* name, const Batch& batch) {
+  const Tensor& t = runner.output(name);
+  CHECK(t.stride == t.cols, "rows of {} with gaps", name);
+  return {t.data, static_cast<size_t>(batch.n_rows * t.cols * dtype_bytes(t.dtype))};
+}
+
+void receive_rows(const RankLinks& links, const Runner& runner, const Batch& batch) {
+  links.rows->recv(rows_of(runner, kStageIn, batch), links.rank_before(), links.rows->deadline);
 }
 
 }  // namespace
 
-void follow(const Graph& part, const RunOptions& options, const std::vector<int>& pages,
+void follow(const Graph& part, const RunOptions& options, const std::vector<int>& pages, const RankLinks& links,
             const std::function<void(int rank)>& on_step) {
-  Comm& comm = *options.comm;
-  Runner runner(part, options);
+  RunOptions own = options;
+  own.own_thread = true;
+  own.comm = links.stage.get();
+  Runner runner(part, own);
   KvStore kv(runner.program(), pages, options.limits.page_rows);
   runner.bind(kv);
   const int64_t kv_bytes = kv.bytes();
-  comm.send(std::as_bytes(std::span(&kv_bytes, 1)), 0);  // ready
-  const RankCounts before = comm.meter.counts();
+  links.whole().send(std::as_bytes(std::span(&kv_bytes, 1)), 0);  // ready
+  const RankCounts before = links.counts();
   const int groups = static_cast<int>(pages.size());
   std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options.limits, groups)));
   Batch batch(options.limits, groups);
   for (;;) {
-    const int64_t bytes = comm.recv(message, 0, Comm::kForever);
+    const int64_t bytes = links.steps().recv(message, 0, Comm::kForever);
     if (bytes == 0) return;  // the end
     const ReadStep read =
         read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options.limits, pages, batch);
-    begin_step(comm, read.step);
-    if (read.report) {
-      const RankCounts counts = since(before, comm.meter.counts());
-      comm.send(std::as_bytes(std::span(&counts, 1)), 0);
-    }
-    const Timed timed([&](std::chrono::nanoseconds time) { comm.meter.add_step(read.body, time); });
+    links.begin_step(read.step);
+    links.steps().step = read.step;
+    const Timed timed([&](std::chrono::nanoseconds time) { links.meter().add_step(read.body, time); });
     if (read.body) {
-      if (on_step) on_step(comm.rank());
+      if (on_step) on_step(links.rank);
       for (const PageCopy& copy : read.copies) kv.copy_page(copy.group, copy.from, copy.to);
+      if (!links.on_first_stage()) receive_rows(links, runner, batch);
       runner.run_body(batch);
+      if (!links.on_last_stage()) links.rows->send(rows_of(runner, kStageOut, batch), links.rank_after());
+    }
+    if (read.report) {
+      const RankCounts counts = since(before, links.counts());
+      links.whole().send(std::as_bytes(std::span(&counts, 1)), 0);
     }
     if (batch.n_logits > 0) runner.run_head(batch);
   }
 }
 
 Ranks::Ranks(const Model& model, const RunOptions& options, const std::vector<int>& pages)
-    : options_(options), pages_(pages), ranks_(static_cast<int>(model.ranks.size())), first_(options.comm) {
-  CHECK(ranks_ > 1, "{} ranks", ranks_);
-  message_.reserve(StepMessage::most_bytes(options_.limits, static_cast<int>(pages_.size())));
+    : options_(options),
+      pages_(pages),
+      pp_(model.stages),
+      tp_(static_cast<int>(model.ranks.size()) / pp_),
+      processes_(World::joined() != nullptr) {
+  const int n = tp_ * pp_;
+  CHECK(n > 1 && n == static_cast<int>(model.ranks.size()), "{} ranks in {} stages", model.ranks.size(), pp_);
+  const int64_t bytes = StepMessage::most_bytes(options_.limits, static_cast<int>(pages_.size()));
+  order_.reserve(bytes);
+  message_.reserve(bytes);
   logit_rows_.reserve(static_cast<size_t>(options_.limits.logits));
-  if (first_ != nullptr) {
-    CHECK(first_->ranks() == ranks_, "{} ranks, not {}", first_->ranks(), ranks_);
+  if (processes_) {
+    links_.push_back(world_links(*World::joined(), tp_, pp_));
     told_.resize(model.ranks.size());
     known_ = std::make_unique<KnownRanks>([this] { return use(); });
     return;
   }
-  comms_ = make_local_comms(ranks_, std::max(options.threads, ranks_) <= available_cores());
-  first_ = comms_[0].get();
-  threw_.resize(model.ranks.size());
+  links_ = local_links(tp_, pp_, std::max(options.threads, n) <= available_cores());
   try {
     for (size_t r = 1; r < model.ranks.size(); ++r) threads_.emplace_back([this, &model, r] { run_rank(model, r); });
     known_ = std::make_unique<KnownRanks>([this] { return use(); });
@@ -90,15 +106,16 @@ Ranks::~Ranks() { join(); }
 
 std::vector<RankUse> Ranks::use() const {
   std::vector<RankUse> all;
-  for (int r = 0; r < ranks_; ++r) {
+  const Comm& whole = own().whole();
+  for (int r = 0; r < tp_ * pp_; ++r) {
     const auto at = static_cast<size_t>(r);
-    RankUse one{.rank = r, .host = first_->host(r), .alive = first_->alive(r), .counts = {}};
-    if (comms_.empty()) {
+    RankUse one{.rank = r, .host = whole.host(r), .alive = whole.alive(r), .counts = {}};
+    if (processes_) {
       const std::lock_guard lock(mutex_);
-      one.counts = r == 0 ? since(told_[at], first_->meter.counts()) : told_[at];
+      one.counts = r == 0 ? since(told_[at], own().counts()) : told_[at];
     } else {
-      one.alive = !comms_[at]->meter.ended();
-      one.counts = comms_[at]->meter.counts();
+      one.alive = !links_[at].meter().ended();
+      one.counts = links_[at].counts();
     }
     all.push_back(std::move(one));
   }
@@ -107,98 +124,116 @@ std::vector<RankUse> Ranks::use() const {
 
 void Ranks::join() {
   known_.reset();
-  if (comms_.empty()) {
+  if (processes_) {
     try {
-      for (int r = 1; r < ranks_; ++r) first_->send({}, r);  // the end
+      for (int r = 1; r < tp_ * pp_; ++r) (r < tp_ ? *own().stage : *own().orders).send({}, r);  // the end
     } catch (const CommError&) {
       // They have gone, or know that another has.
     }
     return;
   }
-  comms_[0].reset();  // a rank that waits for rank 0 hears that it has gone
+  links_[0] = {};  // a rank that waits for rank 0 hears that it has gone
   for (std::thread& thread : threads_) thread.join();
 }
 
 RunOptions Ranks::options_of(int rank) const {
   RunOptions options = options_;
   options.own_thread = true;
-  if (comms_.empty()) return options;
-  const auto own = ThreadPool::share(options_.threads, rank, ranks_);
+  options.comm = links_[static_cast<size_t>(rank)].stage.get();
+  if (processes_) return options;
+  const auto own = ThreadPool::share(options_.threads, rank, tp_ * pp_);
   options.threads = std::max(1, static_cast<int>(own.end - own.begin));
-  options.comm = comms_[static_cast<size_t>(rank)].get();
   return options;
 }
 
 void Ranks::run_rank(const Model& model, size_t rank) {
+  const RankLinks& links = links_[rank];
   try {
-    follow(model.ranks[rank], options_of(static_cast<int>(rank)), pages_, [this](int r) {
+    follow(model.ranks[rank], options_of(links.rank), pages_, links, [this](int r) {
       if (on_step) on_step(r);
     });
-  } catch (const CommError&) {
-    // Told to the one who made the wait fail; at the end rank 0 has gone.
+  } catch (const CommError& error) {
+    // Told to the one who made the wait fail; at the end rank 0 has gone. The waits of its other ends fail too.
+    links.abort(error.what());
   } catch (const std::exception& error) {
     {
       const std::lock_guard lock(mutex_);
-      threw_[rank] = std::current_exception();
+      if (!threw_) threw_ = std::current_exception();
     }
-    comms_[rank]->abort(error.what());
+    links.abort(error.what());
   }
-  comms_[rank]->meter.end();
+  links.meter().end();
 }
 
 void Ranks::await_ready() {
-  for (int r = 1; r < ranks_; ++r) {
+  for (int r = 1; r < tp_ * pp_; ++r) {
     try {
       int64_t bytes = 0;
-      first_->recv(std::as_writable_bytes(std::span(&bytes, 1)), r, Comm::kForever);
+      own().whole().recv(std::as_writable_bytes(std::span(&bytes, 1)), r, Comm::kForever);
       kv_bytes_ += bytes;
     } catch (const CommError&) {
       const std::lock_guard lock(mutex_);
-      for (const std::exception_ptr& threw : threw_)
-        if (threw) std::rethrow_exception(threw);
+      if (threw_) std::rethrow_exception(threw_);
       throw;
     }
   }
   const std::lock_guard lock(mutex_);
-  if (comms_.empty()) told_[0] = first_->meter.counts();  // rank 0 tells nothing: what it had when all were ready
+  if (processes_) told_[0] = own().counts();  // rank 0 tells nothing: what it had when all were ready
+}
+
+// Threads count where they are read.
+void Ranks::ask_for_counts(int64_t step) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!processes_ || counted_step_.load() != 0 || now - asked_ < kReportEvery) return;
+  asked_ = now;
+  counted_step_.store(step);
+}
+
+void Ranks::launch(const StepWork& work) {
+  ++launched_;
+  ask_for_counts(launched_);
+  if (pp_ == 1) return;
+  order_.write_step(work, options_.limits, launched_, {}, counted_step_.load() == launched_);
+  own().orders->step = launched_;
+  for (int r = tp_ * pp_ - 1; r >= tp_; --r) own().orders->send(order_.bytes(), r);
 }
 
 void Ranks::send(size_t logits, size_t first, const StepWork& work) {
+  if (tp_ == 1) return;
   logit_rows_.clear();
   for (size_t i = first; i < first + logits; ++i) logit_rows_.push_back(work.logits[i].row);
   if (first == 0) {
-    reports_ = time_to_report();
-    message_.write_step(work, options_.limits, ++step_, logit_rows_, reports_);
+    message_.write_step(work, options_.limits, step_, logit_rows_, counted_step_.load() == step_);
   } else {
     message_.write_head(step_, logit_rows_);
   }
-  begin_step(*first_, step_);
-  for (int r = 1; r < ranks_; ++r) first_->send(message_.bytes(), r);
+  for (int r = 1; r < tp_; ++r) own().stage->send(message_.bytes(), r);
 }
 
-void Ranks::begin(const StepWork& work, size_t logits) { send(logits, 0, work); }
+void Ranks::begin(const StepWork& work, size_t logits) {
+  own().begin_step(++step_);
+  send(logits, 0, work);
+}
+
+void Ranks::end() {
+  if (counted_step_.load() != step_) return;
+  for (int r = 1; r < tp_ * pp_; ++r) {
+    RankCounts counts;
+    Comm& whole = own().whole();
+    whole.recv(std::as_writable_bytes(std::span(&counts, 1)), r, whole.deadline);
+    const std::lock_guard lock(mutex_);
+    told_[static_cast<size_t>(r)] = counts;
+  }
+  counted_step_.store(0);
+}
+
+void Ranks::receive(const Runner& runner, const Batch& batch) {
+  if (pp_ > 1) receive_rows(own(), runner, batch);
+}
 
 void Ranks::run_head(const StepWork& work, size_t first, size_t count) {
   CHECK(first > 0, "the first run of the head begins with the step");
   send(count, first, work);
-}
-
-// Threads count where they are read.
-bool Ranks::time_to_report() {
-  const auto now = std::chrono::steady_clock::now();
-  if (!comms_.empty() || now - reported_ < kReportEvery) return false;
-  reported_ = now;
-  return true;
-}
-
-void Ranks::end() {
-  if (!std::exchange(reports_, false)) return;
-  for (int r = 1; r < ranks_; ++r) {
-    RankCounts counts;
-    first_->recv(std::as_writable_bytes(std::span(&counts, 1)), r, first_->deadline);
-    const std::lock_guard lock(mutex_);
-    told_[static_cast<size_t>(r)] = counts;
-  }
 }
 
 void Ranks::abort(const std::string& reason) {
@@ -206,7 +241,7 @@ void Ranks::abort(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (lost_.empty()) lost_ = reason;
   }
-  first_->abort(reason);
+  own().abort(reason);
 }
 
 std::string Ranks::lost() const {

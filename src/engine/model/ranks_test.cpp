@@ -58,7 +58,7 @@ TEST(Ranks, EveryFormat) {
                            [format](const std::string&) { return format; }, {.context = 64, .tp = ranks});
     };
     const Logits one = run_both(load(1), 1);
-    for (const int ranks : {2, 3})
+    for (const int ranks : {2, 3, 4})
       expect_same_bits(run_both(load(ranks), ranks), one,
                        std::string(format_name(format)) + ", " + std::to_string(ranks) + " ranks");
   }

@@ -19,7 +19,7 @@ class StepMessage {
 
   void reserve(int64_t bytes) { words_.reserve(static_cast<size_t>(bytes) / sizeof(int32_t)); }
   // Writes the step number `step`, with the logit rows of its first run of the head. `report`: the others tell what
-  // they have counted, before they run it.
+  // they have counted, once they have run it.
   void write_step(const StepWork& work, const StepLimits& limits, int64_t step, std::span<const int32_t> logit_rows,
                   bool report = false);
   // Writes another run of the head of the step that was written last.

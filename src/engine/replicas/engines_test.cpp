@@ -27,7 +27,9 @@ EngineConfig config_of(int engines, int threads) {
           .short_cols = 0};
 }
 
-Model load(int tp = 1) { return Model::load(INGOT_SOURCE_DIR "/tests/data/arch/llama", {.context = 64, .tp = tp}); }
+Model load(int tp = 1, int pp = 1) {
+  return Model::load(INGOT_SOURCE_DIR "/tests/data/arch/llama", {.context = 64, .tp = tp, .pp = pp});
+}
 
 Request request(int seed, int max_tokens, float temperature) {
   Request r;
@@ -88,11 +90,12 @@ TEST(Engines, AnswersAreThoseOfOne) {
   Engines one(model, config_of(1, 2));
   const auto expected = ask(one, kRequests);
   EXPECT_EQ(expected.size(), kRequests * 3 / 2);
-  for (const auto& [engines, tp] : {std::pair(2, 1), std::pair(3, 1), std::pair(2, 2)}) {
-    const Model own = load(tp);
-    Engines several(own, config_of(engines, engines * tp));
+  for (const auto& [engines, tp, pp] :
+       {std::tuple(2, 1, 1), std::tuple(3, 1, 1), std::tuple(2, 2, 1), std::tuple(2, 1, 2), std::tuple(2, 2, 2)}) {
+    const Model own = load(tp, pp);
+    Engines several(own, config_of(engines, engines * tp * pp));
     ASSERT_EQ(several.size(), engines);
-    EXPECT_EQ(ask(several, kRequests), expected) << engines << " engines of " << tp;
+    EXPECT_EQ(ask(several, kRequests), expected) << engines << " engines of " << tp << " x " << pp;
     EXPECT_TRUE(several.drain(milliseconds(60'000)));
     int64_t submitted = 0;
     for (int e = 0; e < engines; ++e) {
