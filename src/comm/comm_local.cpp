@@ -50,7 +50,8 @@ struct RankState {
   alignas(64) Offer offer;
   std::unique_ptr<std::byte[]> staged[2] = {std::make_unique<std::byte[]>(kStaged),
                                             std::make_unique<std::byte[]>(kStaged)};
-  std::vector<Mailbox> from;  // [ranks]
+  size_t staged_values[2] = {};  // of a sum
+  std::vector<Mailbox> from;     // [ranks]
 };
 
 struct Group {
@@ -283,7 +284,12 @@ void LocalComm::all_reduce(std::span<float> x) {
   ++collectives_;
   if (x.size_bytes() <= kWholeSum) {
     std::copy(x.begin(), x.end(), reinterpret_cast<float*>(stage(rank_)));
+    own_.staged_values[collectives_ % 2] = x.size();
     meet(kCall);
+    for (int r = 0; r < ranks(); ++r) {
+      if (const size_t n = group_->of(r).staged_values[collectives_ % 2]; n != x.size())
+        disagree(kCall, r, fmt::format("it has {} values, not {}", n, x.size()));
+    }
     std::copy_n(reinterpret_cast<const float*>(stage(0)), x.size(), x.data());
     for (int r = 1; r < ranks(); ++r) {
       const auto* more = reinterpret_cast<const float*>(stage(r));
