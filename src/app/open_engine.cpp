@@ -42,12 +42,15 @@ EngineDevice check_counts(const OpenOptions& options) {
   if (choose_device(options.device, options.ref) >= 0) {
     if (World::joined() != nullptr) throw Error("[tp] processes that share a model compute on the CPU: --device cpu");
     if (options.model.ep > 1) throw Error("[ep] experts are spread over ranks of the CPU: --device cpu");
+    if (options.model.pp > 1) throw Error("[pp] several stages are the CPU's: --device cpu");
     if (options.tp_form == "reduce") throw Error("[tp] ranks on GPUs gather: --tp-form gather, or --device cpu");
   }
   const EngineDevice device = choose_devices(options.device, options.ref, options.model.ranks());
   config.device.cuda = device.cuda;
   config.device.cudas = device.cudas;
   config.device.parts = device.parts;
+  if (!options.expert_use.empty() && device.cuda >= 0)
+    throw Error("[ep] uses of experts are counted on the CPU: --device cpu");
   if (config.engines > 1 && !options.routes) throw Error("[dp] several engines are a server's: ingot serve --dp");
   if (config.threads == 0) config.threads = available_cores();
   check_engines(config, options.model.ranks() * options.model.pp);

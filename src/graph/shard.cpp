@@ -67,7 +67,9 @@ void Sharder::foresee_inputs() {
     if (const auto* linear = std::get_if<Linear>(&op)) {
       if (!wanted(linear->parts[0].out)) set(linear->x, column_border(linear->parts[0].weight));
     } else if (const auto* experts = std::get_if<ExpertLinear>(&op)) {
-      if (experts->out) set(experts->x, column_border(experts->parts[0].weights[0]));
+      int64_t border = 1;
+      for (const Weight& weight : experts->parts[0].weights) border = std::lcm(border, column_border(weight));
+      if (experts->out) set(experts->x, border);
     } else if (const auto* glu = std::get_if<Glu>(&op)) {
       set(glu->up, state_of(glu->out).border);
       if (glu->gate.cols == glu->up.cols) set(glu->gate, state_of(glu->out).border);

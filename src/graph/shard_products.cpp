@@ -146,7 +146,8 @@ void Sharder::add_by_experts(ExpertLinear op) {
 // Each expert is cut by its outputs, so a row's places are blocks of which each rank has some columns.
 void Sharder::add(ExpertLinear op) {
   if (!how_.experts.empty()) return add_by_experts(std::move(op));
-  if (op.out && op.n_parts == 1 && !op.scale && cuts_inputs(op.x, op.parts[0].weights[0])) {
+  const auto cuts = [&](const Weight& weight) { return cuts_inputs(op.x, weight); };  // formats may differ
+  if (op.out && op.n_parts == 1 && !op.scale && std::ranges::all_of(op.parts[0].weights, cuts)) {
     const Cut inputs = *state_of(op.x).cut;
     return add_by_inputs(std::move(op), inputs);
   }

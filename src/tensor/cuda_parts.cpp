@@ -13,7 +13,7 @@
 namespace ingot::cuda {
 namespace {
 
-// Of the driver, from 12.4 on. The names with a version are what <cuda.h> calls them.
+// Of the driver, from 12.5 on. The names with a version are what <cuda.h> calls them.
 struct Driver {
   decltype(&cuDeviceGetDevResource) get_resource = nullptr;
   decltype(&cuDevSmResourceSplitByCount) split = nullptr;
@@ -23,11 +23,10 @@ struct Driver {
 };
 
 template <class F>
-void look_up(const char* name, F& function) {
-  constexpr unsigned kVersion = 12040;
+void look_up(const char* name, unsigned version, F& function) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = {};
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &result);
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
   if (error != cudaSuccess || result != cudaDriverEntryPointSuccess || found == nullptr)
     throw Error("[cuda] this driver cannot cut a GPU into parts: it has no {}", name);
   function = reinterpret_cast<F>(found);
@@ -36,11 +35,11 @@ void look_up(const char* name, F& function) {
 const Driver& driver() {
   static const Driver all = [] {
     Driver d;
-    look_up("cuDeviceGetDevResource", d.get_resource);
-    look_up("cuDevSmResourceSplitByCount", d.split);
-    look_up("cuDevResourceGenerateDesc", d.describe);
-    look_up("cuGreenCtxCreate", d.create);
-    look_up("cuGreenCtxStreamCreate", d.create_stream);
+    look_up("cuDeviceGetDevResource", 12040, d.get_resource);
+    look_up("cuDevSmResourceSplitByCount", 12040, d.split);
+    look_up("cuDevResourceGenerateDesc", 12040, d.describe);
+    look_up("cuGreenCtxCreate", 12040, d.create);
+    look_up("cuGreenCtxStreamCreate", 12050, d.create_stream);
     return d;
   }();
   return all;

@@ -56,6 +56,8 @@ void Weights::stack_scales(std::vector<Weight>& all, const Stack& stack, int64_t
   if (down > 1 && block % stack.step && block != 1)
     throw Error("[weights] '{}': blocks of {} rows do not fit every {}th", scales, block, stack.step);
   taken_.insert(scales);
+  const std::string_view name = stack.name;
+  taken_.insert(std::string(name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name) + ".input_scale");
   // A row more: where every second is passed over, the last one's is copied with what follows it.
   const CheckedSize checked(stack.count, "[weights] scales of a tensor");
   const int64_t all_values = (checked * of_expert + across).as_int64();

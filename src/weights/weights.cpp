@@ -121,8 +121,9 @@ Weight Weights::take(const std::string& name, int64_t rows, int64_t cols, const 
   weight.data += options.row_begin * weight.row_bytes;
   weight.rows = rows;
   if (options.heads && source_->permuted_qk()) {
-    CHECK((!weight.scale || weight.scale_rows >= weight.rows) && !options.transposed,
-          "{}: permuted rows with scales, or transposed", name);
+    if (weight.scale && weight.scale_rows < weight.rows)
+      throw Error("[weights] '{}': rows in the order of rotation have scales of their own", name);
+    CHECK(!options.transposed, "{}: permuted rows, transposed", name);
     weight.head_rows = head_rows(name, rows, options.heads);
   }
   align(weight);

@@ -114,5 +114,24 @@ TEST(Scarce, APromptIsReadAFewTimes) {
   }
 }
 
+// A prompt that was set back late in its reading is safe until it has been read, and not for as long an answer.
+TEST(Scarce, WhatWasReadAgainGivesWayOnceItAnswers) {
+  FairLoad load(kScarceConfig, kScarcePages, 1);
+  warm_up(load);
+  const FairTenant giant = one_size("giant", 14'000, 1'900), half = one_size("", 7'000, 5);
+  const SeqId id = load.submit(giant);
+  load.run(0.9 * alone(giant));
+  FairTenant newcomer = half;
+  newcomer.name = "first";
+  first_token(load, newcomer);
+  while (!load.first.contains(id)) load.step();
+  load.run(1);
+  newcomer.name = "second";
+  const double waited = first_token(load, newcomer);
+  std::printf("read again: %ld taken, the second newcomer waits %.3f s, alone %.3f s\n",
+              static_cast<long>(load.core->stats().taken), waited, alone(half));
+  EXPECT_LE(waited, 1.2 * 2 * alone(half));
+}
+
 }  // namespace
 }  // namespace ingot::sim

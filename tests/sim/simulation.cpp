@@ -311,6 +311,7 @@ class Run {
   // that have passed the rank may end well.
   void lose_at(Moment moment) {
     if (moment != moment_ || step_ < lost_step_ || lost_step_ < 0 || model_->lost()) return;
+    fail_allocation(-1);  // what is counted here takes memory of its own
     const size_t flying = model_->in_flight(), passed = rank_random_() % (flying + 1);
     model_->lose(passed);
     count("rank lost behind a step", passed > 0);

@@ -72,6 +72,8 @@ void CpuModel::launch(StepWork& work) {
     if (ranks_) ranks_->launch(work);
   } catch (const CommError& error) {
     abort(error.what());  // its rows never come: it fails when its turn comes
+  } catch (...) {
+    abort("a step could not be given to all");  // some have it: no later one may follow
   }
   {
     const std::lock_guard lock(mutex_);

@@ -51,8 +51,14 @@ CudaRanks::CudaRanks(const Model& model, const DeviceRunOptions& options) : opti
   // Threads that wait for others wait for what a device does, but for the message of a step.
   comms_ = make_local_comms(ranks, ranks <= available_cores());
   for (const auto& comm : comms_) comm->deadline = Comm::kForever;  // while others load
-  for (size_t r = 1; r < model.ranks.size(); ++r) threads_.emplace_back([this, &model, r] { run_rank(model, r); });
-  known_ = std::make_unique<KnownRanks>([this] { return use(); });
+  try {
+    for (size_t r = 1; r < model.ranks.size(); ++r) threads_.emplace_back([this, &model, r] { run_rank(model, r); });
+    known_ = std::make_unique<KnownRanks>([this] { return use(); });
+  } catch (...) {  // no thread more could be started
+    comms_[0].reset();
+    for (std::thread& thread : threads_) thread.join();
+    throw;
+  }
 }
 
 CudaRanks::~CudaRanks() {

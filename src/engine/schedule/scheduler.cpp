@@ -68,8 +68,10 @@ void Scheduler::set_back(Sequence& seq) {
   } else if (seq.decoding()) {
     seq.interrupted = 0;
   }
-  // A prompt is read again at most as often as its length can be halved: in all no more than two times its rows.
-  const int further = seq.decoding() ? pages_.page_rows() : std::max(pages_.page_rows(), seq.kv_len);
+  // A prompt is read again at most as often as its length can be halved: in all no more than two times its rows. Once
+  // all of it is read it is safe for no more than a page.
+  const int page = pages_.page_rows(), left = seq.n_tokens() - seq.kv_len;
+  const int further = seq.decoding() ? page : std::max(page, std::min(seq.kv_len, left + page));
   seq.safe_rows = std::max(seq.safe_rows, seq.kv_len + further);
   seq.begun = -1;
   give_back(seq);
@@ -313,9 +315,10 @@ bool Scheduler::admit(Sequence& seq, Plan& plan) {
   if (!gets_place(seq)) return false;
   const PrefixHit hit = find(seq);
   while (!has_room(seq, hit)) {
+    const Sequence* place = n_running() >= limits_.seqs ? gives_place(*seq.tenant) : nullptr;
     Sequence* other = gives_way(seq, hit);
     if (!other) return false;
-    const bool taken = other->tenant != seq.tenant, pages = n_running() < limits_.seqs;
+    const bool taken = other->tenant != seq.tenant, pages = other != place;
     if (!taken) tenants_.lose(*other);
     preempt(*other, plan);
     if (taken) {

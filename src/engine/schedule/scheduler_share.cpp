@@ -112,7 +112,7 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
     const bool below = places_over(*tenant) < 0;
     if (tenant->queue.empty() || tenant->grant + line.rows <= 0 || below != below_share) continue;
     Sequence& seq = *tenant->queue.back();
-    if (line.passed && beyond_share(seq)) wait_in_line(seq, line);
+    if (line.passed && beyond_share(seq) && gets_place(seq)) wait_in_line(seq, line);
     if (!may_pass(seq, line)) continue;
     tenant->grant = static_cast<int>(std::min<int64_t>(kAll, tenant->grant + line.rows));
     const bool came = admit(seq, plan);

@@ -139,6 +139,7 @@ bool Tenants::hold_line(Sequence& seq) {
   if (spent_ >= std::max(tenant.line_again, line_pause_)) {
     const double first = kLineTurn * seq.n_tokens() / std::max(tenant.weight, kLineShare * weights_);
     seq.line_turn = std::max(2 * seq.line_turn, first);
+    tenant.line_of = &seq;
     tenant.line_until = spent_ + seq.line_turn;
     tenant.line_again = tenant.line_until + line_rest(tenant, seq.line_turn);
     line_pause_ = tenant.line_until + seq.line_turn;
@@ -149,12 +150,13 @@ bool Tenants::hold_line(Sequence& seq) {
 // It was let in, or has gone: its turn ends, and what it had grown to is no other's.
 void Tenants::leave_line(Sequence& seq) {
   TenantShare& tenant = *seq.tenant;
-  if (seq.line_turn > 0 && spent_ < tenant.line_until) {
+  if (tenant.line_of == &seq && spent_ < tenant.line_until) {
     const double used = seq.line_turn - (tenant.line_until - spent_);
     tenant.line_until = spent_;
     tenant.line_again = spent_ + line_rest(tenant, used);
     line_pause_ = spent_ + used;
   }
+  if (tenant.line_of == &seq) tenant.line_of = nullptr;
   seq.line_turn = 0;
 }
 

@@ -28,8 +28,9 @@ struct TenantShare {
   double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
   double next_turn = 0;            // and none before Tenants::spent() is
   // The line is held for one that wants more than its share of the pages, by Tenants::spent():
-  double line_until = 0;  // when the last turn ends
-  double line_again = 0;  // when the next may begin
+  double line_until = 0;              // when the last turn ends
+  double line_again = 0;              // when the next may begin
+  const Sequence* line_of = nullptr;  // whose turn the last is, while it waits; only compared
   // Of the step that is being planned.
   int want = 0;         // rows of prompts that it has
   int grant = 0;        // of them, its share

@@ -264,6 +264,27 @@ TEST(Tenants, TurnsDoNotGrowByCancelling) {
   }
 }
 
+// A seq that goes while another one of its tenant has a turn takes nothing of it, and no pause either.
+TEST(Tenants, ATurnEndsWithItsOwnSeqAlone) {
+  Fixture f;
+  Sequence& first = f.come(1, "large", 1);
+  first.tokens.resize(100);
+  f.come(2, "small", 0);
+  const auto run = [&](Sequence& seq, int steps) {
+    int held = 0;
+    for (int i = 0; i < steps; ++i, f.tenants.ran(2)) held += f.tenants.hold_line(seq);
+    return held;
+  };
+  EXPECT_EQ(run(first, 150), 150);
+  EXPECT_EQ(run(first, 150), 0);
+  Sequence& second = f.come(3, "large", 0);
+  second.tokens.resize(200);
+  EXPECT_EQ(run(second, 10), 10);
+  f.go(first);
+  EXPECT_EQ(run(second, 290), 290);
+  EXPECT_EQ(run(second, 300), 0);
+}
+
 // The first turn of one among very many is one of a sixteenth.
 TEST(Tenants, TurnsDoNotGrowWithTenants) {
   Fixture f;

@@ -161,13 +161,16 @@ void XRows::make(int64_t t, int64_t n) const {
   XRow* rows = reinterpret_cast<XRow*>(memory_) + t;
   const auto pack = [&](const Layout::Tiles& tiles, bool coarse, std::byte* first) {
     if (tiles.n == 0) return;
-    std::byte* tile = first + t / k.tile_rows * tiles.step;
-    for (int64_t i = 0; i < n; ++i) {
-      (coarse ? rows[i].coarse_tile : rows[i].tile) = tile;
-      (coarse ? rows[i].coarse_gap : rows[i].tile_gap) = tiles.gap;
-      rows[i].tile_fields = layout_.fields;
+    for (int64_t from = 0; from < n; from += k.tile_rows) {
+      const int64_t some = std::min<int64_t>(k.tile_rows, n - from);
+      std::byte* tile = first + (t + from) / k.tile_rows * tiles.step;
+      for (int64_t i = from; i < from + some; ++i) {
+        (coarse ? rows[i].coarse_tile : rows[i].tile) = tile;
+        (coarse ? rows[i].coarse_gap : rows[i].tile_gap) = tiles.gap;
+        rows[i].tile_fields = layout_.fields;
+      }
+      k.pack_tile(rows + from, some, product_.cols(), coarse, tile);
     }
-    k.pack_tile(rows, n, product_.cols(), coarse, tile);
   };
   if (layout_.outer_tiles.n > 0) pack_outer(t, n);
   std::byte* first = memory_ + layout_.first_tile;

@@ -40,7 +40,6 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       self->guarded([&] {
         if (self->responder_->closed()) return self->leave();
         const std::string& param = self->job_.param;
-        check_list(param, self->job_.inputs.size(), self->context_.engine());
         for (const auto& input : self->job_.inputs) self->caller_->check_context(input.size(), param);
         if (self->job_.timeout_seconds > 0) self->caller_->set_timeout(self->job_.timeout_seconds);
         for (size_t i = 0; i < self->job_.inputs.size(); ++i) self->submit(i);
@@ -217,6 +216,7 @@ void embed(ServeContext& context, HttpRequest request, std::shared_ptr<Responder
   const Json body = read_body(request.body, table);
   TokenWork work(caller_of(request.head), responder, &context.workers);
   EmbeddingJob job = read(body.get_object(), context.model, &work);
+  check_list(job.param, job.inputs.size(), context.engine());
   job.room = take_room(context, caller_of(request.head)->tenant(), job.held_bytes(context.model.hidden), job.param);
   std::make_shared<EmbeddingRun>(context, std::move(request.head), std::move(job), std::move(responder))->start();
 }
