@@ -89,10 +89,10 @@ enum class ScaleKind : uint8_t { kF16, kF32, kSuper, kF16Zero, kRow, kBF16 };
 // kPanelTableZero up.
 #if defined(__aarch64__)
 inline constexpr int kPanelTableZero = 0;
-inline constexpr int8_t kPanelTable[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr int8_t kPanelTable[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 #else
 inline constexpr int kPanelTableZero = 12;
-inline constexpr int8_t kPanelTable[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+constexpr int8_t kPanelTable[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 #endif
 
 enum class PanelKind : uint8_t {
