@@ -30,7 +30,7 @@ class Files(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         keys = pathlib.Path(folder.name) / "keys"
         keys.write_text("tester page-test-key\n")
-        keys.chmod(0o600)
+        keys.chmod(0o644)
         cls.server = start_server(cls, "--api-key-file", str(keys))
 
     def test_every_file_is_served_without_a_key_and_as_it_is(self):

@@ -102,7 +102,7 @@ class ReplicasEnd(support.TestCase):
         folder = self.temp_dir()
         keys = folder / "keys"
         keys.write_text("alice sk-alice-0123456789 rpm=6\n")
-        keys.chmod(0o600)
+        keys.chmod(0o644)
         with serving.Server(serving.models.make_tiny(folder / "tiny"), *DP, "--api-key-file", str(keys)) as server:
             header = {"authorization": "Bearer sk-alice-0123456789"}
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
