@@ -21,7 +21,8 @@ float place_at(int64_t t, int64_t j, int64_t i) {
 void run_rank(Comm& comm, int64_t rows, int64_t used, int64_t n, bool weighted, bool busy, bool ref) {
   const Batch batch = test::rows_batch(static_cast<int>(rows));
   Buffer places(rows, used * n), ranks(rows, used, kTokenRows, used, DType::kI32), weights(rows, used), out(rows, n);
-  ExpertCombine op{.places = places.tensor(), .ranks = ranks.tensor(), .out = out.tensor(), .comm = &comm};
+  ExpertCombine op{
+      .places = places.tensor(), .ranks = ranks.tensor(), .weights = {}, .out = out.tensor(), .comm = &comm};
   if (weighted) op.weights = weights.tensor();
   Random random(9);
   for (int64_t t = 0; t < rows; ++t)
