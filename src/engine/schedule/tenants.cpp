@@ -150,13 +150,15 @@ bool Tenants::hold_line(Sequence& seq) {
 // It was let in, or has gone: its turn ends, and what it had grown to is no other's.
 void Tenants::leave_line(Sequence& seq) {
   TenantShare& tenant = *seq.tenant;
-  if (tenant.line_of == &seq && spent_ < tenant.line_until) {
-    const double used = seq.line_turn - (tenant.line_until - spent_);
-    tenant.line_until = spent_;
-    tenant.line_again = spent_ + line_rest(tenant, used);
-    line_pause_ = spent_ + used;
+  if (tenant.line_of == &seq) {
+    tenant.line_of = nullptr;
+    if (spent_ < tenant.line_until) {
+      const double used = seq.line_turn - (tenant.line_until - spent_);
+      tenant.line_until = spent_;
+      tenant.line_again = spent_ + line_rest(tenant, used);
+      line_pause_ = spent_ + used;
+    }
   }
-  if (tenant.line_of == &seq) tenant.line_of = nullptr;
   seq.line_turn = 0;
 }
 
