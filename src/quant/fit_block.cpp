@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/check.h"
+
 namespace ingot {
 
 #if defined(__aarch64__)
@@ -32,18 +34,25 @@ std::span<const BlockFits* const> all_block_fits() {
 
 namespace {
 const BlockFits& best() { return *all_block_fits().front(); }
+
+void check_block(size_t values, size_t sub_size) {
+  CHECK(values == kFitBlock && (sub_size == 16 || sub_size == 32), "block of {} in {}", values, sub_size);
+}
 }  // namespace
 
 ScaledBlock fit_scaled_block(std::span<const float> x, const float* importance, size_t sub_size, const IntGrid& grid,
                              const IntGrid& scales) {
+  check_block(x.size(), sub_size);
   return best().scaled(x, importance, sub_size, grid, scales);
 }
 ScaledBlock fit_scaled_block(std::span<const float> x, const float* importance, size_t sub_size, const Codebook& grid,
                              const IntGrid& scales) {
+  check_block(x.size(), sub_size);
   return best().scaled_book(x, importance, sub_size, grid, scales);
 }
 AffineBlock fit_affine_block(std::span<const float> x, const float* importance, size_t sub_size, int q_max,
                              int scale_max) {
+  check_block(x.size(), sub_size);
   return best().affine(x, importance, sub_size, q_max, scale_max);
 }
 

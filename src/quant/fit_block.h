@@ -7,6 +7,10 @@
 
 namespace ingot {
 
+inline constexpr size_t kFitBlock = 256;
+
+// REQUIRES of each: x has kFitBlock values, sub_size is 16 or 32. fit.h's functions check it: what a set is compiled
+// from includes no formatting, whose inline code the linker could take for every CPU.
 struct BlockFits {
   const char* name;  // of the set
   ScaledBlock (*scaled)(std::span<const float> x, const float* importance, size_t sub_size, const IntGrid& grid,

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 
-#include "base/check.h"
 #include "quant/fields.h"
 #include "quant/fit_block.h"
 #include "quant/fit_lanes.h"
@@ -17,7 +16,7 @@
 namespace ingot {
 namespace {
 
-constexpr size_t kBlock = 256;
+constexpr size_t kBlock = kFitBlock;
 float as_f16(float value) { return f16_to_f32(f32_to_f16(value)); }
 
 // A block as one or two groups of eight sub-blocks.
@@ -27,7 +26,6 @@ struct Groups {
   std::array<Lanes, 2> lanes;
 
   Groups(std::span<const float> x, const float* importance, size_t sub_size) : values(x) {
-    CHECK(x.size() == kBlock && (sub_size == 16 || sub_size == 32), "block of {} in {}", x.size(), sub_size);
     float weights[kBlock];
     fit_weights(x.data(), importance, kBlock, weights);
     count = kBlock / sub_size / kLanes;
