@@ -57,10 +57,11 @@ inline void check_list(std::string_view param, size_t items, const Engines& engi
 }
 
 // Room for what a request holds until it has ended, in its tenant's share. `param`: the field that has most of it.
-// Throws ApiError: 400 where it would never fit, 503 where it does not now.
+// Throws ApiError: 400 where it is more than half of the room, which others would wait for until it has ended, 503
+// where it does not fit now.
 inline std::shared_ptr<void> take_room(ServeContext& context, const std::string& tenant, size_t bytes,
                                        std::string_view param) {
-  if (const size_t most = context.requests.most(); bytes > most) {
+  if (const size_t most = context.requests.most() / 2; bytes > most) {
     throw bad_field(param,
                     fmt::format("{} makes a request that holds {} bytes; at most {} are allowed", param, bytes, most));
   }

@@ -247,7 +247,8 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   const RouteMatch match = find_route(request.head.method, request.head.path);
   if (match.route == nullptr) return responder->send(refuse(request.head, no_route(request.head.path)));
   const Route& route = *match.route;
-  // The key was checked before the body came; it may have been revoked since.
+  // The key was checked before the body came; it may have been revoked since, also until it is in flight: from then on
+  // whoever revokes it ends it.
   const bool keyed = keys_.required() && route.access == Access::kKey;
   const std::shared_ptr<const ApiKey> key = keyed ? keys_.find(request.head) : nullptr;
   const std::shared_ptr<Caller> caller = make_caller(route, request.head, key ? key : keys_.nobody());
@@ -265,7 +266,7 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   in_flight_.add(tracked, route.generates, caller);
   tracked->watch();
   std::optional<ApiError> refused;
-  if (keyed && !key) {
+  if (keyed && (!key || caller->revoked())) {
     refused = no_key();
   } else if ((refused = without_right(route, caller->rights()))) {
     // Taken from it since.

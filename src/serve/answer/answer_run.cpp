@@ -137,10 +137,9 @@ void AnswerRun::submit_all() {
     caller_->check_context(prompt.size() + room, generation_.param);
   }
   if (generation_.timeout_seconds > 0) caller_->set_timeout(generation_.timeout_seconds);
-  const bool scored = generation_.echo && generation_.sampling.n_logprobs >= 0;
   for (size_t p = 0; p < generation_.prompts.size(); ++p) {
     const int first = static_cast<int>(p) * n;
-    if (!scored) {
+    if (!generation_.scores_prompts()) {
       submit(p, first, n, nullptr);
       continue;
     }

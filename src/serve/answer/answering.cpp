@@ -60,7 +60,6 @@ void begin(ServeContext& context, Ready ready) {
   tell_relaxed(context, ready);
   Generation& generation = ready.generation;
   generation.wanted.reset();  // it is compiled, and may be a MiB of text
-  generation.room = take_room(context, caller_of(ready.head)->tenant(), generation.held_bytes(), generation.param);
   std::unique_ptr<AnswerWriter> writer = ready.make_writer(answer_names(context.model, ready.generation));
   if (ready.generation.prompts.empty()) {  // whether the model is there is all that was asked
     return send_complete(*caller_of(ready.head), std::move(ready.responder), style_of(ready.head.path),
@@ -99,6 +98,8 @@ void compile_later(ServeContext& context, Ready ready) {
 
 void start(ServeContext& context, Ready ready) {
   if (ready.generation.timeout_seconds > 0) caller_of(ready.head)->set_timeout(ready.generation.timeout_seconds);
+  Generation& asked = ready.generation;  // what waits for the compiler is held, too
+  asked.room = take_room(context, caller_of(ready.head)->tenant(), asked.held_bytes(), asked.param);
   if (ready.generation.wanted && !make_constraint(context, ready, &CompileWork::run_short)) {
     return compile_later(context, std::move(ready));
   }
@@ -154,6 +155,7 @@ void respond(ServeContext& context, AskedResponse from) {
   KeepResponse keep;
   const std::shared_ptr<void> room = asked.frame.store ? store.hold(tenant, asked.frame.input.size()) : nullptr;
   asked.frame.store = room != nullptr;
+  if (!asked.frame.store) asked.frame.input = {};
   if (asked.frame.store) {
     keep = [&store, room, tenant, id = asked.frame.id, input = std::move(asked.frame.input)](
                const std::string& response, const std::string& output) {

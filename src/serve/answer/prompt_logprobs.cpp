@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/checked_size.h"
-
 namespace ingot {
 namespace {
 
@@ -44,6 +42,11 @@ PromptLogprobs::PromptLogprobs(std::vector<Token> prompt, int top)
       logprobs_(prompt_.size()),
       n_tops_(prompt_.size()),
       tops_((CheckedSize(prompt_.size(), "[logprobs] of a prompt") * top_).as_size()) {}
+
+CheckedSize PromptLogprobs::bytes(size_t prompt, int top) {
+  const size_t each = sizeof(Token) + sizeof(float) + sizeof(uint32_t);
+  return CheckedSize(prompt, "[logprobs] of a prompt") * (CheckedSize(std::max(top, 0)) * sizeof(TokenLogprob) + each);
+}
 
 void PromptLogprobs::take(int position, std::span<const float> logits) {
   const auto next = static_cast<size_t>(position) + 1;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/checked_size.h"
 #include "serve/answer/choice_text.h"
 
 namespace ingot {
@@ -23,6 +24,8 @@ class PromptLogprobs {
  public:
   // `top`: how many of the likeliest are kept at each token.
   PromptLogprobs(std::vector<Token> prompt, int top);
+  // What one of so many tokens takes.
+  static CheckedSize bytes(size_t prompt, int top);
 
   // The logits of the row at `position`: they predict the token after it.
   void take(int position, std::span<const float> logits);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/checked_size.h"
+#include "serve/answer/prompt_logprobs.h"
 
 namespace ingot {
 namespace {
@@ -92,9 +93,10 @@ int64_t Generation::prompt_tokens() const {
 }
 
 size_t Generation::held_bytes() const {
-  CheckedSize sum(0, "[request] bytes");
+  CheckedSize sum(writer_bytes, "[request] bytes");
   for (const std::vector<Token>& prompt : prompts) {
     sum += CheckedSize(prompt.size()) * sizeof(Token) * (2 + choices);
+    if (scores_prompts()) sum += PromptLogprobs::bytes(prompt.size(), sampling.n_logprobs);
   }
   for (const std::string& text : prompt_texts) sum += CheckedSize(text.size()) * 2;  // and in the answer
   for (const ToolSignature& tool : form.signatures) {

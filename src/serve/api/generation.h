@@ -42,13 +42,16 @@ struct Generation {
   std::shared_ptr<const TokenConstraint> constraint;  // the same once it is compiled
   std::vector<std::string> relaxed;                   // tools whose calls are not held to their schemas
 
+  size_t writer_bytes = 0;          // what the writer of its answer keeps of the request
   std::shared_ptr<void> room = {};  // of held_bytes(), until it has ended
 
   // The answer's text is searched for reasoning or calls.
   bool is_searched() const { return form.reasoning || form.tools; }
   int64_t prompt_tokens() const;
-  // What it holds while it waits and runs: its prompts, which the engine has again for each choice, texts that are
-  // echoed, and what is known of tools.
+  // Its prompts are scored: each of their tokens with the likeliest in its place.
+  bool scores_prompts() const { return echo && sampling.n_logprobs >= 0; }
+  // What it holds while it waits and runs: its prompts, which the engine has again for each choice, their scores, texts
+  // that are echoed, what is known of tools, and what its writer keeps.
   size_t held_bytes() const;
   int64_t total_choices() const { return static_cast<int64_t>(prompts.size()) * choices; }
 };

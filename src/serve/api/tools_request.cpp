@@ -80,67 +80,90 @@ Value kind_of(const Json& value) {
   return value.is_object() ? Value::kObject : Value::kNumber;
 }
 
-// The part of the schema that a local reference names; none where there is no such.
-const Json* refer(const Json& root, std::string_view pointer) {
-  const Json* at = &root;
-  if (!pointer.starts_with('#')) return nullptr;
-  pointer.remove_prefix(1);
-  while (at && !pointer.empty()) {
-    if (!pointer.starts_with('/')) return nullptr;
-    const size_t end = std::min(pointer.find('/', 1), pointer.size());
-    at = at->is_object() ? find(at->get_object(), pointer.substr(1, end - 1)) : nullptr;
-    pointer.remove_prefix(end);
+// Of which types values of schemas may be. One for all tools of a request: references can lead to the same lists again
+// and again, K lists of K of them to K^5 in a body of a few KB, so all of them together may look at kMost things. What
+// is left then may be of any type, as where a schema says none.
+class ValueKinds {
+ public:
+  // How the values of the tool's arguments are written where a form writes text bare.
+  ToolSignature signature_of(const std::string& name, const Json& tool) {
+    ToolSignature signature{.name = name, .keys = {}};
+    const Json& parameters = tool.get_object().at("function").get_object().at("parameters");
+    const Json* properties = find(parameters.get_object(), "properties");
+    if (!properties || !properties->is_object()) return signature;
+    for (const auto& property : properties->get_object()) {
+      signature.keys.emplace_back(std::string(property.key()), kind(parameters, property.value(), 0));
+    }
+    return signature;
   }
-  return at;
-}
 
-// Of which types a value of the schema may be.
-Value value_kind(const Json& root, const Json& schema, int depth) {
-  constexpr int kMaxDepth = 8;
-  if (!schema.is_object() || depth > kMaxDepth) return Value::kAny;
-  const JsonObject& object = schema.get_object();
-  Value kind = Value::kAny;
-  const auto any_of = [&](const Json& list, const auto& of) {
+ private:
+  static constexpr int kMost = 100'000;  // milliseconds; the schemas of a coding agent's tools take some hundreds
+  static constexpr int kMaxDepth = 8;
+
+  bool take() {
+    if (left_ > 0) --left_;
+    return left_ > 0;
+  }
+
+  // The part of the schema that a local reference names; none where there is no such.
+  const Json* refer(const Json& root, std::string_view pointer) {
+    const Json* at = &root;
+    if (!pointer.starts_with('#')) return nullptr;
+    pointer.remove_prefix(1);
+    while (at && !pointer.empty()) {
+      if (!pointer.starts_with('/') || !take()) return nullptr;
+      const size_t end = std::min(pointer.find('/', 1), pointer.size());
+      at = at->is_object() ? find(at->get_object(), pointer.substr(1, end - 1)) : nullptr;
+      pointer.remove_prefix(end);
+    }
+    return at;
+  }
+
+  Value any_of(const Json& list, const auto& of) {
     Value any = Value::kNone;
-    for (const Json& one : list.get_array()) any = any | of(one);
+    for (const Json& one : list.get_array()) {
+      if (!take()) return Value::kAny;
+      any = any | of(one);
+    }
     return any;
-  };
-  if (const Json* type = find(object, "type")) {
-    if (type->is_string()) kind = kind & type_kind(type->get_string());
-    if (type->is_array()) {
-      kind = kind &
-             any_of(*type, [](const Json& one) { return one.is_string() ? type_kind(one.get_string()) : Value::kAny; });
-    }
   }
-  if (const Json* list = find(object, "enum"); list && list->is_array()) kind = kind & any_of(*list, kind_of);
-  if (const Json* value = find(object, "const")) kind = kind & kind_of(*value);
-  if (const Json* to = find(object, "$ref"); to && to->is_string()) {
-    if (const Json* part = refer(root, to->get_string())) kind = kind & value_kind(root, *part, depth + 1);
-  }
-  for (const char* key : {"anyOf", "oneOf", "allOf"}) {
-    const Json* list = find(object, key);
-    if (!list || !list->is_array() || list->get_array().empty()) continue;
-    const auto of = [&](const Json& one) { return value_kind(root, one, depth + 1); };
-    if (key == std::string_view("allOf")) {
-      for (const Json& one : list->get_array()) kind = kind & of(one);
-    } else {
-      kind = kind & any_of(*list, of);
-    }
-  }
-  return kind == Value::kNone ? Value::kAny : kind;
-}
 
-// How the values of the tool's arguments are written where a form writes text bare.
-ToolSignature signature_of(const std::string& name, const Json& tool) {
-  ToolSignature signature{.name = name, .keys = {}};
-  const Json& parameters = tool.get_object().at("function").get_object().at("parameters");
-  const Json* properties = find(parameters.get_object(), "properties");
-  if (!properties || !properties->is_object()) return signature;
-  for (const auto& property : properties->get_object()) {
-    signature.keys.emplace_back(std::string(property.key()), value_kind(parameters, property.value(), 0));
+  Value kind(const Json& root, const Json& schema, int depth) {
+    if (!schema.is_object() || depth > kMaxDepth || !take()) return Value::kAny;
+    const JsonObject& object = schema.get_object();
+    Value found = of_own_fields(object);
+    if (const Json* to = find(object, "$ref"); to && to->is_string()) {
+      if (const Json* part = refer(root, to->get_string())) found = found & kind(root, *part, depth + 1);
+    }
+    const auto of = [&](const Json& one) { return kind(root, one, depth + 1); };
+    for (const char* key : {"anyOf", "oneOf"}) {
+      const Json* list = find(object, key);
+      if (list && list->is_array() && !list->get_array().empty()) found = found & any_of(*list, of);
+    }
+    if (const Json* list = find(object, "allOf"); list && list->is_array()) {
+      for (const Json& one : list->get_array()) {
+        if (!take()) break;
+        found = found & of(one);
+      }
+    }
+    return found == Value::kNone ? Value::kAny : found;
   }
-  return signature;
-}
+
+  Value of_own_fields(const JsonObject& object) {
+    Value found = Value::kAny;
+    if (const Json* type = find(object, "type")) {
+      const auto of = [](const Json& one) { return one.is_string() ? type_kind(one.get_string()) : Value::kAny; };
+      if (type->is_string()) found = found & of(*type);
+      if (type->is_array()) found = found & any_of(*type, of);
+    }
+    if (const Json* list = find(object, "enum"); list && list->is_array()) found = found & any_of(*list, kind_of);
+    if (const Json* value = find(object, "const")) found = found & kind_of(*value);
+    return found;
+  }
+
+  int left_ = kMost;
+};
 
 // The list, or nothing where it is absent or empty.
 const JsonArray* tools_of(const JsonObject& body) {
@@ -322,7 +345,7 @@ std::optional<Json> read_arguments(const Json& text, const std::string& path, Ro
 
 // {"type": "custom", "custom": {"name", "description", "format": {"type": "text"} or {"type": "grammar", "grammar":
 // {"syntax": "lark" or "regex", "definition"}}}}: to the template a function that takes one text.
-void add_custom(const JsonObject& tool, const std::string& path, ToolsOfRequest& request) {
+void add_custom(const JsonObject& tool, const std::string& path, ValueKinds& kinds, ToolsOfRequest& request) {
   const std::string where = path + ".custom";
   const Json* value = find(tool, "custom");
   if (is_absent(value)) throw bad_field(where, where + " is required");
@@ -351,7 +374,7 @@ void add_custom(const JsonObject& tool, const std::string& path, ToolsOfRequest&
                                       {"properties", JsonObject{{kCustomKey, std::move(text)}}},
                                       {"required", JsonArray{Json(kCustomKey)}}};
   request.tools.push_back(function_for_template(name, function, "parameters", where));
-  request.signatures.push_back(signature_of(name, request.tools.back()));
+  request.signatures.push_back(kinds.signature_of(name, request.tools.back()));
   request.strict.push_back(true);
   request.custom[name] = std::move(held);
   add_name(request, std::move(name), where);
@@ -368,12 +391,13 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form)
     throw bad_field("tool_choice", "tool_choice asks for a call, and there are no tools");
   }
   if (!tools) return request;
+  ValueKinds kinds;
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
     const JsonObject& tool = object_at((*tools)[i], path);
     const std::string type = string_at(tool, "type", path);
     if (type == "custom") {
-      add_custom(tool, path, request);
+      add_custom(tool, path, kinds, request);
       continue;
     }
     if (type != "function") {
@@ -385,7 +409,7 @@ ToolsOfRequest read_openai_tools(const JsonObject& body, const TaughtForm& form)
     std::string name = name_at(function, path + ".function");
     request.strict.push_back(flag(function, "strict", path + ".function.strict", false));
     request.tools.push_back(function_for_template(name, function, "parameters", path + ".function"));
-    request.signatures.push_back(signature_of(name, request.tools.back()));
+    request.signatures.push_back(kinds.signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path + ".function");
   }
   if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};
@@ -402,6 +426,7 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
     throw bad_field("tool_choice", "tool_choice asks for a call, and there are no tools");
   }
   if (!tools) return request;
+  ValueKinds kinds;
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
     const JsonObject& tool = object_at((*tools)[i], path);
@@ -412,7 +437,7 @@ ToolsOfRequest read_anthropic_tools(const JsonObject& body, const TaughtForm& fo
     std::string name = name_at(tool, path);
     request.strict.push_back(flag(tool, "strict", path + ".strict", false));
     request.tools.push_back(function_for_template(name, tool, "input_schema", path));
-    request.signatures.push_back(signature_of(name, request.tools.back()));
+    request.signatures.push_back(kinds.signature_of(name, request.tools.back()));
     add_name(request, std::move(name), path);
   }
   if (choice.mode == "none") return {.tools = {}, .names = {}, .signatures = {}, .one_call = request.one_call};

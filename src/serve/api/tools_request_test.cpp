@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <utility>
+
 #include "serve/api/api_error.h"
 #include "serve/api/fields.h"
 
@@ -57,6 +60,29 @@ TEST(ToolsRequest, NoToolsNeedNoForm) {
     }
   }
   EXPECT_TRUE(read(read_openai_tools, R"({"parallel_tool_calls": false})").one_call);
+}
+
+// K lists of K references to them are K^5 of them: a body of 17 KB that would take weeks.
+TEST(ToolsRequest, ReferencesThatLeadToEachOtherEndSoon) {
+  const auto times = [](int n, std::string_view text) {
+    std::string all;
+    for (int i = 0; i < n; ++i) all += fmt::format("{}{}", i ? "," : "", text);
+    return all;
+  };
+  const std::string schema = fmt::format(
+      R"({{"x":{{"anyOf":[{0}],"oneOf":[{0}],"allOf":[{0}]}},"y":{{"enum":[{1}],"anyOf":[{0},{2}]}},)"
+      R"("properties":{{"a":{{"anyOf":[{0}]}},"b":{{"type":"string"}},"c":{{"$ref":"#/y"}},"d":{{"$ref":"#{3}"}}}}}})",
+      times(100, R"({"$ref":"#/x"})"), times(100, "1"), times(100, R"({"$ref":"#/y"})"), std::string(500, '/'));
+  for (const auto& [reader, tool] :
+       {std::pair(&read_openai_tools,
+                  R"({{"tools":[{{"type":"function","function":{{"name":"f","parameters":{}}}}}]}})"),
+        std::pair(&read_anthropic_tools, R"({{"tools":[{{"name":"f","input_schema":{}}}]}})")}) {
+    const auto began = std::chrono::steady_clock::now();
+    const ToolsOfRequest r = read(reader, fmt::format(fmt::runtime(tool), schema));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+    ASSERT_EQ(r.signatures.size(), 1u);
+    EXPECT_EQ(r.signatures[0].keys.size(), 4u);
+  }
 }
 
 TEST(ToolsRequest, NoneOffersNothing) {

@@ -265,6 +265,7 @@ ResponseRequest read_response(const JsonObject& body, const ServedModel& model, 
     request.frame.input = {};
   }
   request.frame.repeated = repeated(fields, generation, tools);
+  generation.writer_bytes = 2 * request.frame.repeated.size();  // and in what is written
   return request;
 }
 
