@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -22,14 +23,21 @@ constexpr int64_t kRows = 256;
 // the squares, a rotation or another model twice as much as there was.
 constexpr double kOther = 0.5;
 
-// The node that reads a matrix, and the how many-th of that label's it is.
-using Place = std::pair<std::string, int>;
+// A matrix, the label of the node that reads it, and the how many-th of that label it is.
+struct Matrix {
+  std::string label;
+  int nth = 0;
+  const Weight* weight = nullptr;
 
-std::map<Place, const Weight*> matrices(const Graph& graph) {
-  std::map<Place, const Weight*> all;
-  std::map<std::string, int> met;
+  std::pair<std::string_view, int> place() const { return {label, nth}; }
+};
+
+// In the order of the graph.
+std::vector<Matrix> matrices(const Graph& graph) {
+  std::vector<Matrix> all;
+  std::map<std::string_view, int> met;
   for (const Node& node : graph.nodes) {
-    const auto add = [&](const Weight& weight) { all[{node.label, met[node.label]++}] = &weight; };
+    const auto add = [&](const Weight& weight) { all.push_back({node.label, met[node.label]++, &weight}); };
     each_table(node.op, add);
     each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { add(weight); });
   }
@@ -64,18 +72,34 @@ Squares compare(const Weight& teacher, const Weight& model) {
   return {sums.difference * share, sums.teacher * share};
 }
 
+// By the labels; what is left where these differ (Mixtral is a Llama in GGUF files, which have other names of its
+// experts) in its order, where both have as many.
 std::vector<Pair> pairs_of(const Model& teacher, const Model& model, int64_t& alone) {
-  const std::map<Place, const Weight*> was = matrices(teacher.graph);
-  std::set<std::pair<const std::byte*, const std::byte*>> met;  // a tied head is the embedding
+  const std::vector<Matrix> were = matrices(teacher.graph), are = matrices(model.graph);
+  std::map<std::pair<std::string_view, int>, const Weight*> left;
+  for (const Matrix& was : were) left[was.place()] = was.weight;
   std::vector<Pair> pairs;
-  for (const auto& [place, weight] : matrices(model.graph)) {
-    const auto found = was.find(place);
-    if (found == was.end() || found->second->rows != weight->rows || found->second->cols != weight->cols) {
-      ++alone;
-    } else if (met.insert({found->second->data, weight->data}).second) {
-      pairs.push_back({found->second, weight});
+  std::vector<const Weight*> rest, others;
+  for (const Matrix& is : are) {
+    const auto found = left.find(is.place());
+    if (found == left.end()) {
+      rest.push_back(is.weight);
+    } else {
+      pairs.push_back({found->second, is.weight});
+      left.erase(found);
     }
   }
+  for (const Matrix& was : were)
+    if (left.contains(was.place())) others.push_back(was.weight);
+  if (others.size() != rest.size()) {
+    alone += static_cast<int64_t>(rest.size());
+  } else {
+    for (size_t i = 0; i < rest.size(); ++i) pairs.push_back({others[i], rest[i]});
+  }
+  alone += static_cast<int64_t>(std::erase_if(
+      pairs, [](const Pair& p) { return p.teacher->rows != p.model->rows || p.teacher->cols != p.model->cols; }));
+  std::set<std::pair<const std::byte*, const std::byte*>> met;  // a tied head is the embedding
+  std::erase_if(pairs, [&](const Pair& p) { return !met.insert({p.teacher->data, p.model->data}).second; });
   return pairs;
 }
 
@@ -111,7 +135,9 @@ std::vector<TensorError> errors_of(const std::vector<Pair>& pairs) {
     const std::optional<double> error = error_of(sums);
     if (error) errors.push_back({.name = name, .format = weight->format, .bits = bits_of(*weight), .error = *error});
   }
-  std::ranges::stable_sort(errors, std::greater(), &TensorError::error);
+  std::ranges::sort(errors, [](const TensorError& a, const TensorError& b) {
+    return a.error != b.error ? a.error > b.error : a.name < b.name;
+  });
   return errors;
 }
 

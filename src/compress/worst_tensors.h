@@ -22,9 +22,9 @@ struct TensorError {
 
 struct WorstTensors {
   std::vector<TensorError> tensors;  // the largest error first; those without one are left out
-  int64_t compared = 0;
-  int64_t alone = 0;    // matrices of the model of which the teacher has none of the same shape
-  std::string skipped;  // why none were compared; empty: they were
+  int64_t compared = 0;              // tensors
+  int64_t alone = 0;                 // matrices of the model of which the teacher has none of the same shape
+  std::string skipped;               // why none were compared; empty: they were
 };
 
 // Matrices belong together by the place in the graph that reads them, so that the tools which wrote the files may

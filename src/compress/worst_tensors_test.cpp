@@ -20,6 +20,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of 256 tokens, as the checkpoints of tests/data/arch have them; quantize() writes its vocabulary.
+const std::string kTokenizer = [] {
+  std::string vocab;
+  for (int i = 0; i < 256; ++i) vocab += fmt::format("{}\"t{}\":{}", i == 0 ? "" : ",", i, i);
+  return R"({"version":"1.0","normalizer":null,"post_processor":null,"added_tokens":[],)"
+         R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},)"
+         R"("decoder":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},)"
+         R"("model":{"type":"BPE","merges":[],"vocab":{)" +
+         vocab + "}}}";
+}();
+
 class WorstTensorsOf : public testing::Test {
  protected:
   void SetUp() override {
@@ -74,9 +85,10 @@ class WorstTensorsOf : public testing::Test {
                          most);
   }
 
-  std::string quantized(const std::string& out, const std::string& format, const std::string& method) const {
+  std::string quantized(const std::string& out, const std::string& format, const std::string& method,
+                        const std::string& model = stories()) const {
     QuantizeOptions options;
-    options.model = stories();
+    options.model = model;
     options.out = (folder_ / out).string();
     options.format = format;
     options.method = method;  // for the recipe alone: what rounds is below
@@ -168,6 +180,22 @@ TEST_F(WorstTensorsOf, AnotherContainerIsNoError) {
     EXPECT_EQ(rounded.tensors[i].format, Format::kQ8_0);
     EXPECT_EQ(rounded.tensors[i].bits, 8.5);
   }
+}
+
+// Experts are a tensor for each and then one for all, and the names of their nodes differ.
+TEST_F(WorstTensorsOf, ExpertsOfAnotherContainerAreFound) {
+  const std::string mixtral = copy(committed_data("arch/mixtral"), "mixtral");
+  std::ofstream(mixtral + "/tokenizer.json") << kTokenizer;
+  const std::string file = quantized("mixtral.gguf", "f32", "rtn", mixtral);
+  EXPECT_TRUE(compared(mixtral, file).tensors.empty());
+  const std::string planted = copy(mixtral, "planted");
+  scale(planted, "model.layers.1.block_sparse_moe.experts.2.w3.weight", 2);
+  const WorstTensors worst = compared(planted, file);
+  EXPECT_EQ(worst.skipped, "");
+  EXPECT_EQ(worst.alone, 0);
+  ASSERT_EQ(worst.tensors.size(), 1u);
+  EXPECT_EQ(worst.tensors[0].name, "model.layers.1.mlp.experts.up_proj.weight[2]");
+  EXPECT_EQ(worst.tensors[0].error, 0.25);
 }
 
 TEST_F(WorstTensorsOf, FoldedModelsAreSkipped) {

@@ -29,10 +29,14 @@ const columns = [["model", m => m.name], ["format", m => m.format], ["size", m =
 for (const [name] of columns) element(head, "th", {}, name);
 for (const m of [teacher, ...models]) {
   const row = element(table, "tr");
-  for (const [, text] of columns) element(row, "td", m.on_front ? { style: "font-weight: 600" } : {}, text(m));
+  for (const [, text] of columns) {
+    // Many columns: a cell may have two lines, but a unit stays beside its number.
+    const cell = text(m).replace("± ", "±\u00a0").replace(/ (%|[kMG]?B)$/, "\u00a0$1");
+    element(row, "td", m.on_front ? { style: "font-weight: 600" } : {}, cell);
+  }
 }
 element(body, "p", {}, "Bold: no other model here is both smaller and nearer to the teacher." +
-  (teacher.tasks ? ` Tasks: the share of ${teacher.tasks.map(t => t.n).join(", ")} questions, with its standard error.` : ""));
+  (teacher.tasks ? ` Tasks: the share of right answers, with its standard error (${teacher.tasks.map(t => `${t.task}: ${t.n} questions`).join(", ")}).` : ""));
 
 // Size against KLD, the latter logarithmic; the front is the line.
 const shown = models.filter(m => m.kld > 0);
@@ -73,7 +77,7 @@ if (shown.length) {
 // Where the weights themselves are furthest from the teacher's.
 for (const m of models) {
   const worst = m.worst_tensors;
-  element(body, "h2", {}, `Worst tensors of ${m.name}`);
+  element(body, "h2", { style: "margin-top: 1.6rem" }, `Worst tensors of ${m.name}`);
   if (!worst.tensors.length) {
     element(body, "p", {}, worst.skipped ? `Not told: ${worst.skipped}.` : `None of ${worst.compared} differs from the teacher's.`);
     continue;
