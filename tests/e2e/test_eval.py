@@ -1,4 +1,5 @@
 """`ingot eval`, `bench` and `inspect`: the JSON documents of the contract, on tiny checkpoints."""
+import array
 import json
 import math
 import shutil
@@ -69,9 +70,14 @@ class TextTest(support.TestCase):
         got = json.loads(result.stdout)
         self.assertEqual(got["n"], 5)
         self.assertTrue(0 <= got["accuracy"] <= 1 and 0 <= got["accuracy_norm"] <= 1)
+        self.assertAlmostEqual(got["accuracy_error"], math.sqrt(got["accuracy"] * (1 - got["accuracy"]) / 5), places=12)
         data.write_text('{"query": "x", "choices": ["a"], "gold": 4}\n')
         self.assert_fails(support.run("eval", "task", self.model, "--task", "piqa", "--data", data), 1, "gold")
         self.assert_fails(support.run("eval", "task", self.model, "--task", "nonsense", "--data", data), 1, "nonsense")
+        packed = self.directory / "task.bz2"
+        self.assert_fails(support.run("eval", "task", self.model, "--task", "piqa", "--data", packed), 1, "task.bz2")
+        packed.write_text("no archive")
+        self.assert_fails(support.run("eval", "task", self.model, "--task", "piqa", "--data", packed), 1, "task.bz2")
 
 
 class CompareTest(support.TestCase):
@@ -124,7 +130,110 @@ class CompareTest(support.TestCase):
         self.assertGreater(report["models"][0]["kld"], 0)
         self.assertLess(report["models"][0]["bytes"], report["teacher"]["bytes"])
         self.assertEqual(json.loads(page.read_text().split('id="data">')[1].split("</script>")[0]), report)
+        worst = report["models"][0]["worst_tensors"]
+        self.assertEqual({t["format"] for t in worst["tensors"]}, {"q4_0"})
+        self.assertTrue(all(0.001 < t["error"] < 0.1 for t in worst["tensors"]), worst)
         self.assert_fails(support.run(*args, "--report", page), 2, "--report-text")
+
+    def planted(self):
+        """The teacher with one of its matrices halved."""
+        path = models.make_tiny(self.directory / "planted")
+        file = path / "model.safetensors"
+        data = bytearray(file.read_bytes())
+        size = 8 + int.from_bytes(data[:8], "little")
+        name = "model.layers.1.mlp.down_proj.weight"
+        entry = json.loads(data[8:size])[name]
+        self.assertEqual(entry["dtype"], "F32")
+        begin, end = (size + offset for offset in entry["data_offsets"])
+        values = array.array("f", bytes(data[begin:end]))
+        data[begin:end] = array.array("f", [v / 2 for v in values]).tobytes()
+        file.write_bytes(data)
+        return path, name
+
+    def folded(self):
+        """A model that says it was made with awq."""
+        path = self.other(self.directory / "folded")
+        config = json.loads((path / "config.json").read_text())
+        config["ingot_quantize"] = {"recipe": json.dumps({"format": "int4", "method": "awq"})}
+        (path / "config.json").write_text(json.dumps(config))
+        return path
+
+    def test_worst_tensors(self):
+        planted, name = self.planted()
+        page = self.directory / "report.html"
+        args = (self.teacher, planted, self.folded(), "--no-speed", "--html", page)
+        result = self.compare(*args, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        worst, skipped = (model["worst_tensors"] for model in got["models"])
+        self.assertEqual(worst["tensors"], [{"name": name, "format": "f32", "bits": 32.0, "error": 0.25}])
+        self.assertEqual((worst["compared"], worst["alone"]), (2 * 7 + 2, 0))
+        self.assertEqual(skipped["tensors"], [])
+        self.assertIn("--method awq", skipped["skipped"])
+        self.assertNotIn("worst_tensors", got["teacher"])
+        self.assertIn(name, page.read_text())
+        self.assertIn("Worst tensors of", page.read_text())
+        text = self.compare(*args).stdout.splitlines()
+        at = next(i for i, line in enumerate(text) if line.startswith("worst tensors of planted, of 16"))
+        self.assertEqual(text[at + 1].split(), [name, "f32", "32.00", "0.25"])
+        self.assertIn("worst tensors of folded: not told: made with --method awq", text[at + 2])
+
+    def task(self, name, count=6):
+        path = self.directory / name
+        items = [{"query": f"Question {i}", "choices": ["yes", "no", "perhaps"], "gold": i % 3} for i in range(count)]
+        path.write_text("".join(json.dumps(item) + "\n" for item in items))
+        return path
+
+    def test_tasks(self):
+        same = models.make_tiny(self.directory / "same")
+        other = self.other(self.directory / "other")
+        page = self.directory / "report.html"
+        one, two = self.task("one.jsonl"), self.task("two.jsonl", 3)
+        args = (self.teacher, same, other, "--no-speed", "--task", f"arc_easy={one}", "--task", f"piqa={two}", "--limit",
+                "4", "--html", page)
+        result = self.compare(*args, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = json.loads(result.stdout)
+        self.assertEqual(json.loads(page.read_text().split('id="data">')[1].split("</script>")[0]), got)
+        for row, path in zip((got["teacher"], *got["models"]), (self.teacher, same, other), strict=True):
+            self.assertEqual([(t["task"], t["n"]) for t in row["tasks"]], [("arc_easy", 4), ("piqa", 3)])
+            for task, data in zip(row["tasks"], (one, two), strict=True):
+                # The same as `eval task` tells of the model alone.
+                alone = support.run("eval", "task", path, "--task", task["task"], "--data", data, "--limit", "4", "--json")
+                self.assertEqual(json.loads(alone.stdout), task)
+                for key in ("accuracy", "accuracy_norm"):
+                    self.assertAlmostEqual(task[f"{key}_error"], math.sqrt(task[key] * (1 - task[key]) / task["n"]),
+                                           places=12)
+        self.assertEqual(got["teacher"]["tasks"], got["models"][0]["tasks"])
+        head, *rows = self.compare(*args).stdout.splitlines()[:4]
+        self.assertEqual(head.split()[-2:], ["arc_easy", "piqa"])
+        for row, model in zip(rows, (got["teacher"], *got["models"]), strict=True):
+            cells = [f"{100 * t['accuracy']:.2f} ± {100 * t['accuracy_error']:.2f}%" for t in model["tasks"]]
+            self.assertEqual(" ".join(row.split()[-6:]), " ".join(cells))
+        # A question may be longer than a chunk, but not than the context.
+        two.write_text(json.dumps({"query": "a" * 100, "choices": ["yes", "no"], "gold": 0}) + "\n")
+        self.assertEqual(self.compare(*args).returncode, 0)
+        two.write_text(json.dumps({"query": "a" * 1000, "choices": ["yes", "no"], "gold": 0}) + "\n")
+        self.assert_fails(self.compare(*args), 1, "'piqa'", "context")
+
+    def test_bad_tasks(self):
+        # No model is looked for before the tasks are known to be good.
+        def fails(status, *words, task):
+            self.assert_fails(self.compare("/nowhere/teacher", "/nowhere/model", *task), status, *words)
+
+        good = self.task("good.jsonl")
+        text = self.directory / "prose"
+        text.write_text("No task.\nNor this.\n")
+        empty = self.directory / "empty"
+        empty.write_text("\n")
+        fails(1, "missing.jsonl", task=("--task", f"piqa={self.directory}/missing.jsonl"))
+        fails(1, "prose, question 1", "right ending", task=("--task", f"piqa={text}"))
+        fails(1, "no question", task=("--task", f"piqa={empty}"))
+        fails(1, "'nonsense' is unknown", "hellaswag", task=("--task", f"nonsense={good}"))
+        for form in ("piqa", "piqa=", f"={good}"):
+            fails(2, "--task", "NAME=FILE", task=("--task", form))
+        fails(2, "named twice", task=("--task", f"piqa={good}", "--task", f"piqa={good}"))
+        fails(2, "--limit", "--task", task=("--limit", "3"))
 
     def other(self, directory):
         """The teacher with every weight of its file a little off: bf16 rounded to 4 bits of mantissa."""

@@ -21,13 +21,22 @@ const columns = [["model", m => m.name], ["format", m => m.format], ["size", m =
   ["p99", m => m.kld === undefined ? "–" : small(m.kld_p99)], ["largest", m => m.kld === undefined ? "–" : small(m.kld_max)],
   ["same top token", m => m.kld === undefined ? "–" : (100 * m.top1).toFixed(1) + " %"],
   ["beside the first", m => m.ratio_to_first === undefined ? "–" : `${m.ratio_to_first.toFixed(3)} ± ${m.ratio_error.toFixed(3)}`],
+  ...(teacher.tasks || []).map((task, t) => [task.task, m => {
+    const { accuracy, accuracy_error } = m.tasks[t];
+    return `${(100 * accuracy).toFixed(1)} ± ${(100 * accuracy_error).toFixed(1)} %`;
+  }]),
   ...speeds ? [["prefill, tok/s", m => round(m.prefill_tps)], ["decode, tok/s", m => round(m.decode_tps)]] : []];
 for (const [name] of columns) element(head, "th", {}, name);
 for (const m of [teacher, ...models]) {
   const row = element(table, "tr");
-  for (const [, text] of columns) element(row, "td", m.on_front ? { style: "font-weight: 600" } : {}, text(m));
+  for (const [, text] of columns) {
+    // Many columns: a cell may have two lines, but a unit stays beside its number.
+    const cell = text(m).replace("± ", "±\u00a0").replace(/ (%|[kMG]?B)$/, "\u00a0$1");
+    element(row, "td", m.on_front ? { style: "font-weight: 600" } : {}, cell);
+  }
 }
-element(body, "p", {}, "Bold: no other model here is both smaller and nearer to the teacher.");
+element(body, "p", {}, "Bold: no other model here is both smaller and nearer to the teacher." +
+  (teacher.tasks ? ` Tasks: the share of right answers, with its standard error (${teacher.tasks.map(t => `${t.task}: ${t.n} questions`).join(", ")}).` : ""));
 
 // Size against KLD, the latter logarithmic; the front is the line.
 const shown = models.filter(m => m.kld > 0);
@@ -63,6 +72,23 @@ if (shown.length) {
     element(svg, "text", { x: x + 8, y: y + 4 }, m.name);
   }
   element(figure, "figcaption", {}, "line: the models that no other one beats in both; bars: the standard error");
+}
+
+// Where the weights themselves are furthest from the teacher's.
+for (const m of models) {
+  const worst = m.worst_tensors;
+  element(body, "h2", { style: "margin-top: 1.6rem" }, `Worst tensors of ${m.name}`);
+  if (!worst.tensors.length) {
+    element(body, "p", {}, worst.skipped ? `Not told: ${worst.skipped}.` : `None of ${worst.compared} differs from the teacher's.`);
+    continue;
+  }
+  const table = element(element(body, "div", { class: "wide" }), "table"), names = element(table, "tr");
+  for (const name of ["tensor", "format", "bits", "error"]) element(names, "th", {}, name);
+  for (const t of worst.tensors) {
+    const row = element(table, "tr"), error = t.error === null ? "not a number" : small(t.error);
+    for (const text of [t.name, t.format, t.bits.toFixed(2), error]) element(row, "td", {}, text);
+  }
+  element(body, "p", {}, `Of ${worst.compared}${worst.alone ? ` (${worst.alone} others have no counterpart)` : ""}. Error: squares of what differs as a share of the teacher's squares.`);
 }
 
 // What a search for formats foresaw for other sizes, and what it measured.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/open_engine.h"
@@ -16,6 +17,9 @@ struct CompareOptions {
   std::string html;                 // the page's path; empty: none
   int chunks = 0;                   // 0: all
   int chunk_tokens = 512;
+  // Multiple-choice tasks, each its name and its file, and how many questions of each (0: all).
+  std::vector<std::pair<std::string, std::string>> tasks = {};
+  int limit = 0;
   bool speed = true;     // prefill and decode are measured, too
   bool table = true;     // the figures are printed
   bool verbose = false;  // each chunk is told on stderr

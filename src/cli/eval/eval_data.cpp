@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/mmap.h"
 #include "cli/eval/eval.h"
 #include "files/json.h"
 
@@ -11,13 +12,16 @@ namespace {
 
 // The output of `program -dc path`.
 std::string unpacked(const std::string& program, const std::string& path) {
+  MappedFile::open(path);  // says what is wrong with it
   std::string quoted = "'";
   for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((program + " -dc -- " + quoted + "'").c_str(), "r"), pclose);
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((program + " -dc -- " + quoted + "' 2>/dev/null").c_str(), "r"),
+                                             pclose);
   if (!pipe) throw Error("[eval] cannot start {}", program);
   std::string text;
   char buffer[65536];
   while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe.get())) text.append(buffer, n);
+  if (pclose(pipe.release()) != 0) throw Error("[eval] {} cannot unpack '{}'", program, path);
   if (text.empty()) throw Error("[eval] {} gives nothing for '{}'", program, path);
   return text;
 }
@@ -70,6 +74,24 @@ std::vector<TaskItem> read_task(const std::string& path) {
     items.push_back(line[0] == '{' ? json_item(line, where) : block_item(lines, line, where));
   }
   return items;
+}
+
+std::vector<TaskItem> read_questions(const std::string& task, const std::string& path, int limit) {
+  task_joint(task);  // an unknown name is told before the file is read
+  std::vector<TaskItem> items = read_task(path);
+  if (items.empty()) throw Error("[eval] '{}' holds no question", path);
+  if (limit && items.size() > static_cast<size_t>(limit)) items.resize(static_cast<size_t>(limit));
+  return items;
+}
+
+JsonObject task_json(const std::string& name, const TaskScore& score) {
+  const double plain = score.accuracy(), normalized = score.accuracy_normalized();
+  return {{"task", name},
+          {"accuracy", plain},
+          {"accuracy_error", score.error_of(plain)},
+          {"accuracy_norm", normalized},
+          {"accuracy_norm_error", score.error_of(normalized)},
+          {"n", score.n}};
 }
 
 }  // namespace ingot
