@@ -30,8 +30,10 @@ inline void expect_same_bits(const Logits& got, const Logits& want, const std::s
 }
 
 // Two seqs in steps of both, 40 and 25 positions.
-inline Logits run_both(const Model& model, int threads) {
-  LocalEngine engine(model, small_config(threads));
+inline Logits run_both(const Model& model, int threads, Kernels kernels = Kernels::kFast) {
+  EngineConfig config = small_config(threads);
+  config.kernels = kernels;
+  LocalEngine engine(model, config);
   Logits logits, other;
   submit(engine, some_tokens(40, 1), logits);
   submit(engine, some_tokens(25, 2), other);
