@@ -181,11 +181,13 @@ if(INGOT_TESTS)
 endif()
 
 file(GLOB fuzzers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp)
-# Of serve/ only the parser, of weights/ and app/ only the readers: the rest would bring the engine and its kernels.
+# Of serve/ only the parser, of weights/, app/, comm/ and engine/ only the readers: the rest would bring the engine and its
+# kernels.
 if(INGOT_FUZZ OR (INGOT_TESTS AND INGOT_SANITIZE))
   set(fuzzed_sources "")
   foreach(source serve/http/http_parse serve/http/http_parse_body weights/config weights/hparams weights/kv_scales
-      weights/rope_scaling weights/model_files weights/names weights/source app/model_sampling)
+      weights/rope_scaling weights/model_files weights/names weights/source app/model_sampling app/rank_facts comm/rank_card
+      comm/read_numbers engine/model/step_message)
     list(APPEND fuzzed_sources ${PROJECT_SOURCE_DIR}/src/${source}.cpp)
   endforeach()
   file(GLOB schemes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/weights/schemes/*.cpp)

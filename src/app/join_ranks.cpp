@@ -1,10 +1,11 @@
 #include "app/join_ranks.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "app/rank_facts.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/thread_pool.h"
@@ -16,8 +17,6 @@ namespace ingot {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMostFacts = 4096;
 
 // Size and 64 pieces of 4 KiB: models that differ do so nearly everywhere, and a file of 100 GB is not read twice.
 void add_file(Sha256& hash, const fs::path& path) {
@@ -82,16 +81,10 @@ std::string facts_of(const Model& model, const ModelOptions& options, const Engi
 
 // Throws where `theirs` differs.
 void compare(const std::string& own, const std::string& theirs, const MpiComm& comm, int other) {
-  std::istringstream ours_in(own), theirs_in(theirs);
-  std::string ours_line, their_line;
-  while (std::getline(ours_in, ours_line)) {
-    if (!std::getline(theirs_in, their_line)) their_line = "";
-    if (ours_line == their_line) continue;
-    const size_t colon = ours_line.find(':');
-    const bool same_fact = their_line.starts_with(ours_line.substr(0, colon + 1));
-    throw Error("[ranks] {} of {} is another:{}, and{} on {}", ours_line.substr(0, colon), comm.name(other),
-                same_fact ? their_line.substr(colon + 1) : " not told", ours_line.substr(colon + 1), comm.name(0));
-  }
+  const std::optional<FactDifference> found = first_difference(own, theirs);
+  if (!found) return;
+  throw Error("[ranks] {} of {} is another:{}, and{} on {}", found->what, comm.name(other), found->theirs, found->own,
+              comm.name(0));
 }
 
 }  // namespace
@@ -129,7 +122,9 @@ void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& c
   // How much memory the cache may have is asked of the machine: rank 0's answer counts for all.
   if (world->rank() > 0) {
     comm.send(std::as_bytes(std::span(own)), 0);
-    comm.recv(std::as_writable_bytes(std::span(&config.kv_bytes, 1)), 0, Comm::kForever);
+    std::array<std::byte, sizeof(int64_t)> answer{};
+    const int64_t length = comm.recv(answer, 0, Comm::kForever);
+    config.kv_bytes = read_kv_bytes(std::span(answer).first(static_cast<size_t>(length)));
     follow_engine(model, config);
     throw RankEnded();
   }

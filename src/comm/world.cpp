@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <condition_variable>
 #include <csignal>
@@ -21,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "comm/rank_card.h"
 
 namespace ingot {
 namespace {
@@ -90,25 +90,23 @@ class NoSignals {
   sigset_t before_;
 };
 
-// A card that each rank shows the others when they meet.
-struct Card {
-  std::array<char, 64> host{};
-  std::array<char, 128> place{};  // the machine and the numbers of its processes: equal where pids mean the same
-  std::array<uint64_t, 16> cores{};
-  int64_t pid = 0;
-};
-
-void put(const std::string& text, std::span<char> into) {
-  std::copy_n(text.begin(), std::min(text.size(), into.size() - 1), into.begin());
+// As cards have it: a host's name may be anything.
+std::string printable(std::string text, size_t room) {
+  text.resize(std::min(text.size(), room - 1));
+  std::ranges::replace_if(
+      text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return text;
 }
 
-Card own_card() {
-  Card card;
-  gethostname(card.host.data(), card.host.size() - 1);
+RankCard own_card() {
+  RankCard card;
+  char host[kHostBytes] = "";
+  gethostname(host, sizeof(host) - 1);
+  card.host = printable(host, kHostBytes);
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::error_code ignored;
-  put(boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string(), card.place);
+  card.place = printable(boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string(), kPlaceBytes);
   cpu_set_t mask;
   CPU_ZERO(&mask);
   sched_getaffinity(0, sizeof(mask), &mask);
@@ -217,16 +215,16 @@ World* World::join() {
 
 // Every pair has spoken after this: connections are there before a sandbox forbids them.
 void World::meet() {
-  std::vector<Card> cards(static_cast<size_t>(ranks()));
+  const RankCard own = own_card();
+  std::vector<CardBytes> cards(static_cast<size_t>(ranks()));
+  cards[static_cast<size_t>(rank())] = write_card(own);
   std::vector<CommBlock> parts;
-  for (Card& card : cards) parts.push_back({.data = reinterpret_cast<std::byte*>(&card), .bytes = sizeof(Card)});
-  Card& own = cards[static_cast<size_t>(rank())];
-  own = own_card();
+  for (CardBytes& card : cards) parts.push_back({.data = card.data(), .bytes = kCardBytes});
   comm_->all_gather(parts);
   sharers_ = 0;
   for (int r = 0; r < ranks(); ++r) {
-    const Card& card = cards[static_cast<size_t>(r)];
-    MpiPeer peer{.host = std::string(card.host.data(), strnlen(card.host.data(), card.host.size()))};
+    const RankCard card = read_card(cards[static_cast<size_t>(r)], r);
+    MpiPeer peer{.host = card.host};
     const bool here = card.place == own.place;
     if (here && r != rank()) peer.pidfd = static_cast<int>(syscall(SYS_pidfd_open, card.pid, 0));
     if (here && card.cores == own.cores) ++sharers_;

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from grammar_seeds import calls_seeds, gbnf_seeds, lark_seeds, schema_seeds, structural_tag_seeds
+from rank_seeds import handshake_seeds, step_message_seeds
 from scheme_seeds import safetensors, scheme_seeds
 
 KINDS = {"u8": (0, "<B"), "i8": (1, "<b"), "u16": (2, "<H"), "i16": (3, "<h"), "u32": (4, "<I"), "i32": (5, "<i"),
@@ -484,7 +485,8 @@ def main():
                "tokenizer_json": tokenizer_json_seeds, "gguf_vocab": gguf_vocab_seeds,
                "sentencepiece": sentencepiece_seeds, "tiktoken": tiktoken_seeds, "http": http_seeds,
                "config": config_seeds, "pattern": pattern_seeds, "grammar": grammar_seeds, "schema": schema_seeds, "gbnf": gbnf_seeds,
-               "lark": lark_seeds, "structural_tag": structural_tag_seeds, "calls": calls_seeds, "scheme": scheme_seeds}
+               "lark": lark_seeds, "structural_tag": structural_tag_seeds, "calls": calls_seeds, "scheme": scheme_seeds,
+               "step_message": step_message_seeds, "handshake": handshake_seeds}
     for target, seeds in targets.items():
         folder = root / target
         folder.mkdir(parents=True, exist_ok=True)

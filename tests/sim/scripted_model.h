@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "engine/core.h"
+#include "engine/model/step_message.h"
 #include "engine/sampler.h"
 #include "sim/simulation.h"
 
@@ -140,6 +142,7 @@ class ScriptedModel : public StepModel {
     if (before) CHECK(!before->undrawn, "a step is launched behind one that is not drawn");
     if (before) CHECK(!reports(*before) && !reports(work), "a step that reports runs beside another");
     pause_allocation_failure();
+    send(work);
     steps_.push_back({&work, {}, {}, {}, false});
     if (!work.undrawn) keep_samples(steps_.back());
     resume_allocation_failure();
@@ -200,6 +203,28 @@ class ScriptedModel : public StepModel {
     std::vector<uint64_t> past;
     bool drawn;
   };
+
+  // Other ranks are told of the step, and read what they are told. (Awaited tokens are there once it is sent.)
+  void send(StepWork& work) {
+    Batch& batch = work.batch;
+    const StepLimits limits{.rows = static_cast<int>(batch.token.size()),
+                            .seqs = static_cast<int>(batch.kv_len.size()),
+                            .logits = static_cast<int>(batch.logit_row.size()),
+                            .context = batch.pages_per_seq * shape_.page_rows,
+                            .page_rows = shape_.page_rows};
+    const std::vector<int32_t> tokens = batch.token;
+    for (int32_t& token : batch.token) token = std::max(0, token);
+    message_.write_step(work, limits, launched, {});
+    batch.token = tokens;
+    if (read_.groups.empty()) read_ = Batch(limits, static_cast<int>(shape_.groups.size()));
+    std::string refused;
+    try {
+      read_step_message(message_.bytes(), limits, shape_.groups, read_);
+    } catch (const Error& error) {
+      refused = error.what();
+    }
+    CHECK(refused.empty(), "{}", refused);
+  }
 
   static bool reports(const StepWork& work) {
     return !work.hidden.empty() || std::ranges::any_of(work.logits, [](const LogitRow& row) { return row.on_logits; });
@@ -303,9 +328,11 @@ class ScriptedModel : public StepModel {
   std::vector<std::vector<Cell>> cells_;           // [group][page · rows]
   std::vector<uint64_t> states_;                   // [slot]
   std::vector<std::vector<uint64_t>> candidates_;  // [slot] before the last step's rows, and after each
-  std::deque<Step> steps_;                         // the oldest first
-  std::vector<int32_t> made_;                      // by the last step that ran
-  std::optional<size_t> passed_;                   // steps that have passed the rank that was lost
+  StepMessage message_;
+  Batch read_;                    // by other ranks
+  std::deque<Step> steps_;        // the oldest first
+  std::vector<int32_t> made_;     // by the last step that ran
+  std::optional<size_t> passed_;  // steps that have passed the rank that was lost
 };
 
 // The tokens that a request's choice makes when it has the model for itself, until max_tokens, an end token or the

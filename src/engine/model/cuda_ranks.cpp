@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "comm/comm_local.h"
+#include "engine/model/page_groups.h"
 #include "tensor/cuda.h"
 
 namespace ingot {
@@ -139,14 +140,14 @@ void CudaRanks::follow(cuda::DeviceRunner& runner, size_t rank) {
   record(runner);
   const Bytes own{.kv = runner.kv_bytes(), .weights = runner.weight_bytes(), .step = runner.step_bytes()};
   comm.send(std::as_bytes(std::span(&own, 1)), 0);
-  const std::vector<int> pages = runner.pages();
-  const int groups = static_cast<int>(pages.size());
-  std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options_.limits, groups)));
-  Batch batch(options_.limits, groups);
+  const std::vector<PageGroup> groups = page_groups(runner.program(), runner.pages());
+  const int n_groups = static_cast<int>(groups.size());
+  std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options_.limits, n_groups)));
+  Batch batch(options_.limits, n_groups);
   for (;;) {
     const int64_t bytes = comm.recv(message, 0, Comm::kForever);
     const ReadStep read =
-        read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options_.limits, pages, batch);
+        read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options_.limits, groups, batch);
     begin_step(comm, read.step);
     const Timed timed([&](std::chrono::nanoseconds time) { comm.meter.add_step(read.body, time); });
     if (read.body) {

@@ -1,11 +1,15 @@
 #include "engine/model/ranks.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
+#include "comm/read_numbers.h"
 #include "comm/world.h"
+#include "engine/model/page_groups.h"
 #include "graph/stages.h"
 
 namespace ingot {
@@ -48,14 +52,15 @@ void follow(const Graph& part, const RunOptions& options, const std::vector<int>
   const int64_t kv_bytes = kv.bytes();
   links.whole().send(std::as_bytes(std::span(&kv_bytes, 1)), 0);  // ready
   const RankCounts before = links.counts();
-  const int groups = static_cast<int>(pages.size());
-  std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options.limits, groups)));
-  Batch batch(options.limits, groups);
+  const std::vector<PageGroup> groups = page_groups(runner.program(), pages);
+  const int n_groups = static_cast<int>(groups.size());
+  std::vector<std::byte> message(static_cast<size_t>(StepMessage::most_bytes(options.limits, n_groups)));
+  Batch batch(options.limits, n_groups);
   for (;;) {
     const int64_t bytes = links.steps().recv(message, 0, Comm::kForever);
     if (bytes == 0) return;  // the end
     const ReadStep read =
-        read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options.limits, pages, batch);
+        read_step_message(std::span(message).first(static_cast<size_t>(bytes)), options.limits, groups, batch);
     links.begin_step(read.step);
     links.steps().step = read.step;
     const Timed timed([&](std::chrono::nanoseconds time) { links.meter().add_step(read.body, time); });
@@ -168,8 +173,11 @@ void Ranks::run_rank(const Model& model, size_t rank) {
 void Ranks::await_ready() {
   for (int r = 1; r < tp_ * pp_; ++r) {
     try {
+      std::array<std::byte, sizeof(int64_t)> ready{};
+      const int64_t length = own().whole().recv(ready, r, Comm::kForever);
       int64_t bytes = 0;
-      own().whole().recv(std::as_writable_bytes(std::span(&bytes, 1)), r, Comm::kForever);
+      read_numbers(std::span(ready).first(static_cast<size_t>(length)), fmt::format("bytes of the cache of rank {}", r),
+                   0, std::numeric_limits<int64_t>::max() - kv_bytes_, {&bytes, 1});
       kv_bytes_ += bytes;
     } catch (const CommError&) {
       const std::lock_guard lock(mutex_);
@@ -218,9 +226,10 @@ void Ranks::begin(const StepWork& work, size_t logits) {
 void Ranks::end() {
   if (counted_step_.load() != step_) return;
   for (int r = 1; r < tp_ * pp_; ++r) {
-    RankCounts counts;
+    std::array<std::byte, sizeof(RankCounts)> message{};
     Comm& whole = own().whole();
-    whole.recv(std::as_writable_bytes(std::span(&counts, 1)), r, whole.deadline);
+    const int64_t length = whole.recv(message, r, whole.deadline);
+    const RankCounts counts = read_counts(std::span(message).first(static_cast<size_t>(length)), r);
     const std::lock_guard lock(mutex_);
     told_[static_cast<size_t>(r)] = counts;
   }

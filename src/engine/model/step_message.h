@@ -33,7 +33,7 @@ class StepMessage {
   std::vector<int32_t> words_;
 };
 
-// What a message says: `batch` is of these limits and groups.
+// What a message says.
 struct ReadStep {
   int64_t step = 0;
   bool body = false;    // a step; else another run of the head
@@ -41,9 +41,12 @@ struct ReadStep {
   std::vector<PageCopy> copies;
 };
 
-// Fills `batch` and returns the rest. Throws Error where the message is not one that write_step() or write_head() makes
-// for these limits.
-ReadStep read_step_message(std::span<const std::byte> bytes, const StepLimits& limits, const std::vector<int>& pages,
-                           Batch& batch);
+// Fills `batch` and returns the rest: what is read can be run. Each seq has rows, which are its last positions, in
+// order; each row's slot is its own in its seq's pages; and a page is missing only where the group's window has left it
+// behind for all of the seq's rows. Tokens may be any that are not negative. Throws Error where the message is not one
+// that write_step() or write_head() makes for these limits; then `batch` is of no use.
+// REQUIRES: `batch` is of these limits and groups, and holds the step that was read last.
+ReadStep read_step_message(std::span<const std::byte> bytes, const StepLimits& limits,
+                           const std::vector<PageGroup>& groups, Batch& batch);
 
 }  // namespace ingot
