@@ -113,7 +113,7 @@ Kernels exact_kernels(const Model& model) {
   bool exact = true;
   for (const Node& node : model.graph.nodes)
     each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { exact &= weight.format == Format::kF32; });
-  return exact ? Kernels::kFast : Kernels::kReference;
+  return exact ? Kernels::kFast : Kernels::kRef;
 }
 
 class RanksThatReduce : public testing::TestWithParam<std::string> {};
