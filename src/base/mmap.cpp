@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exact_reads.h"
 #include "base/mapping_guard.h"
 
 namespace ingot {
@@ -40,6 +41,7 @@ MappedFile MappedFile::open(const std::string& path) {
     file.data_ = static_cast<const std::byte*>(data);
     file.size_ = size;
     guard_mapping(data, size);
+    if (reads_exactly()) file.advise_random(file.bytes());
   }
   // A file that is still being written would be read in part.
   if (!file.unchanged()) throw Error("[file] {}: changed while it was opened", path);

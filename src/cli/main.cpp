@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/exact_reads.h"
 #include "cli/command.h"
 #include "comm/world.h"
 
@@ -52,7 +53,7 @@ bool join_world() {
   try {
     launch = launched();
     if (launch.rank > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return false;
-    World::join();
+    if (World::join() != nullptr) read_exactly();
     return true;
   } catch (const Error& e) {
     // One line for all: rank 0 of the same machine has the same to say, and the launcher of another ends this one.

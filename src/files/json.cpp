@@ -220,6 +220,7 @@ std::string read_text_file(const std::string& path, size_t max_bytes) {
   if (file.bytes().size() > max_bytes) {
     throw Error("[file] {}: {} bytes, at most {} allowed", path, file.bytes().size(), max_bytes);
   }
+  file.advise_sequential(file.bytes());
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }
 

@@ -45,6 +45,10 @@ static void cut(Model& model, const ModelOptions& options) {
     how.experts.assign(experts.end() - own, experts.end());
     experts.resize(experts.size() - static_cast<size_t>(own));
     for (int r = 0; r < how.ranks; ++r) {
+      if (options.own_rank >= 0 && options.own_rank != static_cast<int>(model.ranks.size())) {
+        model.ranks.emplace_back();
+        continue;
+      }
       model.ranks.push_back(how.ranks > 1 ? shard(stages[s], *model.weights, r, how) : stages[s]);
       fuse(model.ranks.back(), options.fuse_off);
     }

@@ -45,6 +45,7 @@ struct ModelOptions {
   int tp = 1;                           // ranks that share each layer of a stage (Model::ranks)
   int ep = 1;                           // the same, each with whole experts; tp is 1 or as many
   ShardForm tp_form = ShardForm::kGather;
+  int own_rank = -1;  // ranks of all stages are processes, and this is this one's; -1: they are threads of this one
   // For ep: how often each expert of each layer was chosen; the busiest are repeated. Empty: nothing is known.
   std::vector<std::vector<int64_t>> expert_uses = {};
   int pp = 1;                     // stages, each with some of the layers
@@ -62,6 +63,7 @@ struct Model {
   std::shared_ptr<const KvScales> kv_scales;  // null: the files have none
   Graph graph;
   // Each rank's part of it, where there are several (graph/shard.h, graph/stages.h): those of the last stage first.
+  // Where ranks are processes, those of the others are empty: their weights are not this one's to read.
   std::vector<Graph> ranks;
   int stages = 1;
   std::map<std::string_view, int> fused;  // how often each rule fired

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exact_reads.h"
 
 namespace ingot {
 namespace {
@@ -18,6 +19,13 @@ namespace {
 uintptr_t page_bytes() {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   return page;
+}
+
+void want_in_steps(const std::byte* data, int64_t bytes, uintptr_t step) {
+  const auto end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes);
+  for (auto at = reinterpret_cast<uintptr_t>(data) / page_bytes() * page_bytes(); at < end; at += step) {
+    (void)madvise(reinterpret_cast<void*>(at), std::min(step, end - at), MADV_WILLNEED);
+  }
 }
 
 }  // namespace
@@ -62,10 +70,11 @@ void want_pages(const std::byte* data, int64_t bytes) {
   // One call reads as much as one request to the disk holds: usually this or more. Q8_0 of 1.2 GB that no cache had,
   // two threads, medians of four: 0.43 s, in steps of 128 KiB 0.7 s, without any 0.85 s.
   constexpr uintptr_t kStep = 1 << 20;
-  const auto end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes);
-  for (auto at = reinterpret_cast<uintptr_t>(data) / page_bytes() * page_bytes(); at < end; at += kStep) {
-    (void)madvise(reinterpret_cast<void*>(at), std::min(kStep, end - at), MADV_WILLNEED);
-  }
+  want_in_steps(data, bytes, kStep);
+  // Where it is less, what is left comes when it is touched, with what lies around it; or else page by page: so it is
+  // asked for again in requests that every file system takes. Pages that are there or on their way are passed over.
+  constexpr uintptr_t kLeast = 128 << 10;
+  if (reads_exactly()) want_in_steps(data, bytes, kLeast);
 }
 
 void give_back_pages(const std::byte* data, int64_t bytes) {

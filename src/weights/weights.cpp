@@ -11,6 +11,7 @@
 #include "base/checked_size.h"
 #include "base/error.h"
 #include "tensor/memory.h"
+#include "tensor/row_pages.h"
 #include "weights/scale_blocks.h"
 
 namespace ingot {
@@ -258,10 +259,11 @@ Weight Weights::columns_of(const Weight& matrix, int64_t first, int64_t count) {
   part.row_bytes = format_row_bytes(format, count);
   part.mapped = false;
   std::byte* out = allocate((CheckedSize(part.rows, "[weights] bytes of a tensor") * part.row_bytes).as_int64());
-  const int64_t skipped = first == 0 ? 0 : format_row_bytes(format, first);
+  const std::byte* from = matrix.data + (first == 0 ? 0 : format_row_bytes(format, first));
+  if (matrix.mapped) want_pages_of_rows(from, matrix.row_bytes, part.rows, part.row_bytes);
   for (int64_t r = 0; r < part.rows; ++r)
-    std::memcpy(out + r * part.row_bytes, matrix.data + r * matrix.row_bytes + skipped,
-                static_cast<size_t>(part.row_bytes));
+    std::memcpy(out + r * part.row_bytes, from + r * matrix.row_bytes, static_cast<size_t>(part.row_bytes));
+  if (matrix.mapped) give_back_pages(matrix.data, matrix.bytes());
   part.data = out;
   if (matrix.scale == nullptr || matrix.scale_cols >= matrix.cols) return part;
   CHECK(first % matrix.scale_cols == 0, "columns from {} in scales of {}", first, matrix.scale_cols);

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -19,6 +20,52 @@ ALONE = "waits for ranks that are lost"  # not beside other modules: tools/run_t
 
 MODEL = support.DATA / "models/stories260K/stories260K.gguf"
 PROMPT = ("--temp", "0", "--raw", "Once upon a time")
+
+# Runs what follows a file's name, and writes there its status and how many bytes it has read from disks. SIGUSR1 is how
+# MPICH's launcher tells that a rank has left without it, as one does that MPICH lets hang at the end.
+COUNTS_READS = """
+import resource, signal, subprocess, sys
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+status = subprocess.call(sys.argv[2:], close_fds=False)
+with open(sys.argv[1], "w") as out:
+    print(status, 512 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock, file=out)
+sys.exit(status)
+"""
+
+
+class ModelFiles:
+    """A random model in several files, as several machines have it. No page of them is in memory when they are read."""
+
+    def __init__(self, folder, copies):
+        self.folder = folder
+        self.paths = [folder / str(i) / "model.gguf" for i in range(copies)]
+        self.paths[0].parent.mkdir()
+        made = support.run("bench", "--shape", "smollm2-360m", "--format", "q4_0", "--save", self.paths[0],
+                           "--prompt", "1", "--gen", "1", timeout=240)
+        assert made.returncode == 0, made.stderr
+        self.bytes = self.paths[0].stat().st_size
+        for path in self.paths[1:]:
+            path.parent.mkdir()
+            shutil.copyfile(self.paths[0], path)
+
+    def counted(self, *words, rank=0):
+        """The words of a command whose reads are counted."""
+        return [sys.executable, "-c", COUNTS_READS, str(self.folder / f"read-{rank}"), str(support.BINARY), *map(str, words)]
+
+    def forget(self):
+        for path in self.paths:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for path in self.folder.glob("read-*"):
+            path.unlink()
+
+    def read(self, ranks):
+        """By all since forget(), as a part of one file. None where one of them has failed."""
+        found = [list(map(int, path.read_text().split())) for path in self.folder.glob("read-*")]
+        if [status for status, _ in found] != [0] * ranks:
+            return None
+        return sum(read for _, read in found) / self.bytes
 
 
 class MpiCase:
@@ -146,6 +193,44 @@ class MpiCase:
             self.skipTest("only root can mount a small /dev/shm")
         small = ("unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=4m tmpfs /dev/shm && exec \"$@\"", "sh")
         self.assert_one_line(self.mpirun("run", MODEL, "-n", "5", *PROMPT, before=small), "/dev/shm has 4 MiB free")
+
+    def test_four_ranks_read_a_file_once(self):
+        files = ModelFiles(self.temp_dir(), 4)
+        answer = ("--ids", "1,5,9", "--json", "--threads")
+
+        def read_by(ranks, command, **how):
+            files.forget()
+            result = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **how)
+            read = files.read(ranks)
+            self.assertIsNotNone(read, f"{result.returncode}: {result.stderr}")
+            self.assertEqual(len(json.loads(result.stdout.splitlines()[0])["argmax"]), 3)
+            return read
+
+        def one_process(*more):
+            return read_by(1, files.counted("eval", "logits", files.paths[0], *answer, "4", *more))
+
+        def processes(paths, *more):
+            command = [self.launcher, *self.options, *self.lets_live]
+            for rank, path in enumerate(paths):
+                command += [*([":"] if rank else []), "-n", "1",
+                            *files.counted("eval", "logits", path, *answer, "1", *more, rank=rank)]
+            return read_by(len(paths), command, env=self.variables(None))
+
+        alone = one_process()
+        if not 0.9 < alone < 1.1:
+            self.skipTest(f"{files.folder}: of a file that is read whole {alone:.2f} is counted: no disk, or not its own")
+        for form in ("gather", "reduce"):
+            with self.subTest(form, ranks="threads"):
+                self.assertLess(one_process("--tp", "4", "--tp-form", form), 1.05)
+            with self.subTest(form, ranks="processes of one machine"):
+                self.assertLess(processes(files.paths[:1] * 4, "--tp-form", form), 1.05)
+        with self.subTest("gather", ranks="processes of four machines"):
+            self.assertLess(processes(files.paths, "--tp-form", "gather"), 1.05)
+        # Of what is cut by its inputs a rank has a part of each row, and each page of these has parts of all ranks.
+        layers, hidden, ffn, bytes_of_value = 32, 960, 2560, 18 / 32
+        cut_by_inputs = layers * hidden * (hidden + ffn) * bytes_of_value / files.bytes
+        with self.subTest("reduce", ranks="processes of four machines"):
+            self.assertLess(processes(files.paths, "--tp-form", "reduce"), 1.05 + 3 * cut_by_inputs)
 
     def serve(self, *options, words=()):
         """A server of two ranks: its launcher, {rank: pid} and its port."""

@@ -86,6 +86,29 @@ TEST(Ranks, TheReferenceToo) {
   expect_same_bits(logits[1], logits[0], "reference, 2 ranks");
 }
 
+// Where ranks are processes, each has its own part, as it is where they are threads, and copies no other's columns.
+TEST(Ranks, AProcessHasItsOwnPartAlone) {
+  for (const ShardForm form : {ShardForm::kGather, ShardForm::kReduce}) {
+    const auto load = [&](int own_rank) {
+      return Model::load(committed_data("arch/llama"),
+                         {.context = 64, .tp = 2, .tp_form = form, .own_rank = own_rank, .pp = 2});
+    };
+    const Model threads = load(-1);
+    ASSERT_EQ(threads.ranks.size(), 4u);
+    int64_t copied = 0;  // beside what each of them copies of norms
+    const int64_t uncut = Model::load(committed_data("arch/llama"), {.context = 64}).weights->copied_bytes();
+    for (size_t own = 0; own < 4; ++own) {
+      const Model process = load(static_cast<int>(own));
+      ASSERT_EQ(process.ranks.size(), 4u);
+      for (size_t r = 0; r < 4; ++r)
+        EXPECT_EQ(process.ranks[r].nodes.size(), r == own ? threads.ranks[r].nodes.size() : 0) << r << " of " << own;
+      copied += process.weights->copied_bytes() - uncut;
+    }
+    EXPECT_EQ(copied, threads.weights->copied_bytes() - uncut);
+    EXPECT_EQ(copied > 0, form == ShardForm::kReduce);
+  }
+}
+
 TEST(Ranks, MoreThanHeadsAreRefused) {
   try {
     Model::load(committed_data("arch/llama"), {.context = 64, .tp = 5});

@@ -240,6 +240,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
   if (file.bytes().size() > kMaxBytes) {
     throw Error("[tokenizer] '{}' has {} bytes, {} allowed", path, file.bytes().size(), kMaxBytes);
   }
+  file.advise_sequential(file.bytes());
   return parse_tokenizer_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
 }
 
