@@ -42,12 +42,11 @@ constexpr std::array<GgufTarget, 30> kTargets = {{
 }};
 
 // How such a name ends, and what follows "blk.N." in GGUF.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kEndings = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kEndings = {{
     {".e_score_correction_bias", "exp_probs_b.bias"},
     {".expert_bias", "exp_probs_b.bias"},
     {".self_attn.sinks", "attn_sinks.weight"},
     {".self_attn.attention_sink_bias", "attn_sinks.weight"},
-    {".shared_mlp.output_linear.weight", "ffn_down_shexp.weight"},
 }};
 
 }  // namespace
@@ -66,6 +65,17 @@ std::optional<std::string> gguf_layer_name(std::string_view canonical, int layer
     if (layer >= 0 && canonical.ends_with(ending)) return fmt::format("blk.{}.{}", layer, name);
   }
   return {};
+}
+
+std::string shared_part(const std::string& canonical) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {".shared_mlp.input_linear.weight", ".shared_mlp.gate_proj.weight"},
+      {".shared_mlp.output_linear.weight", ".shared_mlp.down_proj.weight"}};
+  for (const auto& [published, part] : kNames) {
+    if (canonical.ends_with(published))
+      return canonical.substr(0, canonical.size() - published.size()) + std::string(part);
+  }
+  return canonical;
 }
 
 }  // namespace ingot

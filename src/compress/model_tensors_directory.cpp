@@ -100,7 +100,7 @@ void GgufModel::add_stored(const std::string& name) {
   ModelTensor tensor;
   tensor.layer = layer_number(name, arch_->names.layers_prefix);
   const std::optional<std::string> own = gguf_layer_name(name, tensor.layer);
-  tensor.name = own ? *own : gguf_from_canonical(name, arch_->names);
+  tensor.name = own ? *own : gguf_from_canonical(shared_part(name), arch_->names);
   tensor.canonical = name;
   tensor.shape = stored.shape;
   while (tensor.shape.size() > 1 && tensor.shape[0] == 1) tensor.shape.erase(tensor.shape.begin());
