@@ -49,9 +49,9 @@ std::vector<const std::byte*> data_of(const std::vector<Weight>& all) {
 }
 
 // Some of Granite 4 have layers with a state, or layers without rope: GGUF has another architecture for all of them.
-void check_target(const Hparams& hp) {
-  if (hp.arch == "granitemoehybrid")
-    throw Error("[quantize] '{}' cannot be written as GGUF: its architecture there is 'granitehybrid'", hp.arch);
+void check_target(const std::string& type) {
+  if (type == "granitemoehybrid")
+    throw Error("[quantize] '{}' cannot be written as GGUF: its architecture there is 'granitehybrid'", type);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void GgufModel::read_safetensors() {
   arch_ = &find_architecture(config);
   target_ = &gguf_target(arch_->name);
   hp_ = Model::read_numbers(files_);
-  check_target(hp_);
+  check_target(config.type());
   mix_model_.arch = target_->gguf;
   mix_model_.layers = hp_.layers;
   mix_model_.heads = hp_.heads;
@@ -157,12 +157,12 @@ void GgufModel::add_experts(const std::string& path, int layer) {
     tensor.stored = format;
     tensor.stored_bytes = experts.count * rows * format_row_bytes(format, cols);
     // Its blocks are made as GGUF has them, one behind the other.
-    tensor.as_stored = format == Format::kMXFP4;
+    tensor.as_stored = weights_->has(path + (down ? ".down_proj_blocks" : ".gate_up_proj_blocks"));
     if (tensor.as_stored) tensor.stored_type = *gguf_type(format);
-    tensor.open = [this, path, part = part, rows, cols] {
-      const std::vector<Weight> all = weights_->experts(path, part, hp_.experts.count, rows, cols, target_->experts);
+    tensor.open = [this, path, of = part, rows, cols, whole = tensor.as_stored] {
+      const std::vector<Weight> all = weights_->experts(path, of, hp_.experts.count, rows, cols, target_->experts);
       RowReader reader = freeing(read_weights(all, 0), *weights_, data_of(all));
-      if (all[0].format == Format::kMXFP4) reader.stored = all[0].data;
+      if (whole) reader.stored = all[0].data;
       return reader;
     };
     tensors_.push_back(std::move(tensor));

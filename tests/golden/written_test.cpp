@@ -168,6 +168,70 @@ TEST(WrittenOf, WhatGgufTakesForGrantedIsChecked) {
   }
 }
 
+std::string refusal(const std::string& model) {
+  const std::string path = scratch("refused.gguf");
+  try {
+    write_gguf(model, path, "f32");
+  } catch (const Error& error) {
+    EXPECT_FALSE(std::filesystem::exists(path));
+    return error.what();
+  }
+  std::filesystem::remove(path);
+  return "";
+}
+
+void stretch(JsonObject& config, double mscale, double beta_fast) {
+  config["rope_parameters"] = Json{{"rope_type", "yarn"},    {"rope_theta", 10000.0},
+                                   {"factor", 4.0},          {"original_max_position_embeddings", 4096},
+                                   {"mscale", mscale},       {"mscale_all_dim", 0.707},
+                                   {"beta_fast", beta_fast}, {"beta_slow", 1.0}};
+}
+
+// DeepSeek's yarn makes scores sharper by a number that GGUF has a tenth of; its other numbers are fixed there.
+TEST(WrittenOf, YarnOfLatentAttention) {
+  const std::string model = changed_copy("deepseek-v3", [](JsonObject& config) { stretch(config, 0.707, 32); });
+  const std::string path = scratch("yarn.gguf");
+  write_gguf(model, path, "f32");
+  EXPECT_NEAR(Gguf::open(path).get_f32("deepseek2.rope.scaling.yarn_log_multiplier"), 0.0707, 1e-6);
+  const std::vector<int32_t> tokens = int_list(expected_of(arch_directory("deepseek-v3")), "token_ids");
+  EXPECT_LT(nmse(answers(path, tokens).back(), answers(model, tokens).back()), 1e-6);
+  std::filesystem::remove(path);
+  std::filesystem::remove_all(model);
+  for (const auto& [mscale, beta] : {std::pair{1.0, 32.0}, {0.707, 2.0}}) {
+    const std::string other = changed_copy("deepseek-v3", [&](JsonObject& config) { stretch(config, mscale, beta); });
+    EXPECT_NE(refusal(other).find("the rope"), std::string::npos) << mscale << ", " << beta;
+    std::filesystem::remove_all(other);
+  }
+}
+
+// Layers that guess further tokens lie behind the last: the file is the model without them.
+TEST(WrittenOf, LayersBehindTheLastAreLeftOut) {
+  const std::string model = changed_copy("deepseek-v3", [](JsonObject& config) { config["num_hidden_layers"] = 1; });
+  const std::string path = scratch("later.gguf");
+  const QuantizeSummary summary = write_gguf(model, path, "f32");
+  ASSERT_EQ(summary.notes.size(), 1u);
+  EXPECT_EQ(summary.notes[0], "layers behind the last, which guess further tokens, are left out");
+  const std::vector<int32_t> tokens = int_list(expected_of(arch_directory("deepseek-v3")), "token_ids");
+  EXPECT_LT(nmse(answers(path, tokens).back(), answers(model, tokens).back()), 1e-6);
+  std::filesystem::remove(path);
+  std::filesystem::remove_all(model);
+}
+
+TEST(WrittenOf, WhatHasNoKeyIsRefusedByName) {
+  const std::string layers = changed_copy("ernie4.5-moe", [](JsonObject& config) {
+    config["moe_layer_start_index"] = 0;
+    config["moe_layer_end_index"] = 0;
+  });
+  EXPECT_NE(refusal(layers).find("'ernie4_5-moe' cannot say which layers have experts"), std::string::npos);
+  std::filesystem::remove_all(layers);
+  const std::string hybrid = changed_copy("granitemoe", [](JsonObject& config) {
+    config["model_type"] = "granitemoehybrid";
+    config["layer_types"] = Json(JsonArray{"attention", "attention"});
+  });
+  EXPECT_NE(refusal(hybrid).find("'granitemoehybrid' cannot be written as GGUF"), std::string::npos);
+  std::filesystem::remove_all(hybrid);
+}
+
 // The checkpoints of which llama.cpp's converter made a file that is here.
 std::vector<std::string> converted() {
   std::vector<std::string> names = test_data_names("arch-gguf");
