@@ -5,23 +5,11 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "files/gguf/gguf_writer.h"
+#include "compress/gguf_experts.h"
+#include "compress/gguf_keys.h"
 
 namespace ingot {
 namespace {
-
-class Keys {
- public:
-  Keys(GgufWriter& writer, const std::string& arch) : writer_(writer), prefix_(arch + ".") {}
-  void u32(const char* name, int value) { writer_.set(prefix_ + name, static_cast<uint32_t>(value)); }
-  void f32(const char* name, double value) { writer_.set(prefix_ + name, static_cast<float>(value)); }
-  void text(const char* name, const char* value) { writer_.set(prefix_ + name, value); }
-  void flag(const char* name, bool value) { writer_.set(prefix_ + name, value); }
-
- private:
-  GgufWriter& writer_;
-  const std::string prefix_;
-};
 
 double longrope_factor(const RopeSpec& rope) {
   if (rope.attention_factor) return *rope.attention_factor;
@@ -29,11 +17,12 @@ double longrope_factor(const RopeSpec& rope) {
   return stretched <= 1 ? 1 : std::sqrt(1 + std::log(stretched) / std::log(rope.original_context));
 }
 
-void write_rope(Keys& keys, const std::string& arch, const Hparams& hp) {
+void write_rope(GgufKeys& keys, const std::string& arch, const Hparams& hp) {
   const RopeSpec& rope = hp.rope;
   keys.u32("rope.dimension_count", rope.rotary_dim());
   keys.f32("rope.freq_base", rope.theta);
-  if (arch == "gemma3" && hp.rope_local.theta != rope.theta) keys.f32("rope.freq_base_swa", hp.rope_local.theta);
+  if ((arch == "gemma3" || arch == "mimo2") && hp.rope_local.theta != rope.theta)
+    keys.f32("rope.freq_base_swa", hp.rope_local.theta);
   switch (rope.kind) {
     case RopeKind::kDefault:
     case RopeKind::kLlama3:  // a tensor of factors
@@ -46,6 +35,11 @@ void write_rope(Keys& keys, const std::string& arch, const Hparams& hp) {
       keys.text("rope.scaling.type", "yarn");
       keys.f32("rope.scaling.factor", rope.factor);
       keys.u32("rope.scaling.original_context_length", rope.original_context);
+      keys.f32("rope.scaling.yarn_beta_fast", rope.beta_fast);
+      keys.f32("rope.scaling.yarn_beta_slow", rope.beta_slow);
+      // A tenth of it: so llama.cpp's converter writes it for DeepSeek.
+      if (hp.latent && rope.mscale_all_dim.value_or(0) != 0)
+        keys.f32("rope.scaling.yarn_log_multiplier", 0.1 * *rope.mscale_all_dim);
       return;
     case RopeKind::kLongrope:
       keys.text("rope.scaling.type", "longrope");
@@ -57,14 +51,7 @@ void write_rope(Keys& keys, const std::string& arch, const Hparams& hp) {
   }
 }
 
-void write_experts(Keys& keys, const ExpertParams& experts) {
-  keys.u32("expert_count", experts.count);
-  keys.u32("expert_used_count", experts.used);
-  keys.u32("expert_feed_forward_length", experts.ffn);
-  if (experts.shared_ffn > 0) keys.u32("expert_shared_feed_forward_length", experts.shared_ffn);
-}
-
-void write_peculiar(Keys& keys, const std::string& arch, const Hparams& hp) {
+void write_peculiar(GgufKeys& keys, const std::string& arch, const Hparams& hp) {
   if (arch == "granite" || arch == "granitemoe") {
     keys.f32("attention.scale", hp.attention_scale);
     keys.f32("embedding_scale", hp.embed_scale);
@@ -74,26 +61,55 @@ void write_peculiar(Keys& keys, const std::string& arch, const Hparams& hp) {
   if (hp.attn_softcap > 0) keys.f32("attn_logit_softcapping", hp.attn_softcap);
   if (hp.final_softcap > 0) keys.f32("final_logit_softcapping", hp.final_softcap);
   const bool slides = std::ranges::any_of(hp.sliding, [](bool s) { return s; });
-  // A plain Llama that slides is told by nobody: readers would take the key and not use it.
-  if (hp.window > 0 && slides && arch != "llama") keys.u32("attention.sliding_window", hp.window);
+  // A plain Llama that slides is told by nobody: readers would take the key and not use it. Llama 4's chunks are fixed:
+  // a file says only that there are none.
+  if (arch == "llama4" && !slides) keys.u32("attention.sliding_window", 0);
+  if (hp.window > 0 && slides && arch != "llama" && arch != "llama4") keys.u32("attention.sliding_window", hp.window);
+  if (hp.value_scale != 1) keys.f32("attention.value_scale", hp.value_scale);
+}
+
+// The absorbed form has one head of keys, the latent and the rotary part, whose values are the latent.
+void write_latent(GgufKeys& keys, const std::string& arch, const Hparams& hp) {
+  const LatentSpec& l = hp.latent;
+  const bool absorbed = arch == "deepseek2";
+  if (l.q_rank > 0) keys.u32("attention.q_lora_rank", l.q_rank);
+  keys.u32("attention.kv_lora_rank", l.kv_rank);
+  keys.u32("attention.head_count_kv", absorbed ? 1 : hp.heads);
+  keys.u32("attention.key_length", absorbed ? l.kv_rank + l.rope_dim : l.head_dim());
+  keys.u32("attention.value_length", absorbed ? l.kv_rank : l.v_dim);
+  if (!absorbed) return;
+  keys.u32("attention.key_length_mla", l.head_dim());
+  keys.u32("attention.value_length_mla", l.v_dim);
+}
+
+void write_heads(GgufKeys& keys, const std::string& arch, const Hparams& hp) {
+  keys.u32("attention.head_count", hp.heads);
+  if (hp.latent) return write_latent(keys, arch, hp);
+  keys.u32("attention.key_length", hp.head_dim);
+  keys.u32("attention.value_length", hp.value_dim());
+  if (arch != "mimo2") return keys.u32("attention.head_count_kv", hp.kv_heads);
+  std::vector<uint32_t> kv_heads, windows;
+  for (int i = 0; i < hp.layers; ++i) {
+    kv_heads.push_back(static_cast<uint32_t>(hp.kv_heads_of(i)));
+    windows.push_back(hp.window_of(i) > 0 ? 1 : 0);
+  }
+  keys.list("attention.head_count_kv", kv_heads);
+  keys.list("attention.sliding_window_pattern", windows);
 }
 
 }  // namespace
 
 void write_gguf_numbers(GgufWriter& writer, const std::string& arch, const Hparams& hp) {
-  Keys keys(writer, arch);
+  GgufKeys keys(writer, arch);
   keys.u32("context_length", hp.context);
   keys.u32("embedding_length", hp.hidden);
   keys.u32("block_count", hp.layers);
   keys.u32("feed_forward_length", hp.ffn);
-  keys.u32("attention.head_count", hp.heads);
-  keys.u32("attention.head_count_kv", hp.kv_heads);
-  keys.u32("attention.key_length", hp.head_dim);
-  keys.u32("attention.value_length", hp.value_dim());
+  write_heads(keys, arch, hp);
   keys.f32(arch == "gpt2" ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", hp.eps);
   keys.u32("vocab_size", hp.vocab);
   if (arch != "gpt2") write_rope(keys, arch, hp);
-  if (hp.experts.count > 0) write_experts(keys, hp.experts);
+  if (hp.experts.count > 0) write_gguf_experts(keys, arch, hp);
   write_peculiar(keys, arch, hp);
 }
 
@@ -111,63 +127,6 @@ std::vector<RopeFactors> rope_factors(const RopeSpec& rope) {
     values.push_back(static_cast<float>(wave < shortest ? 1 : wave > longest ? rope.factor : between));
   }
   return {{"rope_freqs.weight", values}};
-}
-
-namespace {
-
-bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(std::abs(a), std::abs(b)); }
-
-bool same_rope(const RopeSpec& a, const RopeSpec& b, int context) {
-  const RopeFrequencies fa = rope_frequencies(a, context), fb = rope_frequencies(b, context);
-  return a.interleaved == b.interleaved && near(fa.magnitude, fb.magnitude) &&
-         std::ranges::equal(fa.inv_freq, fb.inv_freq, near);
-}
-
-bool same_router(const RouterSpec& a, const RouterSpec& b) {
-  return a.score == b.score && a.renormalize == b.renormalize && near(a.scale, b.scale) && a.groups == b.groups &&
-         a.groups_used == b.groups_used;
-}
-
-}  // namespace
-
-void check_same_numbers(const Hparams& given, const Hparams& read, bool windows) {
-  const auto check = [](bool same, const char* what) {
-    if (!same) throw Error("[quantize] a GGUF file of this architecture cannot say {}", what);
-  };
-  check(given.layers == read.layers && given.hidden == read.hidden && given.ffn == read.ffn &&
-            given.vocab == read.vocab && given.context == read.context,
-        "the model's sizes");
-  check(given.heads == read.heads && given.kv_heads == read.kv_heads && given.head_dim == read.head_dim &&
-            given.value_dim() == read.value_dim() && given.kv_heads_local == read.kv_heads_local,
-        "the sizes of its heads");
-  check(near(given.eps, read.eps), "the norm's epsilon");
-  check(given.activation == read.activation, "the activation");
-  check(given.tied == read.tied, "whether the head is the embedding");
-  check(given.qkv_bias == read.qkv_bias && given.o_bias == read.o_bias && given.mlp_bias == read.mlp_bias &&
-            given.head_bias == read.head_bias,
-        "which linears have a bias");
-  check(near(given.attention_scale, read.attention_scale), "the scale of attention");
-  check(near(given.embed_scale, read.embed_scale) && near(given.residual_scale, read.residual_scale) &&
-            near(given.logit_scale, read.logit_scale),
-        "the scales of embedding, residual and logits");
-  check(near(given.attn_softcap, read.attn_softcap) && near(given.final_softcap, read.final_softcap), "the soft caps");
-  check(given.uses_rope == read.uses_rope, "which layers have rope");
-  const bool any_rope = std::ranges::any_of(given.uses_rope, [](bool r) { return r; });
-  check(!any_rope || same_rope(given.rope, read.rope, given.context), "the rope");
-  if (windows) {
-    check(given.sliding == read.sliding, "which layers see a window");
-    const bool slides = std::ranges::any_of(given.sliding, [](bool s) { return s; });
-    check(!slides || (given.window == read.window && given.chunked == read.chunked), "the window");
-    check(!slides || !any_rope || same_rope(given.rope_local, read.rope_local, given.context),
-          "the rope of the layers that see a window");
-  }
-  check(given.experts.count == read.experts.count && given.experts.used == read.experts.used &&
-            given.experts.layers == read.experts.layers,
-        "the number of experts");
-  if (given.experts.count == 0) return;
-  check(given.experts.ffn == read.experts.ffn && given.experts.shared_ffn == read.experts.shared_ffn,
-        "the width of experts");
-  check(same_router(given.experts.router, read.experts.router), "how experts are chosen");
 }
 
 }  // namespace ingot

@@ -21,7 +21,4 @@ struct RopeFactors {
 };
 std::vector<RopeFactors> rope_factors(const RopeSpec& rope);
 
-// Throws Error naming the first number that differs: `given` is the model, `read` what a reader makes of its GGUF file.
-void check_same_numbers(const Hparams& given, const Hparams& read, bool windows);
-
 }  // namespace ingot

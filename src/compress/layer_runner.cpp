@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "compress/gguf_target.h"
 #include "graph/traits.h"
 
 namespace ingot {
@@ -66,6 +67,30 @@ std::vector<MatrixName> matrix_names(const std::string& weight) {
 ModelOptions layer_options(int chunk_rows) {
   return {.context = chunk_rows, .keep_hidden = true, .kv = DType::kF32, .fuse_off = {"all"}};
 }
+
+namespace {
+
+// The names of a matrix of a layer's experts: where several parts are one tensor, or without ".weight", also the one
+// that its part has alone.
+std::vector<MatrixName> expert_names(const Weight& weight, std::string_view part) {
+  std::vector<MatrixName> names = matrix_names(weight.name);
+  std::string_view tensor = names[0].tensor;
+  if (names[0].expert < 0) return names;
+  if (tensor.ends_with(".weight")) tensor.remove_suffix(7);
+  for (const std::string_view stored : {".gate_up_proj", ".input_linear", ".down_proj", ".output_linear"}) {
+    if (!tensor.ends_with(stored)) continue;
+    const std::string own = fmt::format("{}.{}_proj.weight", tensor.substr(0, tensor.size() - stored.size()), part);
+    if (own != names[0].tensor) names.push_back({.tensor = own, .expert = names[0].expert});
+    break;
+  }
+  return names;
+}
+
+std::string_view part_of(const ExpertLinear& experts, size_t p) {
+  return experts.out ? "down" : p == 0 ? "gate" : "up";
+}
+
+}  // namespace
 
 LayerRunner::LayerRunner(const Model& model, int chunk_rows, ThreadPool& pool)
     : model_(model),
@@ -178,8 +203,30 @@ void LayerRunner::embed(std::span<const int32_t> tokens, float* hidden) {
   for (int64_t r = 0; r < rows; ++r) std::copy_n(out.f32(r), width_, hidden + r * width_);
 }
 
-void LayerRunner::replace(Weight& weight, const MatrixLookup& encoded) {
-  const std::vector<MatrixName> names = matrix_names(weight.name);
+// The first name is the published one. Gate and up of an MLP that every row meets may be one matrix.
+std::vector<MatrixName> LayerRunner::linear_names(const Weight& weight) const {
+  MatrixName own{.tensor = weight.name};
+  std::string alone = shared_part(weight.name);
+  if (alone == weight.name) {
+    own.gguf = gguf_or_own(alone);
+    return {own};
+  }
+  const StoredWeight* stored = model_.weights->source().find(weight.name, {});
+  if (stored != nullptr && weight.data != stored->data && alone.ends_with(".gate_proj.weight"))
+    alone.replace(alone.size() - 16, 16, "up_proj.weight");
+  own.gguf = gguf_or_own(alone);
+  return {own, {.tensor = alone}};
+}
+
+std::string LayerRunner::gguf_or_own(const std::string& name) const {
+  try {
+    return gguf_from_canonical(name, model_.arch->names);
+  } catch (const Error&) {
+    return name;  // known to no other program
+  }
+}
+
+void LayerRunner::replace(Weight& weight, const std::vector<MatrixName>& names, const MatrixLookup& encoded) {
   EncodedMatrix found;
   for (const MatrixName& name : names)
     if (found.bytes.empty()) found = encoded(name.tensor, name.expert);
@@ -221,11 +268,14 @@ void LayerRunner::replace_all(Graph& graph, const MatrixLookup& encoded) {
   aligned_.clear();
   if (!encoded) return;
   for (Node& node : graph.nodes) {
-    if (auto* linear = match<Linear>(node)) replace(linear->parts[0].weight, encoded);
-    if (auto* table = match<Embedding>(node); table != nullptr && table->table) replace(table->table, encoded);
+    if (auto* linear = match<Linear>(node))
+      replace(linear->parts[0].weight, linear_names(linear->parts[0].weight), encoded);
+    if (auto* table = match<Embedding>(node); table != nullptr && table->table)
+      replace(table->table, matrix_names(table->table.name), encoded);
     if (auto* experts = match<ExpertLinear>(node)) {
       for (size_t p = 0; p < static_cast<size_t>(experts->n_parts); ++p)
-        for (Weight& weight : experts->parts[p].weights) replace(weight, encoded);
+        for (Weight& weight : experts->parts[p].weights)
+          replace(weight, expert_names(weight, part_of(*experts, p)), encoded);
     }
   }
 }
@@ -235,31 +285,25 @@ void LayerRunner::add_inputs(int layer, size_t first) {
   taps_.clear();
   for (size_t n = first; n < program_.nodes.size(); ++n) {
     if (auto* linear = match<Linear>(program_.nodes[n])) {
-      const std::string& name = linear->parts[0].weight.name;
-      std::string gguf;
-      try {
-        gguf = gguf_from_canonical(name, model_.arch->names);
-      } catch (const Error&) {
-        gguf = name;  // known to no other program
-      }
-      const MatrixName matrix{.tensor = name, .gguf = gguf};
+      const std::vector<MatrixName> names = linear_names(linear->parts[0].weight);
       const auto same = std::ranges::find_if(taps_, [&](const Tapped& tapped) {
         auto* other = match<Linear>(program_.nodes[tapped.node]);
         return other != nullptr && same_tensor(other->x, linear->x);
       });
       if (same != taps_.end()) {
-        inputs_[same->first].matrices.push_back(matrix);
+        std::vector<MatrixName>& met = inputs_[same->first].matrices;
+        met.insert(met.end(), names.begin(), names.end());
         continue;
       }
       taps_.push_back({.node = n, .first = inputs_.size()});
-      inputs_.push_back({.matrices = {matrix}, .cols = linear->x.cols});
+      inputs_.push_back({.matrices = names, .cols = linear->x.cols});
     } else if (auto* experts = match<ExpertLinear>(program_.nodes[n])) {
       taps_.push_back({.node = n, .first = inputs_.size()});
       for (size_t e = 0; e < static_cast<size_t>(experts->count()); ++e) {
         LayerInput input{.matrices = {}, .cols = experts->cols_in(), .experts = static_cast<int>(experts->count())};
         for (size_t p = 0; p < static_cast<size_t>(experts->n_parts); ++p) {
-          const char* part = experts->out ? "down" : p == 0 ? "gate" : "up";
-          std::vector<MatrixName> names = matrix_names(experts->parts[p].weights[e].name);
+          const std::string_view part = part_of(*experts, p);
+          std::vector<MatrixName> names = expert_names(experts->parts[p].weights[e], part);
           names[0].gguf = fmt::format("blk.{}.ffn_{}_exps.weight", layer, part);
           names[0].gguf_expert = static_cast<int>(e);
           input.matrices.insert(input.matrices.end(), names.begin(), names.end());

@@ -112,7 +112,9 @@ class LayerRunner {
   Graph part(const Tensor& in, const Tensor& out) const;
   void compile_part(const Graph& graph);
   void add_inputs(int layer, size_t first);
-  void replace(Weight& weight, const MatrixLookup& encoded);
+  std::vector<MatrixName> linear_names(const Weight& weight) const;
+  std::string gguf_or_own(const std::string& name) const;
+  void replace(Weight& weight, const std::vector<MatrixName>& names, const MatrixLookup& encoded);
   void replace_all(Graph& graph, const MatrixLookup& encoded);
   void fill_batch(int64_t rows);
   void enter(int64_t rows, const float* hidden);

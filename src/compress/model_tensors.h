@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compress/mix.h"
@@ -19,8 +20,13 @@ namespace ingot {
 
 struct Architecture;
 class Fold;
+struct GgufTarget;
 class GgufWriter;
 class Weights;
+enum class ExpertPart : uint8_t;
+
+// The number behind the layers' prefix; -1: the tensor lies in no layer.
+int layer_number(std::string_view name, std::string_view prefix);
 
 // A tensor that is being read.
 struct RowReader {
@@ -38,7 +44,8 @@ struct ModelTensor {
   int layer = -1;
   std::vector<int64_t> shape;       // row-major
   std::optional<Format> stored;     // nothing: a type that is none of ours
-  uint32_t stored_type = 0;         // of a GGUF file
+  uint32_t stored_type = 0;         // of a GGUF file, or as_stored
+  bool as_stored = false;           // of a directory: open() gives it whole, as a GGUF file has this type
   int64_t stored_bytes = 0;         // in the model's files
   bool changed = false;             // read() gives other values than are stored (fold/fold.h)
   std::function<RowReader()> open;  // one thread
@@ -72,11 +79,16 @@ class GgufModel {
   void read_safetensors();
   void add_stored(const std::string& name);
   void add_experts(const std::string& path, int layer);
+  void add_expert_bias(const std::string& path, ExpertPart part, int64_t rows, const std::string& name);
+  void add_halves(const std::string& name, int layer);
+  void add_up_projection(const std::string& name, int layer);
+  Format format_of_experts(const std::string& path, ExpertPart part, int64_t rows, int64_t cols);
   void add_rope_factors();
   void add_vector(const std::string& name, std::vector<float> values);
 
   ModelFiles files_;
   const Architecture* arch_ = nullptr;  // of safetensors
+  const GgufTarget* target_ = nullptr;  //   and what it becomes
   Hparams hp_;
   std::unique_ptr<Weights> weights_;
   std::vector<ModelTensor> tensors_;

@@ -117,8 +117,8 @@ class GgufPlan : public QuantizePlan {
     const std::vector<int64_t> dims(source.shape.rbegin(), source.shape.rend());
     if (!work.copied && !source.stored)
       throw Error("[quantize] '{}' is stored as type {}, which is not read", source.name, source.stored_type);
-    if (!work.copied && *source.stored == work.format && model_.files().is_gguf() && !source.changed)
-      work.copied = true;
+    const bool whole = model_.files().is_gguf() || source.as_stored;
+    if (!work.copied && *source.stored == work.format && whole && !source.changed) work.copied = true;
     if (!work.copied) check_requantize(source, work.format, options);
     const uint32_t type = work.copied ? source.stored_type : *gguf_type(work.format);
     writer_.add_tensor(source.name, dims, type);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/gguf_target.h"
 #include "files/gguf/gguf_writer.h"
 #include "models/model.h"
 #include "tensor/dtype.h"
@@ -39,7 +40,7 @@ struct GgufPlace {
   int expert;
 };
 GgufPlace gguf_place(std::string_view canonical, int expert, const ArchNames& names) {
-  std::string name(canonical);
+  std::string name = shared_part(std::string(canonical)), usual;
   if (const size_t at = name.find(".experts."); at != std::string::npos) {
     const size_t begin = at + 9, end = name.find_first_not_of("0123456789", begin);
     if (end != std::string::npos && end > begin && name[end] == '.') {
@@ -49,13 +50,16 @@ GgufPlace gguf_place(std::string_view canonical, int expert, const ArchNames& na
     for (const auto& [other, own] : {std::pair{".w1.", ".gate_proj."}, {".w3.", ".up_proj."}, {".w2.", ".down_proj."}})
       if (const size_t part = name.find(other, at); part != std::string::npos) name.replace(part, 4, own);
     if (const size_t block = name.find(".block_sparse_moe."); block != std::string::npos)
-      name.replace(block, 18, ".mlp.");
+      usual = std::string(name).replace(block, 18, ".mlp.");
   }
-  try {
-    return {gguf_from_canonical(name, names), expert};
-  } catch (const Error&) {
-    return {name, expert};
+  // Some architectures have the block's own name in their tables, others the usual one.
+  for (const std::string& known : {name, usual}) {
+    try {
+      if (!known.empty()) return {gguf_from_canonical(known, names), expert};
+    } catch (const Error&) {
+    }
   }
+  return {name, expert};
 }
 
 }  // namespace

@@ -105,7 +105,9 @@ TEST_P(FoldedGguf, KeepsTheFunction) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Arch, FoldedGguf,
-                         testing::Values("llama", "llama-tied-bias", "phi3", "gemma3", "mixtral", "qwen2-moe", "gpt2"),
+                         testing::Values("llama", "llama-tied-bias", "phi3", "gemma3", "mixtral", "qwen2-moe", "gpt2",
+                                         "glm4-moe", "deepseek-v2", "deepseek-v3", "dots1", "minimax-m2",
+                                         "ernie4.5-moe", "hunyuan-moe", "mimo-v2-flash"),
                          [](const auto& one) { return test_name(one.param); });
 
 // What awq finds is folded, too; experts' matrices have importances, under the names of files and of stacks.

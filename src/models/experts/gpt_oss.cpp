@@ -44,7 +44,7 @@ extern const Architecture arch_gpt_oss = {
     .name = "gpt_oss",
     .hf_types = {"gpt_oss"},
     .gguf_types = {"gpt-oss"},
-    .names = {.gguf_layer = {{"ffn_gate_inp", "mlp.router"}}},
+    .names = {.gguf_layer = {{"post_attention_norm", "post_attention_layernorm"}, {"ffn_gate_inp", "mlp.router"}}},
     .configure = configure,
     .build = build,
 };

@@ -22,7 +22,7 @@ extern const Architecture arch_deepseek_v3 = {
     .name = "deepseek_v3",
     .hf_types = {"deepseek_v3", "kimi_k2"},
     .gguf_types = {},
-    .names = {.ignorable = {"*rotary_emb.inv_freq"}},
+    .names = {.gguf_layer = latent_gguf_names(), .ignorable = {"*rotary_emb.inv_freq"}},
     .configure = configure,
     .build = build,
 };
