@@ -7,15 +7,19 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <random>
 
 #include "base/data_test_support.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/encoded_layer.h"
 #include "compress/layer_runner.h"
 #include "compress/quantize.h"
 #include "graph/run.h"
+#include "weights/config.h"
 #include "weights/model_files.h"
+#include "weights/source.h"
 
 namespace ingot {
 namespace {
@@ -247,6 +251,131 @@ TEST(Gptq, ExpertsInSeveralPassesAreTheSame) {
   while (method->prepare_next(0)) ++parts;
   EXPECT_TRUE(method->due(last, -1));
   EXPECT_EQ(parts, 6);  // eleven inputs of 64 columns and eight of 48: three of 64 in each, or five of 48
+}
+
+// Shows a method's work to the test: the values that round() gave.
+class Shown : public Rounder {
+ public:
+  explicit Shown(std::unique_ptr<Rounder> method) : method_(std::move(method)) {}
+  void prepare(int layer) override { method_->prepare(layer); }
+  void finish(int layer, const EncodedLookup& encoded) override { method_->finish(layer, encoded); }
+  bool prepare_next(int layer) override { return method_->prepare_next(layer); }
+  bool due(std::string_view tensor, int expert) const override { return method_->due(tensor, expert); }
+  bool again(int layer) const override { return method_->again(layer); }
+  void round(const TensorJob& job, std::span<std::byte> out) const override {
+    method_->round(job, out);
+    std::vector<float> values(job.values.size());
+    const int64_t segment = job.segment(), bytes = format_row_bytes(job.format, segment);
+    for (int64_t at = 0; at < job.rows * job.cols; at += segment)
+      format_decode(job.format, out.data() + at / segment * bytes, values.data() + at, segment);
+    const std::lock_guard lock(mutex_);
+    std::vector<float>& to = values_[std::string(job.name)];
+    to.resize(std::max(to.size(), static_cast<size_t>((job.first_row + job.rows) * job.cols)));
+    std::ranges::copy(values, to.begin() + job.first_row * job.cols);
+  }
+  const std::map<std::string, std::vector<float>>& values() const { return values_; }
+
+ private:
+  const std::unique_ptr<Rounder> method_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::vector<float>> values_;
+};
+
+// Root mean square of what the layers of two models give differently.
+double difference(const Model& one, const Model& other) {
+  const CalibrationText text = some_text(2, 99);
+  ThreadPool pool(2);
+  LayerRunner a(one, kChunk, pool), b(other, kChunk, pool);
+  std::vector<float> x(static_cast<size_t>(kChunk * a.width())), y(x.size());
+  double sum = 0;
+  for (int64_t c = 0; c < text.chunks(); ++c) {
+    a.embed(text.chunk(c), x.data());
+    b.embed(text.chunk(c), y.data());
+    for (int layer = 0; layer < a.layers(); ++layer) {
+      a.open(layer);
+      a.run(kChunk, x.data());
+      b.open(layer);
+      b.run(kChunk, y.data());
+    }
+    for (size_t i = 0; i < x.size(); ++i) sum += std::pow(static_cast<double>(x[i] - y[i]), 2);
+  }
+  return std::sqrt(sum);
+}
+
+// A directory's scales have the type of its embedding. A reader finds what was rounded to, and what the layers behind
+// were compressed with.
+TEST(Gptq, ReadersOfDirectoriesFindWhatItChose) {
+  const Scratch scratch;
+  for (const char* type : {"bf16", "f16"}) {
+    QuantizeOptions plain{.model = small_model(), .out = scratch / type, .format = type};
+    quantize(plain, *nearest_rounder());
+    const std::string model = plain.out;
+    for (const char* format : {"int8", "int4", "int4_g32", "int4_asym"}) {
+      SCOPED_TRACE(fmt::format("{} {}", type, format));
+      QuantizeOptions options{.model = model, .out = fmt::format("{}_{}", model, format), .format = format};
+      Shown method(gptq_rounder({.model = model, .text = some_text(8, 4), .state = scratch / "state", .threads = 1}));
+      quantize(options, method);
+      const ModelFiles files = ModelFiles::open(options.out);
+      Weights made(open_source(files, find_architecture(Config(files)).names));
+      int matrices = 0;
+      for (const auto& [name, values] : method.values()) {
+        const StoredWeight* stored = made.source().find(name, {});
+        ASSERT_NE(stored, nullptr) << name;
+        const int64_t rows = stored->shape[0], cols = stored->shape.back();
+        const Weight weight = made.take(name, rows, cols);
+        std::vector<float> row(static_cast<size_t>(cols));
+        for (int64_t r = 0; r < rows; ++r) {
+          weight.decode_row(r, row.data());
+          for (int64_t k = 0; k < cols; ++k)
+            ASSERT_EQ(row[static_cast<size_t>(k)], values[static_cast<size_t>(r * cols + k)]) << name << ' ' << r;
+        }
+        ++matrices;
+      }
+      EXPECT_EQ(matrices, 5 * 6);  // rows of down are no multiple of 32
+      QuantizeOptions rounded = options;
+      rounded.out += "_rtn";
+      quantize(rounded, *nearest_rounder());
+      const Model whole = Model::load(model, layer_options(kChunk));
+      const double got = difference(whole, Model::load(options.out, layer_options(kChunk)));
+      EXPECT_LT(got, 0.8 * difference(whole, Model::load(rounded.out, layer_options(kChunk))));
+    }
+  }
+}
+
+// Groups that are smaller than the format's own are kept to the bit, too.
+TEST(EncodedLayer, HoldsTheValuesOfSmallGroups) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  constexpr int64_t kRows = 3, kCols = 192;
+  std::vector<float> values(kRows * kCols);
+  for (float& v : values) v = 0.3f + normal(random);
+  for (const Format format : {Format::kINT4, Format::kINT4_ASYM}) {
+    for (const int64_t group : {32, 64, 0}) {
+      const TensorJob job{.name = "a",
+                          .format = format,
+                          .first_row = 2,
+                          .rows = kRows,
+                          .cols = kCols,
+                          .values = values,
+                          .group = group};
+      std::vector<std::byte> encoded(static_cast<size_t>(kRows * job.row_bytes()));
+      nearest_rounder()->round(job, encoded);
+      EncodedLayer layer;
+      layer.add(job, encoded);
+      const EncodedLayer::Matrix* matrix = layer.find("a", -1);
+      ASSERT_NE(matrix, nullptr);
+      ASSERT_EQ(matrix->rows, 2 + kRows);
+      std::vector<float> want(static_cast<size_t>(kCols)), got(want);
+      const int64_t segment = job.segment(), part = format_row_bytes(format, segment);
+      const int64_t row_bytes = format_row_bytes(matrix->format, kCols);
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t k = 0; k < kCols; k += segment)
+          format_decode(format, encoded.data() + r * job.row_bytes() + k / segment * part, want.data() + k, segment);
+        format_decode(matrix->format, matrix->bytes.data() + (2 + r) * row_bytes, got.data(), kCols);
+        EXPECT_EQ(got, want) << format_name(format) << ' ' << group;
+      }
+    }
+  }
 }
 
 TEST(Gptq, RefusesTooLittleText) {
