@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 
 #include "base/data_test_support.h"
@@ -378,11 +381,72 @@ TEST(EncodedLayer, HoldsTheValuesOfSmallGroups) {
   }
 }
 
+// Before anything is written or run: 64 rows for 172 columns.
 TEST(Gptq, RefusesTooLittleText) {
   const Scratch scratch;
+  EXPECT_THROW(
+      gptq_rounder({.model = small_model(), .text = some_text(1, 5), .state = scratch / "state", .threads = 1}), Error);
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state"));
+}
+
+// What a run that was killed left behind: the codes of a layer that all chunks had passed, a file that was half
+// written.
+TEST(Gptq, TakesAwayWhatKilledRunsLeft) {
+  const Scratch scratch;
+  const auto touch = [](const std::string& path) { std::ofstream(path) << "left"; };
+  touch(scratch / "state.layer.4321.tmp");
+  touch(scratch / "state.layer.other.tmp");  // somebody else's
   const std::unique_ptr<Rounder> method =
-      gptq_rounder({.model = small_model(), .text = some_text(1, 5), .state = scratch / "state", .threads = 1});
-  EXPECT_THROW(method->prepare(0), Error);  // 64 rows for 172 columns
+      gptq_rounder({.model = small_model(), .text = some_text(4, 5), .state = scratch / "state", .threads = 1});
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state.layer.4321.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(scratch / "state.layer.other.tmp"));
+  touch(scratch / "state.layer");
+  method->finish(-1, {});
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state.layer"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state"));
+}
+
+// The states of a model are not those of the one that took its place.
+TEST(Gptq, BeginsAnewWithAnotherModelOfTheSameName) {
+  const Scratch scratch;
+  const std::string model = scratch / "model";
+  std::filesystem::copy(small_model(), model);
+  const auto open = [&] {
+    return gptq_rounder({.model = model, .text = some_text(4, 5), .state = scratch / "state", .threads = 1});
+  };
+  const Model first = Model::load(model, layer_options(kChunk));
+  Compressed compressed;
+  compress_layer(*open(), first, 0, Format::kQ4_0, compressed);
+  EXPECT_TRUE(open()->again(1));  // the next layer's turn
+  const std::string file = model + "/model.safetensors";
+  std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) + std::chrono::seconds(5));
+  EXPECT_TRUE(open()->again(0));
+}
+
+// How many rows met each expert.
+TEST(Gptq, CountsTheRowsOfExperts) {
+  const Scratch scratch;
+  Stats stats;
+  GptqSetup setup{.model = test_data("arch/qwen3-moe"), .text = some_text(2, 6), .state = scratch / "state"};
+  setup.counted = [&](const LayerInput& input, int64_t rows) { count_rows(input, static_cast<double>(rows), stats); };
+  const int64_t tokens = 2 * kChunk;
+  const std::unique_ptr<Rounder> method = gptq_rounder(std::move(setup));
+  method->prepare(0);
+  EXPECT_EQ(stats.tensors.at("blk.0.attn_q.weight").counts, std::vector<float>{static_cast<float>(tokens)});
+  const std::vector<float>& counts = stats.tensors.at("blk.0.ffn_up_exps.weight").counts;
+  ASSERT_EQ(counts.size(), 8u);
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0.0f),
+            2.0f * static_cast<float>(tokens));  // two of them a row
+  EXPECT_EQ(counts, stats.tensors.at("blk.0.ffn_down_exps.weight").counts);
+}
+
+TEST(Stats, NameTheExpertsThatFewRowsMet) {
+  Stats stats;
+  stats.tensors["blk.1.ffn_up_exps.weight"].counts = {31, 32, 0, 500};
+  stats.tensors["blk.2.ffn_up_exps.weight"].counts = {32, 40};
+  stats.tensors["blk.2.attn_q.weight"].counts = {3};  // of no experts
+  EXPECT_EQ(stats.hardly_met(), std::vector<std::string>{"blk.1.ffn_up_exps.weight: experts 0, 2"});
+  EXPECT_EQ(stats.hardly_met(1), std::vector<std::string>{"blk.1.ffn_up_exps.weight: experts 2"});
 }
 
 }  // namespace
