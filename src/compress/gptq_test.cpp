@@ -435,8 +435,8 @@ TEST(Gptq, CountsTheRowsOfExperts) {
   EXPECT_EQ(stats.tensors.at("blk.0.attn_q.weight").counts, std::vector<float>{static_cast<float>(tokens)});
   const std::vector<float>& counts = stats.tensors.at("blk.0.ffn_up_exps.weight").counts;
   ASSERT_EQ(counts.size(), 8u);
-  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0.0f),
-            2.0f * static_cast<float>(tokens));  // two of them a row
+  // Three of them a row.
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0.0f), 3.0f * static_cast<float>(tokens));
   EXPECT_EQ(counts, stats.tensors.at("blk.0.ffn_down_exps.weight").counts);
 }
 
