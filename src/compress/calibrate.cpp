@@ -7,28 +7,47 @@
 namespace ingot {
 namespace {
 
-void put(const MatrixName& matrix, int experts, int64_t cols, const InputSums& sums, Stats& stats) {
-  if (matrix.gguf.empty()) return;  // another name of the same
-  InputStats& to = stats.tensors[matrix.gguf];
-  const size_t count = experts > 0 ? static_cast<size_t>(experts) : 1,
-               at = experts > 0 ? static_cast<size_t>(matrix.gguf_expert) : 0;
-  const auto n = static_cast<size_t>(cols);
-  to.cols = cols;
-  to.squares.resize(count * n);
-  to.largest.resize(count * n);
-  to.counts.resize(count);
-  to.counts[at] = static_cast<float>(sums.rows);
-  for (size_t k = 0; k < sums.squares.size(); ++k) {
-    to.squares[at * n + k] = static_cast<float>(sums.squares[k]);
-    to.largest[at * n + k] = sums.largest[k];
+size_t expert_of(const LayerInput& input, const MatrixName& matrix) {
+  return input.experts > 0 ? static_cast<size_t>(matrix.gguf_expert) : 0;
+}
+
+void put(const LayerInput& input, const InputSums& sums, Stats& stats) {
+  count_rows(input, sums.rows, stats);
+  for (const MatrixName& matrix : input.matrices) {
+    if (matrix.gguf.empty()) continue;  // another name of the same
+    InputStats& to = stats.tensors[matrix.gguf];
+    const auto n = static_cast<size_t>(input.cols);
+    const size_t at = expert_of(input, matrix) * n;
+    to.squares.resize(to.counts.size() * n);
+    to.largest.resize(to.counts.size() * n);
+    for (size_t k = 0; k < sums.squares.size(); ++k) {
+      to.squares[at + k] = static_cast<float>(sums.squares[k]);
+      to.largest[at + k] = sums.largest[k];
+    }
   }
 }
 
 }  // namespace
 
+void count_rows(const LayerInput& input, double rows, Stats& stats) {
+  for (const MatrixName& matrix : input.matrices) {
+    if (matrix.gguf.empty()) continue;
+    InputStats& to = stats.tensors[matrix.gguf];
+    to.cols = input.cols;
+    to.counts.resize(input.experts > 0 ? static_cast<size_t>(input.experts) : 1);
+    to.counts[expert_of(input, matrix)] = static_cast<float>(rows);
+  }
+}
+
 void pass_layers(const Model& model, const CalibrateOptions& options, const CalibrationText& text, ThreadPool& pool,
                  const LayerVisitor& visitor) {
   LayerRunner runner(model, static_cast<int>(text.chunk_rows), pool);
+  const int passes = runner.layers() + (visitor.head ? 1 : 0);
+  const auto report = [&](int layer, int64_t chunk) {
+    if (options.progress)
+      options.progress(static_cast<double>(layer * text.chunks() + chunk + 1) /
+                       static_cast<double>(passes * text.chunks()));
+  };
   HiddenFile states(options.scratch, "", text.chunks(), text.chunk_rows, runner.width());
   states.remove();  // it has no name from here on, and ends with this process
   std::vector<float> hidden(static_cast<size_t>(text.chunk_rows * runner.width()));
@@ -45,9 +64,7 @@ void pass_layers(const Model& model, const CalibrateOptions& options, const Cali
       states.load(c, hidden.data(), pool);
       runner.run(text.chunk_rows, hidden.data(), visitor.tap);
       states.advance(hidden.data(), pool);
-      if (options.progress)
-        options.progress(static_cast<double>(layer * text.chunks() + c + 1) /
-                         static_cast<double>(runner.layers() * text.chunks()));
+      report(layer, c);
     }
     visitor.passed(runner.inputs());
     if (visitor.kv != nullptr) visitor.kv->passed(runner);
@@ -58,6 +75,7 @@ void pass_layers(const Model& model, const CalibrateOptions& options, const Cali
   for (int64_t c = 0; c < text.chunks(); ++c) {
     states.load(c, hidden.data(), pool);
     runner.read_head_inputs(text.chunk_rows, hidden.data(), visitor.tap);
+    report(runner.layers(), c);
   }
   visitor.passed(runner.inputs());
   if (visitor.kv != nullptr) visitor.kv->end(runner, pool);
@@ -80,9 +98,7 @@ Stats calibrate(const CalibrateOptions& options, const CalibrationText& text) {
                  int64_t stride) { sums[input].add(x, rows, stride, pool); },
       .passed =
           [&](const std::vector<LayerInput>& inputs) {
-            for (size_t i = 0; i < sums.size(); ++i)
-              for (const MatrixName& matrix : inputs[i].matrices)
-                put(matrix, inputs[i].experts, inputs[i].cols, sums[i], stats);
+            for (size_t i = 0; i < sums.size(); ++i) put(inputs[i], sums[i], stats);
           },
       .head = true,
       .kv = kv ? &*kv : nullptr,

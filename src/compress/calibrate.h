@@ -37,6 +37,9 @@ struct LayerVisitor {
 void pass_layers(const Model& model, const CalibrateOptions& options, const CalibrationText& text, ThreadPool& pool,
                  const LayerVisitor& visitor);
 
+// Takes note of how many rows an input had, without its squares.
+void count_rows(const LayerInput& input, double rows, Stats& stats);
+
 // The statistics of all layers' matrices and of the head's, which are the embedding's where it is the head. The same
 // for any number of threads. Throws Error.
 Stats calibrate(const CalibrateOptions& options, const CalibrationText& text);

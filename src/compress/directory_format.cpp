@@ -32,23 +32,8 @@ constexpr std::array kFormats = {
     DirectoryFormat{"fp8_block", Kind::kFp8Block, Format::kF8_E4M3},
 };
 
-// The least number of the type that is not below x. REQUIRES: x is finite and not negative.
-float round_up(float x, ScaleType type) {
-  if (type == ScaleType::kF32) return x;
-  if (type == ScaleType::kBF16) return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0xffffu) & 0xffff0000u);
-  uint8_t half[2];
-  store_f16(x, half);
-  if (load_f16(half) < x) store_u16(static_cast<uint16_t>(load_u16(half) + 1), half);
-  return load_f16(half);
-}
-
-float nearest(float x, ScaleType type) {
-  if (type != ScaleType::kBF16) return x;  // f16 as the formats have it
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
-}
-
 void append_scale(std::vector<std::byte>& out, float x, ScaleType type) {
+  CHECK(is_scale(x, type), "a scale of {} in {}", x, scale_dtype(type));
   std::byte bytes[4];
   std::memcpy(bytes, &x, 4);
   if (type == ScaleType::kF32) {
@@ -96,6 +81,7 @@ void store_int4(const DirectoryFormat& format, const TensorJob& job, const Round
   const int64_t group_bytes = head + format.group / 2;
   std::vector<std::byte> encoded(static_cast<size_t>(job.rows * groups * group_bytes));
   TensorJob grouped = job;
+  grouped.scales = scales;
   if (format.group != INT4::kGroup) grouped.group = format.group;
   rounder.round(grouped, encoded);
   const int64_t words = job.cols / 8, zero_rows = (job.rows + 7) / 8;
@@ -106,8 +92,7 @@ void store_int4(const DirectoryFormat& format, const TensorJob& job, const Round
     const int64_t row = g / groups, column = g % groups;
     read_group(reinterpret_cast<const uint8_t*>(encoded.data()) + g * group_bytes, format.group, format.zero_points,
                group);
-    const float d = nearest(group.d, scales);
-    append_scale(written, d, scales);
+    append_scale(written, group.d, scales);
     zeros[static_cast<size_t>(row / 8 * groups + column)] |= static_cast<uint32_t>(group.z) << row % 8 * 4;
     uint32_t* to = packed.data() + row * words + column * format.group / 8;
     for (int64_t k = 0; k < format.group; ++k) to[k / 8] |= static_cast<uint32_t>(group.codes[k]) << k % 8 * 4;
@@ -117,22 +102,19 @@ void store_int4(const DirectoryFormat& format, const TensorJob& job, const Round
   if (format.zero_points) write_rows(files, parts[2], job.first_row / 8, std::as_bytes(std::span(zeros)), groups * 4);
 }
 
-// A scale for each row, its codes rounded anew where the scale had to change to be stored.
-void store_int8(const TensorJob& job, std::span<float> values, const Rounder& rounder, ScaleType scales,
-                const PartItem& parts, const PartFiles& files) {
+// A scale for each row.
+void store_int8(const TensorJob& job, const Rounder& rounder, ScaleType scales, const PartItem& parts,
+                const PartFiles& files) {
   const int64_t row_bytes = format_row_bytes(Format::kINT8, job.cols);
   std::vector<std::byte> encoded(static_cast<size_t>(job.rows * row_bytes)), codes, written;
-  rounder.round(job, encoded);
+  TensorJob scaled = job;
+  scaled.scales = scales;
+  rounder.round(scaled, encoded);
   codes.reserve(static_cast<size_t>(job.rows * job.cols));
   for (int64_t r = 0; r < job.rows; ++r) {
-    const auto* row = reinterpret_cast<const uint8_t*>(encoded.data()) + r * row_bytes;
-    const float fitted = INT8::scale(row), d = round_up(fitted, scales), inverse = inverse_or_zero(d);
-    append_scale(written, d, scales);
-    const float* x = values.data() + r * job.cols;
-    for (int64_t k = 0; k < job.cols; ++k) {
-      const int again = round_clamp(x[k] * inverse, -127, 127);
-      codes.push_back(d == fitted ? static_cast<std::byte>(row[INT8::kHead + k]) : static_cast<std::byte>(again));
-    }
+    const std::byte* row = encoded.data() + r * row_bytes;
+    append_scale(written, INT8::scale(reinterpret_cast<const uint8_t*>(row)), scales);
+    codes.insert(codes.end(), row + INT8::kHead, row + row_bytes);
   }
   write_rows(files, parts[0], job.first_row, codes, job.cols);
   write_rows(files, parts[1], job.first_row, written, static_cast<int64_t>(scale_bytes(scales)));
@@ -150,7 +132,7 @@ void store_fp8(const TensorJob& job, std::span<float> values, const Rounder& rou
       for (int64_t r = r0; r < r1; ++r)
         for (int64_t c = c0; c < c1; ++c)
           largest = std::max(largest, std::abs(values[static_cast<size_t>(r * job.cols + c)]));
-      const float d = round_up(largest / kLargestFp8, scales);
+      const float d = scale_round_up(largest / kLargestFp8, scales);
       append_scale(written, d, scales);
       for (int64_t r = r0; r < r1; ++r)
         for (int64_t c = c0; c < c1; ++c) {
@@ -249,7 +231,7 @@ void store_slab(const DirectoryFormat& format, const TensorJob& job, std::span<f
     case Kind::kInt4:
       return store_int4(format, job, rounder, scales, parts, files);
     case Kind::kInt8:
-      return store_int8(job, values, rounder, scales, parts, files);
+      return store_int8(job, rounder, scales, parts, files);
     case Kind::kFp8:
       return store_fp8(job, values, rounder, scales, 1, job.cols, parts, files);
     case Kind::kFp8Block:

@@ -30,8 +30,7 @@ const DirectoryFormat* find_directory_format(std::string_view name);
 // The format for rows of `cols`: itself, one of smaller groups, or nothing where none fits.
 std::optional<DirectoryFormat> format_for_rows(const DirectoryFormat& format, int64_t cols);
 
-// How scales are stored: in the dtype of the model's other tensors, in which they are also fitted.
-enum class ScaleType : uint8_t { kBF16, kF16, kF32 };
+// Scales are stored in the dtype of the model's other tensors, in which they are also fitted.
 std::string_view scale_dtype(ScaleType type);
 
 // The tensors that stand for the matrix "module.weight" of `rows` × `cols`. The first holds the rows.

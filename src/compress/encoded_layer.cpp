@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/mmap.h"
 #include "files/atomic_file.h"
+#include "quant/grid_formats.h"
 
 namespace ingot {
 namespace {
@@ -19,13 +21,34 @@ struct Head {
   int64_t expert = 0, format = 0, rows = 0, cols = 0;
 };
 
+// Groups that no format of a whole row has are held by formats of 32 values, as a reader holds them (weights/schemes):
+// a code less its zero point is one of 5 bits.
+Format small_groups(Format format) {
+  CHECK(format == Format::kINT4 || format == Format::kINT4_ASYM, "groups of {}", format_name(format));
+  return format == Format::kINT4 ? Format::kQ4_0 : Format::kQ5_0;
+}
+
+// A group of From, each 32 of its values to a block of To. Both have the scale in front, and codes in one order.
+template <class From, class To>
+void copy_group(const uint8_t* from, int64_t n, std::byte* out) {
+  const int zero = GridOf<From>::kLevels.lo < 0 ? -GridOf<From>::kLevels.lo : from[2];
+  auto* to = reinterpret_cast<uint8_t*>(out);
+  const uint8_t* q = from + From::kHead;
+  for (int64_t k = 0; k < n; k += 32, q += 16, to += To::kBytes) {
+    std::memcpy(to, from, 2);
+    uint8_t code[32];
+    for (int i = 0; i < 32; ++i)
+      code[i] = static_cast<uint8_t>((i < 16 ? q[i] & 15 : q[i - 16] >> 4) - zero - GridOf<To>::kLevels.lo);
+    GridOf<To>::set_codes(code, to);
+  }
+}
+
 }  // namespace
 
 void EncodedLayer::add(const TensorJob& job, std::span<const std::byte> encoded) {
   const std::lock_guard lock(mutex_);
   Matrix& matrix = matrices_[{std::string(job.name), job.expert}];
-  // Groups that no format of a whole row has are kept by their values.
-  matrix.format = job.group > 0 ? Format::kF16 : job.format;
+  matrix.format = job.group > 0 ? small_groups(job.format) : job.format;
   matrix.cols = job.cols;
   matrix.rows = std::max(matrix.rows, job.first_row + job.rows);
   const auto row_bytes = static_cast<size_t>(format_row_bytes(matrix.format, job.cols));
@@ -35,11 +58,11 @@ void EncodedLayer::add(const TensorJob& job, std::span<const std::byte> encoded)
     std::ranges::copy(encoded, to);
     return;
   }
-  std::vector<float> values(static_cast<size_t>(job.group));
-  const auto part = static_cast<size_t>(format_row_bytes(job.format, job.group));
-  for (size_t at = 0; at < encoded.size(); at += part, to += 2 * job.group) {
-    format_decode(job.format, encoded.data() + at, values.data(), job.group);
-    format_encode(Format::kF16, values.data(), to, job.group);
+  const int64_t part = format_row_bytes(job.format, job.group), out = format_row_bytes(matrix.format, job.group);
+  for (size_t at = 0; at < encoded.size(); at += static_cast<size_t>(part), to += out) {
+    const auto* from = reinterpret_cast<const uint8_t*>(encoded.data() + at);
+    if (job.format == Format::kINT4) copy_group<INT4, Q4_0>(from, job.group, to);
+    if (job.format == Format::kINT4_ASYM) copy_group<INT4_ASYM, Q5_0>(from, job.group, to);
   }
 }
 

@@ -6,34 +6,65 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/sha256.h"
 #include "compress/encoded_layer.h"
 #include "compress/hidden_file.h"
 #include "compress/layer_runner.h"
+#include "compress/plan.h"
 #include "quant/gram.h"
 
 namespace ingot {
 namespace {
 
-std::string key_of(const GptqSetup& setup) {
+std::string key_of(const GptqSetup& setup, const Model& model) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(setup.text.tokens)));
-  const std::string facts =
-      fmt::format("{} {} {} {} {} {} {}", setup.recipe, setup.model, setup.text.chunk_rows, setup.options.damping,
-                  setup.options.of_mean, setup.options.in_order, setup.head);
+  const std::string facts = fmt::format("{} {} {} {} {} {} {} {}", setup.recipe, setup.model,
+                                        source_state(*model.files), setup.text.chunk_rows, setup.options.damping,
+                                        setup.options.of_mean, setup.options.in_order, setup.head);
   hash.update(std::as_bytes(std::span(facts)));
   return hex(hash.finish());
+}
+
+// The model, with as many tokens of text as its widest matrix has columns; those of experts are met by fewer rows
+// anyway.
+Model load(const GptqSetup& setup) {
+  Model model = Model::load(setup.model, layer_options(static_cast<int>(setup.text.chunk_rows)));
+  const auto tokens = static_cast<int64_t>(setup.text.tokens.size());
+  const Linear* widest = nullptr;
+  for (size_t n = 0; n < model.graph.head_begin; ++n)
+    if (const auto* linear = match<Linear>(model.graph.nodes[n]))
+      if (widest == nullptr || linear->x.cols > widest->x.cols) widest = linear;
+  if (widest != nullptr && tokens < widest->x.cols)
+    throw Error("[gptq] the text has {} tokens, and '{}' {} columns: as many tokens are needed", tokens,
+                widest->parts[0].weight.name, widest->x.cols);
+  return model;
+}
+
+// AtomicFile's temporary files of runs that were killed meanwhile.
+void sweep(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string begin = file.filename().string() + ".";
+  int problem = 0;
+  for (const std::string& name : names_in(file.parent_path().empty() ? "." : file.parent_path().string(), problem)) {
+    if (!name.starts_with(begin) || !name.ends_with(".tmp") || name.size() < begin.size() + 5) continue;
+    const std::string_view process = std::string_view(name).substr(begin.size(), name.size() - begin.size() - 4);
+    if (process.find_first_not_of("0123456789") == std::string_view::npos)
+      std::filesystem::remove(file.parent_path() / name);
+  }
 }
 
 class Gptq : public Rounder {
  public:
   explicit Gptq(GptqSetup setup)
       : setup_(std::move(setup)),
-        model_(Model::load(setup_.model, layer_options(static_cast<int>(setup_.text.chunk_rows)))),
+        model_(load(setup_)),
         pool_(setup_.threads),
         runner_(model_, static_cast<int>(setup_.text.chunk_rows), pool_),
-        states_(setup_.state, key_of(setup_), setup_.text.chunks(), setup_.text.chunk_rows, runner_.width()),
+        states_(setup_.state, key_of(setup_, model_), setup_.text.chunks(), setup_.text.chunk_rows, runner_.width()),
         hidden_(static_cast<size_t>(setup_.text.chunk_rows * runner_.width())) {
+    sweep(kept_layer());
     for (int64_t c = states_.next_chunk(); states_.layer() < 0; ++c) {
       runner_.embed(setup_.text.chunk(c), hidden_.data());
       states_.advance(hidden_.data(), pool_);
@@ -78,7 +109,10 @@ class Gptq : public Rounder {
 
   void finish(int layer, const EncodedLookup&) override {
     forget();
-    if (layer < 0) states_.remove();
+    if (layer < 0) {
+      states_.remove();
+      std::filesystem::remove(kept_layer());  // of a run that was killed before it could
+    }
     // What the last layer gives only the head asks for.
     if (layer < 0 || states_.layer() != layer || (layer + 1 == runner_.layers() && !setup_.head)) return;
     if (states_.next_chunk() == 0) encoded_.save(kept_layer());
@@ -158,7 +192,8 @@ class Gptq : public Rounder {
       report(layer, (part_ + static_cast<double>(c + 1) / static_cast<double>(states_.chunks())) / parts_);
     }
     runner_.close();
-    for (size_t i = 0; i < grams.size(); ++i) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
+    for (size_t i = 0; i < grams.size(); ++i)
+      if (part_of_[i] == part_) keep(runner_.inputs()[i], std::exchange(grams[i], nullptr));
   }
 
   void prepare_head() {
@@ -179,11 +214,9 @@ class Gptq : public Rounder {
 
   // Factors what is known of an input, and gives back the memory of the sums.
   void keep(const LayerInput& input, std::unique_ptr<Gram> gram, bool squares_alone = false) {
+    if (setup_.counted) setup_.counted(input, gram == nullptr ? 0 : gram->rows());
     if (gram == nullptr) return;  // an expert that no row met: plain rounding
     const int64_t rows = gram->rows(), cols = gram->cols();
-    if (input.experts == 0 && rows < cols)
-      throw Error("[gptq] the text has {} tokens, and '{}' {} columns: as many tokens are needed", rows,
-                  input.matrices[0].tensor, cols);
     Input kept;
     for (int64_t k = 0; k < cols; ++k) kept.squares.push_back(gram->square(k) / static_cast<float>(rows));
     kept.squares_alone = squares_alone;

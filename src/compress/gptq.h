@@ -8,6 +8,7 @@
 // experts takes several. Packed weights are given back before the sums are factored, which takes 8 bytes an entry more.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,10 +30,13 @@ struct GptqSetup {
   GptqOptions options = {};
   // At least so many bytes of sums are made in a pass.
   int64_t pass_bytes = int64_t{256} << 20;
-  WorkProgress progress = {};  // of a layer's two passes
+  WorkProgress progress = {};  // of a layer's two passes; what it throws ends the run, which the same command goes on
+  // Called with the rows that each input of a layer had, when it is known.
+  std::function<void(const LayerInput& input, int64_t rows)> counted = {};
 };
 
-// Throws Error: too little text for the columns of a matrix, a model whose layers cannot be run one by one.
+// Throws Error: too little text for the columns of a matrix (before anything is written), a model whose layers cannot
+// be run one by one.
 std::unique_ptr<Rounder> gptq_rounder(GptqSetup setup);
 
 }  // namespace ingot

@@ -4,18 +4,25 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <mutex>
+#include <numeric>
 #include <random>
 
 #include "base/data_test_support.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/encoded_layer.h"
 #include "compress/layer_runner.h"
 #include "compress/quantize.h"
 #include "graph/run.h"
+#include "weights/config.h"
 #include "weights/model_files.h"
+#include "weights/source.h"
 
 namespace ingot {
 namespace {
@@ -249,11 +256,197 @@ TEST(Gptq, ExpertsInSeveralPassesAreTheSame) {
   EXPECT_EQ(parts, 6);  // eleven inputs of 64 columns and eight of 48: three of 64 in each, or five of 48
 }
 
+// Shows a method's work to the test: the values that round() gave.
+class Shown : public Rounder {
+ public:
+  explicit Shown(std::unique_ptr<Rounder> method) : method_(std::move(method)) {}
+  void prepare(int layer) override { method_->prepare(layer); }
+  void finish(int layer, const EncodedLookup& encoded) override { method_->finish(layer, encoded); }
+  bool prepare_next(int layer) override { return method_->prepare_next(layer); }
+  bool due(std::string_view tensor, int expert) const override { return method_->due(tensor, expert); }
+  bool again(int layer) const override { return method_->again(layer); }
+  void round(const TensorJob& job, std::span<std::byte> out) const override {
+    method_->round(job, out);
+    std::vector<float> values(job.values.size());
+    const int64_t segment = job.segment(), bytes = format_row_bytes(job.format, segment);
+    for (int64_t at = 0; at < job.rows * job.cols; at += segment)
+      format_decode(job.format, out.data() + at / segment * bytes, values.data() + at, segment);
+    const std::lock_guard lock(mutex_);
+    std::vector<float>& to = values_[std::string(job.name)];
+    to.resize(std::max(to.size(), static_cast<size_t>((job.first_row + job.rows) * job.cols)));
+    std::ranges::copy(values, to.begin() + job.first_row * job.cols);
+  }
+  const std::map<std::string, std::vector<float>>& values() const { return values_; }
+
+ private:
+  const std::unique_ptr<Rounder> method_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::vector<float>> values_;
+};
+
+// Root mean square of what the layers of two models give differently.
+double difference(const Model& one, const Model& other) {
+  const CalibrationText text = some_text(2, 99);
+  ThreadPool pool(2);
+  LayerRunner a(one, kChunk, pool), b(other, kChunk, pool);
+  std::vector<float> x(static_cast<size_t>(kChunk * a.width())), y(x.size());
+  double sum = 0;
+  for (int64_t c = 0; c < text.chunks(); ++c) {
+    a.embed(text.chunk(c), x.data());
+    b.embed(text.chunk(c), y.data());
+    for (int layer = 0; layer < a.layers(); ++layer) {
+      a.open(layer);
+      a.run(kChunk, x.data());
+      b.open(layer);
+      b.run(kChunk, y.data());
+    }
+    for (size_t i = 0; i < x.size(); ++i) sum += std::pow(static_cast<double>(x[i] - y[i]), 2);
+  }
+  return std::sqrt(sum);
+}
+
+// A directory's scales have the type of its embedding. A reader finds what was rounded to, and what the layers behind
+// were compressed with.
+TEST(Gptq, ReadersOfDirectoriesFindWhatItChose) {
+  const Scratch scratch;
+  for (const char* type : {"bf16", "f16"}) {
+    QuantizeOptions plain{.model = small_model(), .out = scratch / type, .format = type};
+    quantize(plain, *nearest_rounder());
+    const std::string model = plain.out;
+    for (const char* format : {"int8", "int4", "int4_g32", "int4_asym"}) {
+      SCOPED_TRACE(fmt::format("{} {}", type, format));
+      QuantizeOptions options{.model = model, .out = fmt::format("{}_{}", model, format), .format = format};
+      Shown method(gptq_rounder({.model = model, .text = some_text(8, 4), .state = scratch / "state", .threads = 1}));
+      quantize(options, method);
+      const ModelFiles files = ModelFiles::open(options.out);
+      Weights made(open_source(files, find_architecture(Config(files)).names));
+      int matrices = 0;
+      for (const auto& [name, values] : method.values()) {
+        const StoredWeight* stored = made.source().find(name, {});
+        ASSERT_NE(stored, nullptr) << name;
+        const int64_t rows = stored->shape[0], cols = stored->shape.back();
+        const Weight weight = made.take(name, rows, cols);
+        std::vector<float> row(static_cast<size_t>(cols));
+        for (int64_t r = 0; r < rows; ++r) {
+          weight.decode_row(r, row.data());
+          for (int64_t k = 0; k < cols; ++k)
+            ASSERT_EQ(row[static_cast<size_t>(k)], values[static_cast<size_t>(r * cols + k)]) << name << ' ' << r;
+        }
+        ++matrices;
+      }
+      EXPECT_EQ(matrices, 5 * 6);  // rows of down are no multiple of 32
+      QuantizeOptions rounded = options;
+      rounded.out += "_rtn";
+      quantize(rounded, *nearest_rounder());
+      const Model whole = Model::load(model, layer_options(kChunk));
+      const double got = difference(whole, Model::load(options.out, layer_options(kChunk)));
+      EXPECT_LT(got, 0.8 * difference(whole, Model::load(rounded.out, layer_options(kChunk))));
+    }
+  }
+}
+
+// Groups that are smaller than the format's own are kept to the bit, too.
+TEST(EncodedLayer, HoldsTheValuesOfSmallGroups) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  constexpr int64_t kRows = 3, kCols = 192;
+  std::vector<float> values(kRows * kCols);
+  for (float& v : values) v = 0.3f + normal(random);
+  for (const Format format : {Format::kINT4, Format::kINT4_ASYM}) {
+    for (const int64_t group : {32, 64, 0}) {
+      const TensorJob job{.name = "a",
+                          .format = format,
+                          .first_row = 2,
+                          .rows = kRows,
+                          .cols = kCols,
+                          .values = values,
+                          .group = group};
+      std::vector<std::byte> encoded(static_cast<size_t>(kRows * job.row_bytes()));
+      nearest_rounder()->round(job, encoded);
+      EncodedLayer layer;
+      layer.add(job, encoded);
+      const EncodedLayer::Matrix* matrix = layer.find("a", -1);
+      ASSERT_NE(matrix, nullptr);
+      ASSERT_EQ(matrix->rows, 2 + kRows);
+      std::vector<float> want(static_cast<size_t>(kCols)), got(want);
+      const int64_t segment = job.segment(), part = format_row_bytes(format, segment);
+      const int64_t row_bytes = format_row_bytes(matrix->format, kCols);
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t k = 0; k < kCols; k += segment)
+          format_decode(format, encoded.data() + r * job.row_bytes() + k / segment * part, want.data() + k, segment);
+        format_decode(matrix->format, matrix->bytes.data() + (2 + r) * row_bytes, got.data(), kCols);
+        EXPECT_EQ(got, want) << format_name(format) << ' ' << group;
+      }
+    }
+  }
+}
+
+// Before anything is written or run: 64 rows for 172 columns.
 TEST(Gptq, RefusesTooLittleText) {
   const Scratch scratch;
+  EXPECT_THROW(
+      gptq_rounder({.model = small_model(), .text = some_text(1, 5), .state = scratch / "state", .threads = 1}), Error);
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state"));
+}
+
+// What a run that was killed left behind: the codes of a layer that all chunks had passed, a file that was half
+// written.
+TEST(Gptq, TakesAwayWhatKilledRunsLeft) {
+  const Scratch scratch;
+  const auto touch = [](const std::string& path) { std::ofstream(path) << "left"; };
+  touch(scratch / "state.layer.4321.tmp");
+  touch(scratch / "state.layer.other.tmp");  // somebody else's
   const std::unique_ptr<Rounder> method =
-      gptq_rounder({.model = small_model(), .text = some_text(1, 5), .state = scratch / "state", .threads = 1});
-  EXPECT_THROW(method->prepare(0), Error);  // 64 rows for 172 columns
+      gptq_rounder({.model = small_model(), .text = some_text(4, 5), .state = scratch / "state", .threads = 1});
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state.layer.4321.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(scratch / "state.layer.other.tmp"));
+  touch(scratch / "state.layer");
+  method->finish(-1, {});
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state.layer"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "state"));
+}
+
+// The states of a model are not those of the one that took its place.
+TEST(Gptq, BeginsAnewWithAnotherModelOfTheSameName) {
+  const Scratch scratch;
+  const std::string model = scratch / "model";
+  std::filesystem::copy(small_model(), model);
+  const auto open = [&] {
+    return gptq_rounder({.model = model, .text = some_text(4, 5), .state = scratch / "state", .threads = 1});
+  };
+  const Model first = Model::load(model, layer_options(kChunk));
+  Compressed compressed;
+  compress_layer(*open(), first, 0, Format::kQ4_0, compressed);
+  EXPECT_TRUE(open()->again(1));  // the next layer's turn
+  const std::string file = model + "/model.safetensors";
+  std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) + std::chrono::seconds(5));
+  EXPECT_TRUE(open()->again(0));
+}
+
+// How many rows met each expert.
+TEST(Gptq, CountsTheRowsOfExperts) {
+  const Scratch scratch;
+  Stats stats;
+  GptqSetup setup{.model = test_data("arch/qwen3-moe"), .text = some_text(2, 6), .state = scratch / "state"};
+  setup.counted = [&](const LayerInput& input, int64_t rows) { count_rows(input, static_cast<double>(rows), stats); };
+  const int64_t tokens = 2 * kChunk;
+  const std::unique_ptr<Rounder> method = gptq_rounder(std::move(setup));
+  method->prepare(0);
+  EXPECT_EQ(stats.tensors.at("blk.0.attn_q.weight").counts, std::vector<float>{static_cast<float>(tokens)});
+  const std::vector<float>& counts = stats.tensors.at("blk.0.ffn_up_exps.weight").counts;
+  ASSERT_EQ(counts.size(), 8u);
+  // Three of them a row.
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0.0f), 3.0f * static_cast<float>(tokens));
+  EXPECT_EQ(counts, stats.tensors.at("blk.0.ffn_down_exps.weight").counts);
+}
+
+TEST(Stats, NameTheExpertsThatFewRowsMet) {
+  Stats stats;
+  stats.tensors["blk.1.ffn_up_exps.weight"].counts = {31, 32, 0, 500};
+  stats.tensors["blk.2.ffn_up_exps.weight"].counts = {32, 40};
+  stats.tensors["blk.2.attn_q.weight"].counts = {3};  // of no experts
+  EXPECT_EQ(stats.hardly_met(), std::vector<std::string>{"blk.1.ffn_up_exps.weight: experts 0, 2"});
+  EXPECT_EQ(stats.hardly_met(1), std::vector<std::string>{"blk.1.ffn_up_exps.weight: experts 2"});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "quant/format.h"
+#include "quant/stored_scales.h"
 
 namespace ingot {
 
@@ -25,6 +26,7 @@ struct TensorJob {
   std::span<const float> values;      // [rows, cols], all finite
   const float* importance = nullptr;  // [cols] mean squares of the inputs; null: none are known
   int64_t group = 0;  // so many values of a row are encoded as a row of their own; 0: the format's own groups
+  ScaleType scales = ScaleType::kF32;  // what the scales of int4, int4_asym and int8 are stored in: they are such
 
   int64_t segment() const { return group > 0 ? group : cols; }
   int64_t row_bytes() const { return cols / segment() * format_row_bytes(format, segment()); }

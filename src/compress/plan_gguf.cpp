@@ -56,6 +56,7 @@ class GgufPlan : public QuantizePlan {
     for (size_t i = 0; i < tensors.size(); ++i)
       tensors[i].ranges = {{0, writer_.tensor_offset(i, header_.size()), writer_.tensor_bytes(i)}};
     files = {{.name = "", .bytes = writer_.file_bytes(header_.size())}};
+    if (kept_ > 0) summary.notes.push_back(fmt::format("{} matrices in nvfp4 stay as they are", kept_));
     summary.notes.insert(summary.notes.end(), model_.warnings().begin(), model_.warnings().end());
     const std::string what = recipe + source_state(model_.files()) + header_;
     identity = sha256_hex(std::as_bytes(std::span(what)));
@@ -106,7 +107,10 @@ class GgufPlan : public QuantizePlan {
       work.source = &model_.tensors()[i];
       summary.fallbacks += choices[i].fallback;
       const ModelTensor& source = *work.source;
-      work.copied = !choices[i].format && model_.files().is_gguf() && !source.changed;
+      // NVFP4's scales lie in another tensor: it is never rounded again (model_tensors.cpp).
+      const bool kept = source.stored_type == *gguf_type(Format::kNVFP4);
+      kept_ += kept && choices[i].format;
+      work.copied = (!choices[i].format || kept) && model_.files().is_gguf() && !source.changed;
       if (!work.copied) work.format = choices[i].format.value_or(Format::kF32);
       tensors.push_back(std::move(work));
     }
@@ -133,6 +137,7 @@ class GgufPlan : public QuantizePlan {
   GgufWriter writer_;
   std::string header_;
   size_t written_ = 0;
+  int kept_ = 0;  // matrices that the mix would round
 };
 
 }  // namespace

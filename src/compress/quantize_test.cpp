@@ -259,6 +259,32 @@ TEST_F(Quantize, NamesTheValueThatIsNotFinite) {
       << error;
 }
 
+// A mix leaves what it cannot read apart from another tensor: the matrix and its scale are copied.
+TEST_F(Quantize, CopiesWhatIsInNvfp4) {
+  const std::string from = stories() + "/stories260K.gguf", name = "blk.1.attn_q.weight";
+  std::vector<std::byte> codes(static_cast<size_t>(64 * format_row_bytes(Format::kNVFP4, 64)), std::byte{0x31});
+  {
+    const Gguf published = Gguf::open(from);
+    GgufWriter writer;
+    for (const GgufEntry& entry : published.metadata()) writer.set(entry.key, entry.value);
+    for (const GgufTensor& tensor : published.tensors()) {
+      const bool packed = tensor.name == name;
+      writer.add_tensor(tensor.name, tensor.dims, packed ? *gguf_type(Format::kNVFP4) : tensor.type,
+                        packed ? std::span<const std::byte>(codes) : std::span(tensor.data, tensor.bytes));
+    }
+    const float scale = 0.25f;
+    writer.add_tensor("blk.1.attn_q.scale", {1}, kGgufF32, std::as_bytes(std::span(&scale, 1)));
+    writer.write(path("packed.gguf"));
+  }
+  const QuantizeSummary summary = make(path("packed.gguf"), "made.gguf", "q8_0");
+  EXPECT_EQ(summary.notes, std::vector<std::string>{"1 matrices in nvfp4 stay as they are"});
+  const Gguf made = Gguf::open(path("made.gguf"));
+  const GgufTensor& got = *made.find_tensor(name);
+  ASSERT_EQ(got.type, *gguf_type(Format::kNVFP4));
+  EXPECT_TRUE(std::ranges::equal(std::span(got.data, got.bytes), codes));
+  EXPECT_EQ(made.find_tensor("blk.1.attn_k.weight")->type, kGgufQ8_0);
+}
+
 TEST_F(Quantize, TensorsByPattern) {
   QuantizeOptions options;
   options.model = stories();

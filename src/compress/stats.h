@@ -27,6 +27,9 @@ struct InputStats {
   std::vector<float> counts;   // [experts] rows; one where it stacks none
 };
 
+// Rows below which an expert's statistics say little.
+constexpr float kFewRows = 32;
+
 struct Stats {
   std::map<std::string, InputStats> tensors;  // by GGUF's name
   std::vector<std::string> datasets;
@@ -46,7 +49,7 @@ struct Stats {
   // Mean squares for the writer, by canonical names of this architecture. The Stats must outlive it.
   Importances importances(const Architecture& arch) const;
   // The experts that fewer than `rows` rows met: "blk.3.ffn_up_exps.weight: experts 5, 17".
-  std::vector<std::string> hardly_met(float rows) const;
+  std::vector<std::string> hardly_met(float rows = kFewRows) const;
 };
 
 // What a model's matrices are, whatever they are stored in: a hash of the names and shapes of its tensors, of its

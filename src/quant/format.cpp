@@ -102,6 +102,15 @@ void format_decode(Format format, const void* in, float* out, int64_t n) {
   });
 }
 
+bool format_weighted(Format format) {
+  return visit_format(format, []<class F>(F f) {
+    const float* in = nullptr;
+    uint8_t* out = nullptr;
+    return requires { f.encode(in, out, in); }
+    || requires { f.encode_row(in, out, int64_t{}, in); };
+  });
+}
+
 void format_encode(Format format, const float* in, void* out, int64_t n, const float* importance) {
   visit_format(format, [=](auto f) {
     CHECK(n >= 0 && n % f.kBlock == 0, "{} values in format {}", n, f.kName);

@@ -53,5 +53,7 @@ int64_t format_row_bytes(Format format, int64_t cols);
 // weighted. Floats, Q8_0 and INT8 do not ask for it. REQUIRES: n is a multiple of the block.
 void format_decode(Format format, const void* in, float* out, int64_t n);
 void format_encode(Format format, const float* in, void* out, int64_t n, const float* importance = nullptr);
+// Whether importances change what format_encode() does.
+bool format_weighted(Format format);
 
 }  // namespace ingot

@@ -146,6 +146,9 @@ void KvScales::write(GgufWriter& writer) const {
     std::vector<float> of_k = layers[i].k, of_v = layers[i].v;
     if (of_k.size() == 1) of_k.resize(std::max<size_t>(1, of_v.size()), of_k[0]);
     if (of_v.size() == 1) of_v.resize(of_k.size(), of_v[0]);
+    if (of_k.size() != of_v.size())
+      throw Error("[kv] layer {} has {} scales for keys and {} for values: a file has both of each head", i,
+                  of_k.size(), of_v.size());
     k.insert(k.end(), of_k.begin(), of_k.end());
     v.insert(v.end(), of_v.begin(), of_v.end());
     heads.push_back(static_cast<uint32_t>(of_k.size()));

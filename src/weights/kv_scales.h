@@ -37,6 +37,7 @@ struct KvScales {
   // files have no scales.
   static std::optional<KvScales> read(const ModelFiles& files);
   static std::optional<KvScales> read(const Gguf& gguf);
+  // Throws Error where a layer has scales for keys or for values alone: nobody could read it again.
   void write(GgufWriter& writer) const;
 
   // The same ranges for codes of another format; each layer has a scale for each of at most `heads` heads then.

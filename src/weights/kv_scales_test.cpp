@@ -80,6 +80,16 @@ TEST(KvScales, RefuseWhatIsWrong) {
   EXPECT_EQ(error_of([] { Keys().read(); }), "");
 }
 
+TEST(KvScales, OfKeysOrValuesAloneAreNotWritten) {
+  for (const KvScales::Layer& layer : {KvScales::Layer{.k = {}, .v = {1, 2}}, KvScales::Layer{.k = {1}, .v = {}},
+                                       KvScales::Layer{.k = {1, 2, 3}, .v = {1, 2}}}) {
+    KvScales scales;
+    scales.layers = {{.k = {1, 1}, .v = {1, 1}}, layer};
+    GgufWriter writer;
+    EXPECT_NE(error_of([&] { scales.write(writer); }).find("layer 1 has"), std::string::npos);
+  }
+}
+
 TEST(KvScales, FitOtherCodesAndHeads) {
   KvScales scales;
   scales.format = DType::kFp8;

@@ -1,6 +1,7 @@
 """Scales of 8-bit KV caches: found by `calibrate` and `quantize`, kept in both kinds of files, used by `--kv`."""
 import array
 import json
+import random
 import shutil
 import struct
 
@@ -210,10 +211,43 @@ class CalibrationTextTest(SmallModelTest):
         self.assertLess(cost["imatrix"], 0.97 * cost["rtn"])
         self.assertLess(cost["gptq"], 0.97 * cost["imatrix"])
 
+    def with_experts(self):
+        """A Mixtral of the model's matrices: of five experts the last is never among the two that a row meets."""
+        tensors = read_tensors(self.stories / "model.safetensors")
+        chance = random.Random(5)
+        made = {}
+        for name, tensor in tensors.items():
+            if ".mlp." not in name:
+                made[name] = tensor
+                continue
+            part = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}[name.split(".")[-2]]
+            moe = name.split(".mlp.")[0] + ".block_sparse_moe"
+            for expert in range(5):
+                made[f"{moe}.experts.{expert}.{part}.weight"] = tensor
+            one, other = ([chance.gauss(0, 1) for _ in range(self.WIDTH)] for _ in range(2))
+            rows = one + [-v for v in one] + other + [-v for v in other] + [0.0] * self.WIDTH
+            made[f"{moe}.gate.weight"] = ("F32", [5, self.WIDTH], floats(*rows))
+        return self.copy("experts", made, {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"],
+                                           "num_local_experts": 5, "num_experts_per_tok": 2})
+
+    def test_experts_that_the_text_hardly_met_are_named(self):
+        model, stats = self.with_experts(), self.folder / "stats.gguf"
+        made = json.loads(self.run_ok("calibrate", model, "--text", self.text, "--out", stats, "--json").stdout)
+        want = [f"blk.{i}.ffn_{part}_exps.weight: experts 4" for i in range(5) for part in ("down", "gate", "up")]
+        self.assertEqual([line for line in made["hardly_met"] if line.endswith("experts 4")], want)
+        runs = (("imatrix", "--stats", stats), ("imatrix", "--text", self.text), ("gptq", "--text", self.text),
+                ("awq", "--text", self.text))
+        for i, (method, *text) in enumerate(runs):
+            with self.subTest(method=method, text=text):
+                notes = json.loads(self.run_ok("quantize", model, self.folder / f"out{i}", "--format", "int4_g32", "--method",
+                                               method, *text, "--json").stdout)["notes"]
+                for line in want:
+                    self.assertIn("fewer than 32 rows met " + line, notes)
+
     def test_a_text_that_was_calibrated_with_is_not_evaluated(self):
         stats, gguf, folder = self.folder / "stats.gguf", self.folder / "a.gguf", self.folder / "a"
         self.run_ok("calibrate", self.stories, "--text", self.text, "--out", stats)
-        self.run_ok("quantize", self.stories, gguf, "--format", "q8_0", "--method", "imatrix", "--stats", stats)
+        self.run_ok("quantize", self.stories, gguf, "--format", "q4_0", "--pure", "--method", "imatrix", "--stats", stats)
         self.run_ok("quantize", self.stories, folder, "--format", "int8", "--method", "gptq", "--text", self.text)
         again = self.folder / "again.gguf"
         self.run_ok("quantize", gguf, again, "--format", "f16")
@@ -223,6 +257,6 @@ class CalibrationTextTest(SmallModelTest):
             self.run_ok("eval", "ppl", model, "--text", self.other, "--chunks", "1", "--chunk-tokens", "64")
         same = self.folder / "same.txt"
         same.write_text(self.text.read_text())
-        self.assertIn("--report-text", self.refused("quantize", self.stories, self.folder / "b.gguf", "--format", "q8_0",
+        self.assertIn("--report-text", self.refused("quantize", self.stories, self.folder / "b.gguf", "--format", "q4_0",
                                                     "--method", "imatrix", "--text", self.text, "--report",
                                                     self.folder / "r.html", "--report-text", same))

@@ -9,14 +9,12 @@
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/compress/method_options.h"
+#include "cli/compress/progress_line.h"
 #include "cli/session.h"
 #include "files/json.h"
 
 namespace ingot {
 namespace {
-
-// Rows below which an expert's statistics say little.
-constexpr float kFewRows = 32;
 
 struct Options {
   std::string model, text, out;
@@ -47,15 +45,17 @@ int run(const Options& options) {
   CalibrateOptions setup{.model = path, .scratch = options.out + ".hidden", .threads = threads};
   if (options.kv.asked()) setup.kv = options.kv.dtype();
   setup.kv_bits = options.kv.bits;
-  int shown = -1;
+  ProgressLine line;
+  int told = -1;
   setup.progress = [&](double done) {
     const int percent = static_cast<int>(100 * done);
-    if (options.common.verbose && percent > shown) fmt::print(stderr, "\r{} %", shown = percent);
+    if (options.common.verbose && percent > told) fmt::print(stderr, "{} %\n", told = percent);
+    if (!options.common.verbose) line.show("calibrating", done);
   };
   const Stats stats = calibrate(setup, text);
-  if (shown >= 0) fmt::print(stderr, "\n");
+  line.end();
   stats.write(options.out);
-  const std::vector<std::string> few = stats.hardly_met(kFewRows);
+  const std::vector<std::string> few = stats.hardly_met();
   for (const std::string& line : few) fmt::print(stderr, "fewer than {:.0f} rows met {}\n", kFewRows, line);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options.common.json) {

@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "compress/estimate.h"
 #include "compress/fold/rotate.h"
 #include "compress/fold/scale_search.h"
 #include "compress/plan.h"
@@ -36,25 +38,57 @@ std::string beside(const std::string& out, const char* suffix) {
   return path + suffix;
 }
 
+// Notes on experts that the text hardly met.
+std::vector<std::string> few_rows(std::vector<std::string> hardly_met) {
+  for (std::string& line : hardly_met) line = fmt::format("fewer than {:.0f} rows met {}", kFewRows, line);
+  return hardly_met;
+}
+
+// Throws Error where the method would run the model for nothing.
+void check_planned(const std::string& method, const std::string& format, const PlannedFormats& planned) {
+  if (planned.empty())
+    throw Error(
+        "[quantize] {} changes nothing in '{}': its matrices are floats, rounded one by one; leave --method out",
+        method, format);
+  const bool weighted =
+      std::ranges::any_of(planned, [](const auto& one) { return format_weighted(one.second.format); });
+  if (method == "imatrix" && !weighted)
+    throw Error("[quantize] imatrix changes nothing in '{}': scales by the largest value alone; gptq does", format);
+}
+
 // awq and smooth: columns are scaled before they are rounded.
-Method open_scaled(const MethodOptions& options, QuantizeOptions& quantized) {
-  const PlannedFormats formats = planned_formats(quantized);
-  if (formats.empty())
-    throw Error("[quantize] {} has nothing to scale for: {} rounds no matrix", quantized.method, quantized.format);
+Method open_scaled(const MethodOptions& options, QuantizeOptions& quantized, const PlannedFormats& formats) {
   const CalibrationText text = text_of(options, quantized);
   const bool awq = quantized.method == "awq";
-  const ScaledModel scaled = search_scales(
-      awq ? ScaleMethod::kAwq : ScaleMethod::kSmooth,
-      {.model = quantized.model, .scratch = beside(quantized.out, ".hidden"), .threads = quantized.threads}, text,
-      formats);
+  const ScaledModel scaled = search_scales(awq ? ScaleMethod::kAwq : ScaleMethod::kSmooth,
+                                           {.model = quantized.model,
+                                            .scratch = beside(quantized.out, ".hidden"),
+                                            .threads = quantized.threads,
+                                            .progress = options.progress_of("scaling")},
+                                           text, formats);
   quantized.statistics = text_facts(text);
   quantized.text_hash = text.hash;
   quantized.fold = scaled.fold;
   if (awq) quantized.importances = scaled.importances;
-  return {.rounder = nearest_rounder(),
-          .stats = nullptr,
-          .notes = {fmt::format("{} scaled the columns of {} groups of matrices out of {}", quantized.method,
-                                scaled.scaled, scaled.groups)}};
+  std::vector<std::string> notes = few_rows(scaled.hardly_met);
+  notes.push_back(fmt::format("{} scaled the columns of {} groups of matrices out of {}", quantized.method,
+                              scaled.scaled, scaled.groups));
+  return {.rounder = nearest_rounder(), .stats = nullptr, .notes = std::move(notes)};
+}
+
+// A dry run of a method that runs the model: how long that will take. The model's own samples are not made.
+Method foreseen(const MethodOptions& options, const QuantizeOptions& quantized, const PlannedFormats& planned) {
+  PassesSetup setup{.model = quantized.model, .threads = quantized.threads, .gptq = quantized.method == "gptq"};
+  if (options.text.empty()) {
+    setup.chunk_rows = CalibrationTextOptions().chunk_rows;
+    setup.chunk_rows = std::min<int64_t>(setup.chunk_rows, Model::read_numbers(ModelFiles::open(setup.model)).context);
+    setup.chunks = std::max<int64_t>(1, (options.tokens > 0 ? options.tokens : 8192) / setup.chunk_rows);
+  } else {
+    const CalibrationText text = text_of(options, quantized);
+    setup.chunk_rows = text.chunk_rows;
+    setup.chunks = text.chunks();
+  }
+  return {.rounder = nearest_rounder(), .stats = nullptr, .notes = {}, .seconds = estimate_passes(setup, planned)};
 }
 
 void check_free(const std::string& out) {
@@ -102,6 +136,7 @@ std::vector<std::string> open_kv(const MethodOptions& options, QuantizeOptions& 
     stats = calibrate({.model = quantized.model,
                        .scratch = beside(quantized.out, ".hidden"),
                        .threads = quantized.threads,
+                       .progress = options.progress_of("calibrating the KV cache"),
                        .kv = options.kv.dtype(),
                        .kv_bits = options.kv.bits},
                       text);
@@ -139,6 +174,13 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
     quantized.fold = rotation_fold(model, kRotationSeed);
     quantized.statistics = fmt::format("seed {}", kRotationSeed);
   }
+  // A search chooses the formats later, and asks for importances itself.
+  PlannedFormats planned;
+  if (calibrates && !quantized.format.empty()) {
+    planned = planned_formats(quantized);
+    check_planned(quantized.method, quantized.format, planned);
+  }
+  if (dry && calibrates && options.statistics.empty()) return foreseen(options, quantized, planned);
   if (!calibrates || dry) return {.rounder = nearest_rounder(), .stats = nullptr, .notes = {}};
   // Told before the model runs, not after.
   check_free(quantized.out);
@@ -149,13 +191,19 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
     quantized.text_hash = with_hash(quantized.text_hash, setup.text.hash);
     setup.recipe = recipe_text(quantized);
     setup.gguf_order = quantized.out.ends_with(".gguf");
-    const PlannedFormats planned = planned_formats(quantized);
     setup.head = planned.contains("lm_head.weight") || planned.contains("model.embed_tokens.weight");
     setup.threads = quantized.threads;
     setup.options = options.gptq;
-    return {.rounder = gptq_rounder(std::move(setup)), .stats = nullptr, .notes = {}};
+    setup.progress = options.progress_of(kWorkStage);
+    auto counts = std::make_shared<Stats>();
+    setup.counted = [counts](const LayerInput& input, int64_t rows) {
+      count_rows(input, static_cast<double>(rows), *counts);
+    };
+    return {.rounder = gptq_rounder(std::move(setup)), .stats = nullptr, .notes = {}, .notes_behind = [counts] {
+              return few_rows(counts->hardly_met());
+            }};
   }
-  if (quantized.method != "imatrix") return open_scaled(options, quantized);
+  if (quantized.method != "imatrix") return open_scaled(options, quantized, planned);
   const ModelFiles files = ModelFiles::open(quantized.model);
   const Architecture& arch = find_architecture(Config(files));
   auto stats = std::make_shared<Stats>();
@@ -164,13 +212,16 @@ Method open_method(const MethodOptions& options, QuantizeOptions& quantized, boo
     quantized.statistics = "sha256 " + sha256_file(options.statistics);
   } else {
     const CalibrationText text = text_of(options, quantized);
-    *stats = calibrate(
-        {.model = quantized.model, .scratch = beside(quantized.out, ".hidden"), .threads = quantized.threads}, text);
+    *stats = calibrate({.model = quantized.model,
+                        .scratch = beside(quantized.out, ".hidden"),
+                        .threads = quantized.threads,
+                        .progress = options.progress_of("calibrating")},
+                       text);
     quantized.statistics = text_facts(text);
   }
   quantized.text_hash = with_hash(quantized.text_hash, stats->text_hash);
   quantized.importances = stats->importances(arch);
-  return {.rounder = nearest_rounder(), .stats = stats, .notes = {}};
+  return {.rounder = nearest_rounder(), .stats = stats, .notes = few_rows(stats->hardly_met())};
 }
 
 }  // namespace ingot

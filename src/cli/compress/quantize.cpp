@@ -2,24 +2,28 @@
 // vLLM.
 #include "compress/quantize.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <chrono>
-#include <cmath>
+#include <algorithm>
 #include <csignal>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/compress/method_options.h"
+#include "cli/compress/progress_line.h"
 #include "cli/compress/search_options.h"
 #include "cli/eval/compare_run.h"
 #include "cli/hub/progress.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
+#include "compress/calibration_text.h"
+#include "compress/compare.h"
+#include "compress/stats.h"
+#include "files/atomic_file.h"
 #include "files/json.h"
+#include "text/tokenizer.h"
 
 namespace ingot {
 namespace {
@@ -35,33 +39,28 @@ struct Options {
   CommonOptions common;
 };
 
-// One line on a terminal: the share that is done and the time left, by the speed so far.
-class ProgressLine {
- public:
-  void show(int64_t done, int64_t total, int64_t skipped) {
-    const auto now = Clock::now();
-    if (!terminal_ || now - drawn_ < std::chrono::milliseconds(200)) return;
-    drawn_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double share = static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1));
-    const auto made = static_cast<double>(std::max<int64_t>(done - skipped, 1));
-    const double left = seconds * static_cast<double>(total - done) / made;
-    fmt::print(stderr, "\r\033[Kquantizing {:3.0f} %, {:.0f}:{:02.0f} left", 100 * share, std::floor(left / 60),
-               std::floor(std::fmod(left, 60)));
-    std::fflush(stderr);
-    shown_ = true;
-  }
-  ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
+// Of the work itself. With gptq two thirds are its passes over the text, which come between the rounding of layers.
+struct WorkShare {
+  bool passes_count = false;
+  double passes = 0, rounded = 0;
 
- private:
-  using Clock = std::chrono::steady_clock;
-  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point drawn_ = start_;
-  bool shown_ = false;
+  double done() const { return passes_count ? (2 * passes + rounded) / 3 : rounded; }
 };
+
+// What the report asks for is looked at before the work, not behind it. Throws Error.
+void check_report(const Options& options) {
+  const CompareOptions& compare = options.compare;
+  if (compare.text.empty()) return;
+  const std::string hash = sha256_file(compare.text);
+  if (!options.method.text.empty() && sha256_file(options.method.text) == hash)
+    throw Error("[quantize] --report-text is the text of --text: what it says of the model would be too good");
+  const std::string& statistics = options.method.statistics;
+  if (!statistics.empty() && Stats::read(statistics).text_hash == hash)
+    throw Error("[quantize] --report-text is the text that '{}' was gathered from: give another", statistics);
+  check_other_text(options.quantize.model, compare.text);
+  scored_text(*Tokenizer::load(options.quantize.model), read_text_file(compare.text), compare.chunk_tokens, 1);
+  if (!options.dry_run) const AtomicFile page(compare.html);  // goes again
+}
 
 std::pair<std::string, std::string> tensor_option(const std::string& text) {
   const size_t equals = text.rfind('=');
@@ -115,13 +114,7 @@ void print_text(const QuantizeSummary& summary, const Options& options) {
 // The method, and the formats where a size was named.
 SearchedMethod open_with_formats(Options& options) {
   if (!options.size.asked()) return {open_method(options.method, options.quantize, options.dry_run), {}};
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  SearchedMethod opened =
-      search_method(options.size, options.method, options.quantize, options.dry_run, [&](double done) {
-        if (terminal) fmt::print(stderr, "\r\033[Ksearching {:3.0f} %", 100 * done);
-      });
-  if (terminal) fmt::print(stderr, "\r\033[K");
-  return opened;
+  return search_method(options.size, options.method, options.quantize, options.dry_run);
 }
 
 void print_found(const SearchResult& found) {
@@ -142,26 +135,36 @@ int run(Options options) {
     throw CLI::ValidationError("--report and --report-text go together");
   // A limit on the size of files is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  const std::string& text = options.method.text;
-  if (!compare.text.empty() && !text.empty() && sha256_file(text) == sha256_file(compare.text))
-    throw Error("[quantize] --report-text is the text of --text: what it says of the model would be too good");
+  compare.chunks = 40;
+  check_report(options);
+  ProgressLine line;
+  WorkShare share{.passes_count = quantized.method == "gptq"};
+  options.method.progress = [&](std::string_view stage, double done) {
+    const bool passes = stage == kWorkStage;
+    if (passes) share.passes = done;
+    line.show(stage, passes ? share.done() : done);
+    throw_if_interrupted();
+  };
   std::vector<std::string> notes = open_kv(options.method, quantized, options.dry_run);
   const SearchedMethod opened = open_with_formats(options);
   const std::unique_ptr<Rounder>& rounder = opened.method.rounder;
   QuantizeSummary summary;
   if (options.dry_run) {
     summary = plan_quantize(quantized, *rounder);
+    summary.seconds += opened.method.seconds;
   } else {
     const InterruptGuard guard;
-    ProgressLine line;
-    quantized.progress = [&](int64_t done, int64_t total, int64_t skipped) {
-      line.show(done, total, skipped);
+    quantized.progress = [&](int64_t done, int64_t total, int64_t) {
+      share.rounded = static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1));
+      line.show(kWorkStage, share.done());
       return !interrupted();
     };
     summary = quantize(quantized, *rounder);
   }
+  line.end();
   if (summary.stopped) throw Interrupted{};
   notes.insert(notes.end(), opened.method.notes.begin(), opened.method.notes.end());
+  if (opened.method.notes_behind) std::ranges::copy(opened.method.notes_behind(), std::back_inserter(notes));
   summary.notes.insert(summary.notes.end(), notes.begin(), notes.end());
   for (const std::string& note : summary.notes) fmt::print(stderr, "note: {}\n", note);
   JsonObject json = summary_json(summary, options);
@@ -176,7 +179,6 @@ int run(Options options) {
   if (!options.common.json && searched) print_found(opened.found);
   if (!compare.html.empty() && !options.dry_run) {
     compare.teacher = quantized.model;
-    compare.chunks = 40;
     compare.models = {quantized.out};
     compare.open.engine.threads = quantized.threads;
     compare.table = !options.common.json;

@@ -29,8 +29,7 @@ void add_size_options(CLI::App& app, CLI::Option* format, SizeOptions& options) 
       ->excludes(bits);
 }
 
-SearchedMethod search_method(const SizeOptions& size, MethodOptions options, QuantizeOptions& quantized, bool dry,
-                             const WorkProgress& progress) {
+SearchedMethod search_method(const SizeOptions& size, MethodOptions options, QuantizeOptions& quantized, bool dry) {
   if (quantized.pure)
     throw Error("[search] --pure is one format for all matrices: it does not go with --bits or --size");
   if (std::filesystem::exists(quantized.out))
@@ -44,7 +43,7 @@ SearchedMethod search_method(const SizeOptions& size, MethodOptions options, Qua
   SearchOptions setup;
   setup.bits = size.bits;
   setup.size = size.size;
-  setup.progress = progress;
+  setup.progress = options.progress_of("searching");
   setup.text = calibration_text(
       {.model = quantized.model, .text = options.text, .tokens = options.tokens, .threads = quantized.threads});
   const int64_t rows = setup.text.chunk_rows, seen = setup.text.chunks() - held_out_chunks(setup.text);
@@ -60,8 +59,11 @@ SearchedMethod search_method(const SizeOptions& size, MethodOptions options, Qua
     CalibrationText some = setup.text;
     some.tokens.resize(
         static_cast<size_t>(std::min(options.tokens, std::max<int64_t>(kImportanceTokens / rows, 1) * rows)));
-    stats = std::make_shared<Stats>(calibrate(
-        {.model = quantized.model, .scratch = quantized.out + ".hidden", .threads = quantized.threads}, some));
+    stats = std::make_shared<Stats>(calibrate({.model = quantized.model,
+                                               .scratch = quantized.out + ".hidden",
+                                               .threads = quantized.threads,
+                                               .progress = options.progress_of("calibrating")},
+                                              some));
     setup.quantize.importances = stats->importances(find_architecture(Config(ModelFiles::open(quantized.model))));
   }
   result.found = search(setup);

@@ -24,7 +24,6 @@ struct SearchedMethod {
   Method method;
   SearchResult found;
 };
-SearchedMethod search_method(const SizeOptions& size, MethodOptions options, QuantizeOptions& quantized, bool dry,
-                             const WorkProgress& progress);
+SearchedMethod search_method(const SizeOptions& size, MethodOptions options, QuantizeOptions& quantized, bool dry);
 
 }  // namespace ingot

@@ -246,11 +246,13 @@ class Searcher {
         for (const int32_t c : group->channel) factors.push_back(scales[static_cast<size_t>(c)]);
       }
     }
+    for (size_t i = 0; i < inputs.size(); ++i) count_rows(inputs[i], inputs_[i].sums.rows, counts_);
     for (size_t i = 0; i < inputs.size(); ++i) keep_importances(inputs[i], inputs_[i].sums, columns);
   }
 
   ScaledModel take() {
     result_.fold = fold_;
+    result_.hardly_met = counts_.hardly_met();
     result_.importances = [kept = kept_](std::string_view name, int expert) -> std::span<const float> {
       const auto known = kept->find(std::pair(std::string(name), expert));
       return known == kept->end() ? std::span<const float>{} : known->second;
@@ -290,6 +292,7 @@ class Searcher {
   std::vector<Input> inputs_;                 // of the open layer
   const std::shared_ptr<Fold> fold_ = std::make_shared<Fold>();
   const std::shared_ptr<ByName> kept_ = std::make_shared<ByName>();
+  Stats counts_;  // of rows alone
   ScaledModel result_;
 };
 

@@ -19,6 +19,7 @@ struct ScaledModel {
   std::shared_ptr<const Fold> fold;
   Importances importances;  // of the columns as they are scaled
   int groups = 0, scaled = 0;
+  std::vector<std::string> hardly_met;  // as Stats has it
 };
 
 // Throws Error: the residual stream is read with no norm before it, a model whose layers cannot be run one by one. The
