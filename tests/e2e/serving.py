@@ -112,10 +112,12 @@ def opened_to_nobody(model, args, env):
     return before
 
 
-# Ends with 0 where the kernel takes a filter of system calls, here one that allows all.
-PROBE_SECCOMP = """
-import ctypes
+# Ends with 0 where the kernel takes a filter of system calls, here one that allows all, and, with a GPU, has Landlock.
+PROBE_SANDBOX = """
+import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
+if os.path.exists("/dev/nvidiactl") and libc.syscall(444, None, ctypes.c_ulong(0), 1) < 1:  # landlock_create_ruleset
+    raise SystemExit(1)
 class Rule(ctypes.Structure):
     _fields_ = [("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8), ("value", ctypes.c_uint32)]
 class Program(ctypes.Structure):
@@ -131,12 +133,12 @@ raise SystemExit(libc.prctl(22, ctypes.c_ulong(2), ctypes.byref(program)) != 0) 
 
 @functools.cache
 def has_sandbox():
-    """Whether a server must have its sandbox here, whatever it says itself: the kernel takes filters, and the build is
-    not one with a sanitizer, which needs more."""
+    """Whether a server must have its sandbox here, whatever it says itself: the kernel has what it needs, and the build
+    is not one with a sanitizer, which needs more."""
     build = support.BINARY.read_bytes()
     if b"__asan_init" in build or b"__tsan_init" in build:
         return False
-    return subprocess.run([sys.executable, "-c", PROBE_SECCOMP], capture_output=True, timeout=60).returncode == 0
+    return subprocess.run([sys.executable, "-c", PROBE_SANDBOX], capture_output=True, timeout=60).returncode == 0
 
 
 class Server:
