@@ -27,6 +27,9 @@ REGISTRIES = re.compile(
 SWITCHED_OFF = re.compile(r"^\s*#\s*if\s+0\b|\bDISABLED_\w+|GTEST_SKIP\(\)\s*;", re.MULTILINE)
 STD_REGEX = re.compile(r"\bstd::(?:w?regex|regex_\w+|[sc]?match_results)\b|#\s*include\s*<regex>")
 
+# Strings come from outside, and the standard's hash of them has a fixed seed: base/seeded_hash.h has tables for them.
+UNSEEDED = re.compile(r"\bunordered_(?:multi)?(?:map|set)\s*<\s*std::(?:basic_)?string(?:_view)?\s*[,>](?!.*SeededHash)")
+
 # clang-format writes a product with a space on either side and a pointer with none before the star.
 PRODUCT = re.compile(r"(?P<left>[\w.:>\-\[\]]+|\))\s\*\s(?P<right>[\w.:>\-]+|\()|\S\s\*=\s\S")
 CONSTANT = re.compile(r"\d[\w']*$|size_t\{\d+\}$")
@@ -36,6 +39,7 @@ CONSTANT = re.compile(r"\d[\w']*$|size_t\{\d+\}$")
 HARMLESS_PRODUCTS = {
     "index * sizeof(T)": "an index within an array whose bytes were computed with CheckedSize",
     "word * (at / 8 * kStep | 1)": "a checksum, no size",
+    "(byte ^ hash) * kFnvPrime": "a hash, no size",
     "sizeof(T) * 8": "bits of a type",
     "2 * depth": "indentation",
 }
@@ -97,6 +101,9 @@ def findings_of(path, text):
         yield match.start(), f"switched off without a reason: {match[0].strip()}"
     for match in STD_REGEX.finditer(code):
         yield match.start(), "std::regex overflows the stack on long input"
+    if path.startswith("src/") and not path.endswith(("_test.cpp", "_test_support.h")):
+        for match in UNSEEDED.finditer(code):
+            yield match.start(), "a table of strings is a SeededMap or a SeededSet"
     if path.startswith("src/files/") and not path.endswith("_test.cpp"):
         for offset in raw_products(code):
             yield offset, "sizes from files are multiplied through CheckedSize only"

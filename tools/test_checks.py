@@ -181,6 +181,8 @@ class StyleTest(TreeTest):
             ("src/weights/x.cpp", "codes.resize(static_cast<size_t>(rows * cols));\n"),
             ("src/serve/x.cpp", "std::vector<float> v(rows * cols);\n"),
             ("src/app/x.cpp", "auto* p = new float[rows * cols];\n"),
+            ("src/app/x.h", "std::unordered_map<std::string, int> names_;\n"),
+            ("src/text/x.cpp", "std::unordered_set<std::string_view> names;\n"),
         ]:
             with self.subTest(path=path, text=text):
                 self.assertEqual(len(self.found(path, text)), 1)
@@ -197,6 +199,10 @@ class StyleTest(TreeTest):
             ("src/weights/x_test.cpp", "codes.resize(rows * cols);\n"),
             ("src/text/x_test.cpp", 'GTEST_SKIP() << "no data";\n'),
             ("src/text/x.cpp", "// unlike std::regex\n"),
+            ("src/app/x.h", "std::unordered_map<std::string, int, SeededHash> names_;\n"),
+            ("src/app/x.h", "std::unordered_map<const std::string*, int> names_;\n"),
+            ("src/app/x.h", "std::unordered_map<int, std::string> names_;\n"),
+            ("src/app/x_test.cpp", "std::unordered_map<std::string, int> names_;\n"),
         ]:
             with self.subTest(path=path, text=text):
                 self.assertEqual(self.found(path, text), [])

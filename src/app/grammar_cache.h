@@ -11,11 +11,11 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "app/grammar_memory.h"
+#include "base/seeded_hash.h"
 #include "grammar/account.h"
 #include "grammar/compile.h"
 #include "grammar/mask_store.h"
@@ -51,11 +51,11 @@ class GrammarCache : public std::enable_shared_from_this<GrammarCache> {
   };
   struct Tenant {
     std::list<Entry> order;  // the last used first
-    std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key;
+    SeededViewMap<std::list<Entry>::iterator> by_key;
     std::weak_ptr<grammar::MaskStore> masks;  // its grammars hold them
     size_t bytes = 0;
   };
-  using Tenants = std::unordered_map<std::string, Tenant>;
+  using Tenants = SeededMap<Tenant>;
   using Gone = std::vector<std::shared_ptr<const grammar::Compiled>>;  // after the lock
 
   // With mutex_ held.

@@ -1,4 +1,5 @@
-// Strings that std::hash takes for one: what somebody would send who knows its seed.
+// Strings that std::hash takes for one, and keys that fall into one place of a table of Boost.JSON: what somebody would
+// send who knows how they are hashed.
 #pragma once
 
 #include <cstdint>
@@ -76,5 +77,29 @@ class HashCollisions {
     }
   }
 };
+
+// So many keys of 8 characters, all in one place of an object that has no others and whose address ends in this byte.
+// REQUIRES: `n` is a power of two; other numbers need a little more care.
+inline std::vector<std::string> alike_json_keys(size_t n, uint64_t lowest_byte = 0) {
+  const auto place = [&](const std::string& key) {
+    uint64_t hash = 0xcbf29ce484222325 + lowest_byte;
+    for (const char c : key) hash = (static_cast<uint64_t>(c) ^ hash) * 0x100000001b3;
+    return hash % n;
+  };
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; keys.size() < n; ++i) {
+    std::string key;
+    for (int digit = 0; digit < 8; ++digit) key += static_cast<char>('a' + (i >> 4 * digit) % 16);
+    if (keys.empty() || place(key) == place(keys[0])) keys.push_back(key);
+  }
+  return keys;
+}
+
+// An object of these keys with this value.
+inline std::string json_object_of(const std::vector<std::string>& keys, const std::string& value) {
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "{\"" : ",\"") + key + "\":" + value;
+  return text + "}";
+}
 
 }  // namespace ingot

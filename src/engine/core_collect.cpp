@@ -31,7 +31,11 @@ void EngineCore::collect(Flight& flight) {
   free_gone(flight);
   flights_.retire();
   if (flying() && flights_.newest().work.undrawn) ask_masks(flights_.newest(), 1);
+  bool left = false;
+  scheduler_.tenants().each_waiting([&](const Sequence& seq) { left |= seq.came_ns <= flight.launched_ns; });
   admission_.tell({.seconds = meter_.last().seconds,
+                   .at = 1e-9 * static_cast<double>(meter_.now()),
+                   .left = left,
                    .read = scheduler_.n_read() - std::exchange(told_read_, scheduler_.n_read()),
                    .begun = scheduler_.n_begun() - std::exchange(told_begun_, scheduler_.n_begun()),
                    .row_seconds = pace_.row_seconds()});

@@ -111,7 +111,7 @@ Submitted EngineCore::submit(Request request, SeqId id, int64_t came_ns) {
   }
   if (id < 0) {
     tell_admission();
-    const Admission::Answer answer = admission_.ask(request, 0);
+    const Admission::Answer answer = admission_.ask(request, limits_.seqs - scheduler_.n_running());
     if (!answer.in) {
       ++stats_.busy;
       stats_.late += answer.late;

@@ -35,7 +35,8 @@ class JsonLimitError : public Error {
 };
 
 // Throws JsonLimitError beyond a limit, else Error "[json] <where>: <what> at byte N"; a `where` that begins with a
-// tag, "[part] …", replaces "[json]". The value keeps its memory in one arena that copies share.
+// tag, "[part] …", replaces "[json]". Keys that fall into one place of an object's table are an Error
+// (json_keys.h). The value keeps its memory in one arena that copies share.
 Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 
 // The whole file. Throws Error when it is missing, not a regular file or larger than `max_bytes`.

@@ -143,6 +143,41 @@ TEST(Json, KeysMadeToCollideAreReadAsFastAsOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
 }
 
+// A table of the library's takes quadratic time for them: half a minute for 65,536.
+TEST(Json, KeysThatFallIntoOnePlaceOfATableAreRefused) {
+  for (uint64_t byte = 0; byte < 256; byte += 16) {  // of the table's address: memory is aligned to 16
+    const std::string object = json_object_of(alike_json_keys(256, byte), "1");
+    for (const std::string& text : {object, "[{\"a\":" + object + "}]", "{\"b\":1,\"a\":[" + object + "],\"c\":2}"}) {
+      EXPECT_NE(message_of([&] { parse(text); }).find("keys of an object that fall into one place"), std::string::npos)
+          << byte;
+    }
+  }
+  // Spelt otherwise they are the same keys.
+  std::string escaped = json_object_of(alike_json_keys(128), "{}");
+  for (size_t at = escaped.find('b'); at != std::string::npos; at = escaped.find('b', at)) {
+    escaped.replace(at, 1, "\\u0062");
+  }
+  EXPECT_THROW(parse(escaped), Error);
+}
+
+TEST(Json, KeysThatNobodyChoseForItAreRead) {
+  const std::vector<std::string> few = alike_json_keys(64);
+  EXPECT_EQ(parse(json_object_of(few, "1")).get_object().size(), 64u);
+  for (const size_t n : {65, 1000, 4096, 50'000, 65'536, 262'144}) {
+    std::vector<std::string> numbers, names, words;
+    for (size_t i = 0; i < n; ++i) {
+      numbers.push_back(std::to_string(i));
+      names.push_back(fmt::format("model.layers.{}.mlp.experts.{}.down_proj.weight", i / 512, i % 512));
+      words.push_back(fmt::format("\u0120{:x}", i * 2654435761));
+    }
+    for (const auto& keys : {numbers, names, words}) {
+      const Json value = parse(json_object_of(keys, "1"), {.max_bytes = size_t{64} << 20});
+      EXPECT_EQ(value.get_object().size(), n) << keys[0];
+      EXPECT_NE(find(value.get_object(), keys[n / 2]), nullptr);
+    }
+  }
+}
+
 TEST(Json, NonFiniteAsPythonWritesThem) {
   const JsonLimits python = {.allow_nonfinite = true};
   const Json value = parse(R"({"a":[0.0,Infinity,-Infinity,NaN],"b":"NaN Infinity \" NaN"})", python);

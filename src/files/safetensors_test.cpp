@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/hash_collisions_test_support.h"
 #include "files/files_test_support.h"
 #include "files/json.h"
 
@@ -121,6 +122,16 @@ TEST(SafeTensorsDamage, DuplicateKeys) {
       EXPECT_TRUE(contains(outcome(safetensors_bytes(header, data)), "duplicate key")) << header;
     }
   }
+}
+
+// Of a header and of an index: a table of them would take quadratic time.
+TEST(SafeTensorsDamage, NamesMadeToCollide) {
+  const std::vector<std::string> names = alike_json_keys(256);
+  const std::string header = json_object_of(names, R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})");
+  EXPECT_TRUE(contains(outcome(safetensors_bytes(header, 0)), "keys of an object that fall into one place"));
+  const TempDir dir;
+  dir.write("model.safetensors.index.json", "{\"weight_map\":" + json_object_of(names, "\"a.safetensors\"") + "}");
+  EXPECT_TRUE(contains(error_of([&] { SafeTensors::open(dir.path()); }), "keys of an object that fall into one place"));
 }
 
 TEST(SafeTensorsDamage, Offsets) {

@@ -8,10 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "grammar/account.h"
 
 namespace ingot::grammar {
@@ -42,7 +42,7 @@ class MaskStore {
   size_t size() const;
 
  private:
-  using Masks = std::unordered_map<std::string, std::shared_ptr<const TokenMask>>;
+  using Masks = SeededMap<std::shared_ptr<const TokenMask>>;
 
   const size_t max_bytes_;
   mutable std::mutex mutex_;  // of what follows

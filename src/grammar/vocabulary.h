@@ -10,9 +10,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "grammar/mask_store.h"
 #include "grammar/regex/regex.h"
 
@@ -90,7 +90,7 @@ class Vocabulary {
   std::vector<int32_t> end_tokens_;
   std::string arena_;
   std::vector<uint32_t> begins_;  // token t is arena_[begins_[t], begins_[t + 1])
-  std::unordered_map<std::string, int32_t> specials_;
+  SeededMap<int32_t> specials_;
   std::vector<TrieNode> nodes_;
   std::vector<Slice> slices_;
   std::vector<Same> same_;

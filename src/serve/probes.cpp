@@ -116,13 +116,14 @@ void handle_usage(Server& server, HttpRequest request, std::shared_ptr<Responder
                   {"since", static_cast<int64_t>(process_facts().start_seconds)},
                   {"total", usage_json(book.total())}};
   JsonArray tenants;
-  for (const TenantUsage& tenant : book.tenants()) {
+  const auto named = [](const TenantUsage& tenant) {
     JsonObject one = usage_json(tenant.numbers);
     one["name"] = tenant.name;
     one["active"] = tenant.active;
-    if (tenant.name == caller->tenant()) json["own"] = one;
-    tenants.push_back(std::move(one));
-  }
+    return one;
+  };
+  for (const TenantUsage& tenant : book.tenants()) tenants.push_back(named(tenant));
+  if (const std::optional<TenantUsage> own = book.find(caller->tenant())) json["own"] = named(*own);
   if (caller->rights().admin) json["tenants"] = std::move(tenants);
   send_json(*responder, json);
 }

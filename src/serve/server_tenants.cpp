@@ -51,10 +51,9 @@ void Server::reload_keys(bool anyway) {
     log_.warning("the key file is wrong; the old keys stay", {{"why", e.what()}});
     return;
   }
-  in_flight_.end_where([](Caller& caller) -> std::optional<ApiError> {
+  in_flight_.end_where([](const Caller& caller) -> std::optional<InFlight::Verdict> {
     if (!caller.revoked() || caller.begun()) return std::nullopt;
-    caller.will_end(CallEnd::kRevoked);
-    return no_key();
+    return InFlight::Verdict{.error = no_key(), .end = CallEnd::kRevoked};
   });
 }
 
@@ -65,10 +64,9 @@ void Server::watch_deadlines() {
   if (watches_deadlines_.exchange(true)) return;
   const auto look = [this] {
     watches_deadlines_ = false;
-    in_flight_.end_where([](Caller& caller) -> std::optional<ApiError> {
+    in_flight_.end_where([](const Caller& caller) -> std::optional<InFlight::Verdict> {
       if (!caller.has_deadline() || caller.seconds_left() > -kGrace) return std::nullopt;
-      caller.will_end(CallEnd::kTimeout);
-      return caller.timeout_error();
+      return InFlight::Verdict{.error = caller.timeout_error(), .end = CallEnd::kTimeout};
     });
     if (in_flight_.has_deadline()) watch_deadlines();
   };

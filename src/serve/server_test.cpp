@@ -266,6 +266,48 @@ TEST(TrackedResponder, AnAnswerThatOutlastsTheServerEndsWithAnError) {
   EXPECT_EQ(in_flight.all(), 0);
 }
 
+// Its line of usage says that it is complete, and waits for a slow disk: so does its answer.
+TEST(TrackedResponder, AnAnswerThatIsSettledIsNotEndedByItsDeadline) {
+  const auto overdue = [](const Caller& caller) -> std::optional<InFlight::Verdict> {
+    return InFlight::Verdict{.error = caller.timeout_error(), .end = CallEnd::kTimeout};
+  };
+  for (const bool stream : {false, true}) {
+    InFlight in_flight;
+    const auto inner = std::make_shared<FakeResponder>();
+    const auto tracked =
+        std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{}, [](const Ended&) {});
+    const std::shared_ptr<Caller> caller = caller_of({});
+    in_flight.add(tracked, true, caller);
+    if (stream) tracked->start({.content_type = "text/event-stream", .body = {}});
+    caller->settle(CallEnd::kComplete, 200);
+    in_flight.end_where(overdue);
+    in_flight.end_all(server_busy("over"));
+    EXPECT_FALSE(inner->ended);
+    EXPECT_FALSE(caller->ended_early());
+    stream ? tracked->finish() : tracked->send({.body = "whole"});
+    EXPECT_TRUE(inner->ended);
+    EXPECT_EQ(inner->response->status, 200);
+  }
+}
+
+// One that is answered while it is judged is no timeout.
+TEST(TrackedResponder, OneThatEndsInTimeIsNotToldToBeLate) {
+  for (const bool in_time : {true, false}) {
+    InFlight in_flight;
+    const auto inner = std::make_shared<FakeResponder>();
+    const auto tracked =
+        std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{}, [](const Ended&) {});
+    const std::shared_ptr<Caller> caller = caller_of({});
+    in_flight.add(tracked, true, caller);
+    in_flight.end_where([&](const Caller& judged) -> std::optional<InFlight::Verdict> {
+      if (in_time) tracked->send({.body = "whole"});
+      return InFlight::Verdict{.error = judged.timeout_error(), .end = CallEnd::kTimeout};
+    });
+    EXPECT_EQ(inner->response->status, in_time ? 200 : 504);
+    EXPECT_EQ(caller->timed_out(), !in_time);
+  }
+}
+
 TEST(TrackedResponder, AClientThatGoesEndsItOnce) {
   const auto inner = std::make_shared<FakeResponder>();
   int gone = 0, closes = 0;

@@ -20,11 +20,12 @@ import support
 SLOW_DISK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 ssize_t write(int fd, const void* bytes, size_t size) {
   ssize_t (*real)(int, const void*, size_t) = (ssize_t (*)(int, const void*, size_t))dlsym(RTLD_NEXT, "write");
-  if (size > 20 && memmem(bytes, size, "\"tenant\"", 8)) sleep(30);
+  if (size > 20 && memmem(bytes, size, "\"tenant\"", 8)) sleep(atoi(getenv("SLOW_SECONDS")));
   return real(fd, bytes, size);
 }
 """
@@ -148,8 +149,8 @@ class Usage(support.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
-    def test_a_slow_disk_holds_up_nothing_but_ends(self):
-        """Each write to the log takes seconds: meanwhile others connect, are told, and get their tokens."""
+    def serve_on_a_slow_disk(self, seconds, *args):
+        """Each write to the log takes so long."""
         compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
         if not compiler:
             self.skipTest("no C compiler")
@@ -158,7 +159,21 @@ class Usage(support.TestCase):
                                capture_output=True, text=True)
         if built.returncode != 0:
             self.skipTest(f"it cannot be compiled: {built.stderr[-300:]}")
-        server = self.serve(env={"LD_PRELOAD": str(self.folder / "slow.so")})
+        return self.serve(*args, env={"LD_PRELOAD": str(self.folder / "slow.so"), "SLOW_SECONDS": str(seconds)})
+
+    def test_what_is_written_down_as_complete_is_answered_so(self):
+        """Though its deadline passes while its line is written."""
+        server = self.serve_on_a_slow_disk(7, "--request-timeout", "4")
+        answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2}, headers=bearer())
+        self.assertEqual(answer.status, 200, answer.body)
+        line, = self.lines()
+        self.assertEqual((line["end"], line["status"]), ("complete", 200))
+        self.assertGreater(line["ms"], 0)
+        self.assertEqual(server.get("/v1/usage", headers=bearer()).json()["total"]["timeouts"], 0)
+
+    def test_a_slow_disk_holds_up_nothing_but_ends(self):
+        """Meanwhile others connect, are told, and get their tokens."""
+        server = self.serve_on_a_slow_disk(30)
         body = {"prompt": "a", "max_tokens": 16000, "ignore_eos": True, "stream": True}
         arrived = []
         stream = server.connect()

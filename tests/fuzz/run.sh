@@ -8,7 +8,8 @@
 #        tests/fuzz/run.sh --built FOLDER SECONDS      targets that are built already: the kept inputs of each as they
 #                                                      are, then so many seconds for all of them together, on all
 #                                                      cores; no coverage; an input has ten seconds, since what else
-#                                                      the machine does is not known
+#                                                      the machine does is not known. The inputs follow from the
+#                                                      commit, or from INGOT_FUZZ_SEED: a line tells it
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -32,6 +33,13 @@ replay() {
   echo "kept_inputs ${#inputs[@]}"
 }
 
+# commit_seed: 1 to 2^28, of the commit; of a tree without one 1.
+commit_seed() {
+  local commit
+  commit=$(git rev-parse HEAD 2>/dev/null) || commit=0
+  echo $((0x${commit:0:7} + 1))
+}
+
 if [ "${1-}" = --can ]; then
   program=$(mktemp)
   trap 'rm -f "$program"' EXIT
@@ -40,8 +48,11 @@ if [ "${1-}" = --can ]; then
   exit
 fi
 if [ "${1-}" = --built ]; then
-  # The same inputs each time, as far as the seconds reach: what a change must pass may not depend on chance.
-  build=$2 patient=1 seed=1
+  # Each commit has inputs of its own, and the same each time, as far as the seconds reach: what a change must pass may
+  # not depend on chance, and many changes try much. 0 would be a seed of the clock.
+  build=$2 patient=1
+  seed=${INGOT_FUZZ_SEED:-$(commit_seed)}
+  echo "seed $seed (INGOT_FUZZ_SEED=$seed tries the same inputs again)"
   targets=(tests/fuzz/*_fuzz.cpp)
   cores=$(nproc)
   share=$(($3 * cores / ${#targets[@]}))

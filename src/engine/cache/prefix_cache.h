@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "engine/cache/kv_pages.h"
 #include "engine/cache/state_slots.h"
 
@@ -122,7 +122,7 @@ class PrefixCache {
   std::vector<int32_t> unused_;     // numbers of nodes that are not live
   std::vector<int32_t> buckets_;    // the first node of each chain; -1
   int n_nodes_ = 0;
-  std::unordered_map<std::string, int32_t> roots_;
+  SeededMap<int32_t> roots_;
   std::vector<Owner> owners_;
   StateSlots snapshots_;
   std::vector<int32_t> snapshot_node_;  // whose state is in each slot of snapshots; -1

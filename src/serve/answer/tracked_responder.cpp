@@ -153,7 +153,7 @@ void TrackedResponder::client_gone() {
   report(true);
 }
 
-void TrackedResponder::end_with(const ApiError& error) {
+void TrackedResponder::end_with(const ApiError& error, const std::function<bool(int status)>& may) {
   std::vector<std::function<void()>> callbacks;
   HttpHeaders headers;
   State before = State::kEnded;
@@ -161,6 +161,7 @@ void TrackedResponder::end_with(const ApiError& error) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kEnded) return;
+    if (may && !may(state_ == State::kWaiting ? error.status : status_)) return;
     headers = headers_;
     n_events = n_events_;
     before = std::exchange(state_, State::kEnded);
@@ -253,22 +254,30 @@ int64_t InFlight::all() const {
 }
 
 void InFlight::end_all(const ApiError& error) {
-  end_where([&](Caller&) { return error; });
+  end_where([&](const Caller&) { return Verdict{.error = error}; });
 }
 
-void InFlight::end_where(const std::function<std::optional<ApiError>(Caller&)>& judge) {
-  std::vector<std::pair<std::shared_ptr<TrackedResponder>, ApiError>> ended;
+void InFlight::end_where(const std::function<std::optional<Verdict>(const Caller&)>& judge) {
+  struct Judged {
+    std::shared_ptr<TrackedResponder> responder;
+    std::shared_ptr<Caller> caller;
+    Verdict verdict;
+  };
+  std::vector<Judged> ended;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {
-      std::optional<ApiError> error = judge(*entry.caller);
-      if (!error) continue;
+      std::optional<Verdict> verdict = judge(*entry.caller);
+      if (!verdict) continue;
       if (std::shared_ptr<TrackedResponder> alive = entry.responder.lock()) {
-        ended.emplace_back(std::move(alive), std::move(*error));
+        ended.push_back({std::move(alive), entry.caller, std::move(*verdict)});
       }
     }
   }
-  for (const auto& [responder, error] : ended) responder->end_with(error);
+  for (const Judged& one : ended) {
+    const auto may = [&](int status) { return one.caller->end_early(one.verdict.end, status); };
+    one.responder->end_with(one.verdict.error, may);
+  }
 }
 
 bool InFlight::has_deadline() const {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "serve/api/api_error.h"
 #include "serve/http/http.h"
 #include "serve/tenants/caller.h"
@@ -47,8 +48,9 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   void on_close(std::function<void()> callback) override;
 
   // Ends the answer with this error, as an event where a stream has begun; then on_close's callbacks run, and the
-  // handler's further calls do nothing.
-  void end_with(const ApiError& error);
+  // handler's further calls do nothing. `may`: asked, with the status that the client sees, where it is not too late;
+  // false leaves it to its handler.
+  void end_with(const ApiError& error, const std::function<bool(int status)>& may = {});
   // Headers of every answer from now on, besides those given first. Before a handler has it.
   void add_headers(HttpHeaders headers);
   // The same, or the end of the connection where there is no memory for an answer.
@@ -89,9 +91,14 @@ class InFlight {
   // Of them, those of this tenant.
   int64_t generating(const std::string& tenant) const;
   int64_t all() const;
+  // Those whose use is not settled: their answers are whole, and on the way.
   void end_all(const ApiError& error);
-  // Ends each request that `judge` has an error for.
-  void end_where(const std::function<std::optional<ApiError>(Caller&)>& judge);
+  struct Verdict {
+    ApiError error;
+    CallEnd end = CallEnd::kError;
+  };
+  // Ends each request of them that `judge` has a verdict for.
+  void end_where(const std::function<std::optional<Verdict>(const Caller&)>& judge);
   // Whether one of them has a deadline.
   bool has_deadline() const;
 
@@ -104,7 +111,7 @@ class InFlight {
   mutable std::mutex mutex_;
   std::unordered_map<const TrackedResponder*, Entry> entries_;
   int64_t generating_ = 0;
-  std::unordered_map<std::string, int64_t> generating_of_;  // by tenant; none is 0
+  SeededMap<int64_t> generating_of_;  // by tenant; none is 0
 };
 
 }  // namespace ingot

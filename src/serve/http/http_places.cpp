@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/seeded_hash.h"
 #include "serve/http/http_connection.h"
 
 namespace ingot {
@@ -15,7 +16,7 @@ namespace {
 // `bytes(connection)`, `seconds(connection)`.
 template <class Bytes, class Seconds>
 HttpConnection* slowest_of_largest(const HttpCore& core, Bytes bytes, Seconds seconds) {
-  std::unordered_map<std::string_view, size_t> of_payer;
+  SeededViewMap<size_t> of_payer;
   for (const HttpConnection* connection : core.connections) of_payer[connection->payer()] += bytes(*connection);
   const auto most = std::max_element(of_payer.begin(), of_payer.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -114,7 +115,7 @@ HttpPlaces::Crowd HttpPlaces::crowding(const HttpCore& core) const {
     HttpConnection* oldest = nullptr;
   };
   const auto now = HttpPace::Clock::now();
-  std::unordered_map<std::string_view, Waits> of_payer;
+  SeededViewMap<Waits> of_payer;
   for (HttpConnection* connection : core.connections) {
     if (connection->place() != Place::kOrdinary) continue;
     Waits& waits = of_payer[connection->payer()];

@@ -13,7 +13,8 @@
 #include <cstddef>
 #include <list>
 #include <string>
-#include <unordered_map>
+
+#include "base/seeded_hash.h"
 
 namespace ingot {
 
@@ -59,7 +60,7 @@ class HttpPlaces {
   const int of_address_;
   int taken_[2] = {};
   Idle idle_[2];
-  std::unordered_map<std::string, int> addresses_;
+  SeededMap<int> addresses_;
 };
 
 }  // namespace ingot

@@ -13,8 +13,9 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
+
+#include "base/seeded_hash.h"
 
 namespace ingot {
 
@@ -42,7 +43,7 @@ class JobQueue {
  private:
   Job take(std::list<std::string>::iterator turn);
 
-  std::unordered_map<std::string, std::deque<Job>> waiting_;
+  SeededMap<std::deque<Job>> waiting_;
   std::list<std::string> turns_;  // payers that have jobs
   size_t size_ = 0;
 };
@@ -106,9 +107,9 @@ class Workers {
   std::condition_variable wake_, wake_large_;
   std::deque<std::function<void()>> urgent_;  // of strands: requests that are in flight go before new ones
   JobQueue small_, large_;
-  std::unordered_map<std::string, Share> shares_;  // of payers that have jobs
-  size_t bytes_ = 0;                               // of all shares
-  std::vector<std::string> at_work_;               // payers of the large jobs that run, the first one outermost
+  SeededMap<Share> shares_;           // of payers that have jobs
+  size_t bytes_ = 0;                  // of all shares
+  std::vector<std::string> at_work_;  // payers of the large jobs that run, the first one outermost
   std::thread::id large_thread_;
   bool stop_ = false;    // the threads end
   bool closed_ = false;  // nothing is taken any more

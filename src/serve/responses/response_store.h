@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 
+#include "base/seeded_hash.h"
 #include "serve/tenants/shared_room.h"
 
 namespace ingot {
@@ -57,7 +57,7 @@ class ResponseStore {
   };
   struct Shelf {
     std::list<Entry> entries;  // the oldest first
-    std::unordered_map<std::string, std::list<Entry>::iterator> by_id;
+    SeededMap<std::list<Entry>::iterator> by_id;
     size_t bytes = 0;
   };
   using Shelves = std::map<std::string, Shelf>;

@@ -138,6 +138,14 @@ void Caller::will_end(CallEnd end) {
   if (!end_) end_ = end;
 }
 
+bool Caller::end_early(CallEnd end, int status) {
+  const std::lock_guard lock(mutex_);
+  if (settled_) return false;
+  if (!end_) end_ = end;
+  if (!abandoned_) abandoned_ = Ending{.end = end, .status = status};
+  return true;
+}
+
 bool Caller::ended_early() const {
   const std::lock_guard lock(mutex_);
   return end_.has_value();

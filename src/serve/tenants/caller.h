@@ -85,9 +85,12 @@ class Caller {
   bool begun() const { return begun_; }
   bool revoked() const { return key_->revoked; }
 
-  // The request ends in this way whatever is said later.
+  // Its handler is about to end it in this way, whatever is said later.
   void will_end(CallEnd end);
-  bool ended_early() const;  // will_end() was called
+  // It is ended over its handler's head, with this status: as will_end() and abandon(). False: it has been settled, and
+  // told so; its answer is on the way.
+  bool end_early(CallEnd end, int status);
+  bool ended_early() const;  // either was called
   bool timed_out() const;    // with kTimeout
   // Its work has ended in this way: gives the place back and has its line of usage written; the first call counts.
   void settle(CallEnd end, int status) noexcept;

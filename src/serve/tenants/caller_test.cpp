@@ -129,6 +129,38 @@ TEST(Caller, WhatIsLeftBehindKeepsItsPlaceWhileItIsWorkedOn) {
   EXPECT_EQ(parse_json(line, "line").as_object().at("prompt_tokens"), 7);
 }
 
+// What the usage log has and what the client gets are one: whoever comes second changes neither.
+TEST(Caller, IsEndedEarlyBeforeItIsSettledOrNotAtAll) {
+  Fixture f;
+  const auto path = std::filesystem::temp_directory_path() / ("ingot-caller-" + std::to_string(getpid()));
+  std::filesystem::remove(path);
+  {
+    UsageLog log({.path = path.string()});
+    const CallFacts facts{.usage_log = &log};
+    Caller whole(f.key, facts);
+    whole.take_prompt(1);
+    whole.complete([](const auto&) {});
+    EXPECT_FALSE(whole.end_early(CallEnd::kTimeout, 504));
+    EXPECT_FALSE(whole.timed_out());
+    Caller late(f.key, facts);
+    late.take_prompt(2);
+    EXPECT_TRUE(late.end_early(CallEnd::kTimeout, 504));
+    late.complete([](const auto&) {});  // by a handler that does not know yet
+    EXPECT_TRUE(late.timed_out());
+  }
+  std::ifstream file(path);
+  std::string first, second;
+  std::getline(file, first);
+  std::getline(file, second);
+  std::filesystem::remove(path);
+  const JsonObject whole = parse_json(first, "line").as_object(), late = parse_json(second, "line").as_object();
+  EXPECT_EQ(whole.at("end"), "complete");
+  EXPECT_EQ(whole.at("status"), 200);
+  EXPECT_EQ(late.at("end"), "timeout");
+  EXPECT_EQ(late.at("status"), 504);
+  EXPECT_EQ(f.used().timeouts, 1);
+}
+
 TEST(Caller, PaysForATextThatBecomesNoPrompt) {
   Fixture f({.tokens_per_minute = 100});
   {

@@ -121,6 +121,9 @@ void KeyTable::add(const std::string& name, const std::string& key, const Tenant
   if (key.size() < 8 || key.size() > kMaxKeyBytes) {
     throw Error("[keys] line {}: a key has 8 to {} characters", line, kMaxKeyBytes);
   }
+  const auto [same, first] = names.emplace(key, name);
+  // Of the two the request would be one's, and which cannot be seen.
+  if (!first && same->second != name) throw Error("[keys] line {}: the key is that of '{}', too", line, same->second);
   const auto [at, fresh] = tenants.emplace(name, rights);
   if (!fresh && at->second != rights) throw Error("[keys] line {}: '{}' has other limits above", line, name);
   keys.push_back({.name = name, .key = key});

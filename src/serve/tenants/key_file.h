@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "serve/tenants/rights.h"
 
 namespace ingot {
@@ -18,10 +19,11 @@ struct KeyTable {
     std::string name, key;
   };
   std::vector<Key> keys;                        // in the file's order
+  SeededMap<std::string> names;                 // by key
   std::map<std::string, TenantRights> tenants;  // by name; keys of one name have the same settings
 
-  // Throws Error where the key is too short or too long, or its name has other settings already. `line` 0: not of a
-  // file.
+  // Throws Error where the key is too short or too long or another name's, or its name has other settings already.
+  // `line` 0: not of a file.
   void add(const std::string& name, const std::string& key, const TenantRights& rights, size_t line);
 };
 

@@ -73,6 +73,8 @@ TEST_F(KeysFile, WrongFilesAreRefusedByLineWithoutTheKey) {
   EXPECT_NE(refusal("a akey-akey tpm=5x\n").find("tpm=5x"), std::string::npos);
   EXPECT_NE(refusal("a/b akey-akey\n").find("line 1"), std::string::npos);
   EXPECT_NE(refusal("a akey-akey tpm=5\na bkey-bkey tpm=6\n").find("other limits"), std::string::npos);
+  EXPECT_EQ(refusal("a akey-akey\na akey-akey\nb bkey-bkey\nc akey-akey\n"),
+            "[keys] line 4: the key is that of 'a', too");
   EXPECT_NE(refusal("# nobody\n").find("no key"), std::string::npos);
   EXPECT_EQ(refusal("a secret-of-a speed=3\n").find("secret-of-a"), std::string::npos);
   for (const char* setting : {"weight=0", "weight=x", "weight=nan", "rpm=-1", "priority=101", "context=0", "models=",

@@ -98,6 +98,11 @@ TEST(UsageBook, TellsAHundredNamesApartAndLosesNothing) {
   EXPECT_EQ(list[42].numbers.requests, 42);
   EXPECT_EQ(list.back().name, UsageBook::kOthers);
   EXPECT_EQ(list.back().numbers.prompt_tokens, 150);
+  ASSERT_TRUE(book.find("tenant-42") && book.find("tenant-249"));
+  EXPECT_EQ(book.find("tenant-42")->numbers.requests, 42);
+  EXPECT_EQ(book.find("tenant-249")->name, UsageBook::kOthers);
+  EXPECT_EQ(book.find("tenant-249")->numbers.prompt_tokens, 150);
+  EXPECT_FALSE(book.find(""));
   EXPECT_EQ(book.total().requests, 249 * 250 / 2 + 7);
   EXPECT_EQ(book.total().prompt_tokens, 250);
 }

@@ -48,6 +48,16 @@ std::shared_ptr<UsageCounters> UsageBook::of(const std::string& name) {
   return others_;
 }
 
+std::optional<TenantUsage> UsageBook::find(const std::string& name) const {
+  if (name.empty()) return std::nullopt;
+  std::vector<TenantUsage> all = tenants();
+  for (TenantUsage& tenant : all) {
+    if (tenant.name == name) return std::move(tenant);
+  }
+  if (all.empty() || all.back().name != kOthers) return std::nullopt;
+  return std::move(all.back());
+}
+
 std::vector<TenantUsage> UsageBook::tenants() const {
   const std::lock_guard lock(mutex_);
   std::vector<TenantUsage> list;

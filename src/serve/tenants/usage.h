@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,8 @@ class UsageBook {
 
   // The counters of this name; those that the rest shares where a hundred names have theirs. "": who has no name.
   std::shared_ptr<UsageCounters> of(const std::string& name);
+  // As of() has it: under kOthers those of all that share them. None for "".
+  std::optional<TenantUsage> find(const std::string& name) const;
   // By name, in the order they came; the rest last, where there is any.
   std::vector<TenantUsage> tenants() const;
   UsageNumbers total() const;
