@@ -223,11 +223,11 @@ def lose(launcher, model, mark, number, rank, phase, words=(), env=None):
             with contextlib.closing(served.connection()) as first:
                 ask(first, 5, prompt=ids).read()
             if phase != "idle":
-                listener = Listener(served.connection(), prompt=list(range(5, 1505)) if phase == "prefill" else ids)
+                listener = Listener(served.connection(), prompt=list(range(5, 4005)) if phase == "prefill" else ids)
             if phase == "decode":
                 assert listener.first.wait(60)
             if phase == "prefill":
-                time.sleep(0.3)
+                time.sleep(0.15)
                 assert not listener.first.is_set(), "the prompt was read too soon"
         began = time.monotonic()
         os.kill(served.process.pid if rank is None else served.pids[rank], number)

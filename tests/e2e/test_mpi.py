@@ -12,7 +12,7 @@ import unittest
 import mpi_case
 import support
 from mpi_case import MODEL, PROMPT
-from rank_processes import MPICH, OPEN_MPI, Served, ask, launched, listens
+from rank_processes import MPICH, OPEN_MPI, Listener, Served, ask, launched, listens
 from test_serve_probes import series
 
 ALONE = "measures what a rank that does nothing takes"  # not beside other modules: tools/run_tests.py
@@ -177,6 +177,20 @@ class MpiCase(mpi_case.MpiCase):
 
 class OpenMpi(MpiCase, support.TestCase):
     launcher = OPEN_MPI
+
+    def test_a_rank_that_is_stopped_for_a_moment_loses_nobody(self):
+        served = self.serve()
+        self.answer(served, 5)
+        listener = Listener(served.connection())
+        self.addCleanup(listener.connection.close)
+        self.assertTrue(listener.first.wait(60))
+        for rank in (0, 1):
+            os.kill(served.pids[rank], signal.SIGSTOP)
+            time.sleep(2)
+            os.kill(served.pids[rank], signal.SIGCONT)
+        listener.join(60)
+        self.assertIn(b"[DONE]", listener.seen)
+        self.assertEqual(served.lines(), [])
 
 
 class Mpich(MpiCase, support.TestCase):
