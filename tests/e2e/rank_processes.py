@@ -190,10 +190,13 @@ class Served:
         return left
 
     def close(self):
-        for process in [self.process.pid, *self.pids.values()]:
+        """Ranks end with their launcher, and remove what they share."""
+        self.process.kill()
+        self.process.wait()
+        self.await_end(5)
+        for process in filter(lambda pid: not ended(pid), self.pids.values()):
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
-        self.process.wait()
         self.process.stdout.close()
         self.errors.close()
 
