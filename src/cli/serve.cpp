@@ -138,9 +138,10 @@ int run(Options options) {
   signals.end();
   server.log().info("stopped");
   if (const std::string lost = session.engines().lost(); !lost.empty()) {
-    fmt::print(stderr, "ingot: {}\n", lost);
+    World* const world = World::joined();
+    if (world == nullptr || !world->tell(lost)) fmt::print(stderr, "ingot: {}\n", lost);
     std::fflush(nullptr);
-    if (World* const world = World::joined()) world->leave(1);
+    if (world != nullptr) world->leave(1);
     std::_Exit(1);  // a rank that hangs would not be joined
   }
   return 0;

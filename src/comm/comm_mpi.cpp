@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 
@@ -22,6 +23,11 @@ constexpr int64_t kSpinNs = 200'000;
 constexpr std::chrono::nanoseconds kFirstNap = 20us, kLongestNapOfStep = 250us, kLongestNap = 8ms;
 // More than this between two looks is counted as this: a process that was stopped goes on.
 constexpr std::chrono::nanoseconds kPiece = 1s;
+// How often a wait looks whether the other was heard of.
+constexpr std::chrono::nanoseconds kLookForLife = 100ms;
+// Until the end of a rank's first step, which may take the machine's memory and threads away from the one that beats:
+// eight beats. Later kStepWait, which is four.
+constexpr std::chrono::milliseconds kLoadingSilence = 8'000ms;
 
 constexpr int kNoteTag = 1, kBeatTag = 2, kEndTag = 3;  // each end has two, from there on
 
@@ -55,7 +61,7 @@ MpiComm::MpiComm(std::shared_ptr<Shared> shared, int rank, int first, int ranks)
 
 MpiComm::MpiComm(const IngotMpi& mpi, int rank, int ranks)
     : MpiComm(std::make_shared<Shared>(mpi, std::vector<MpiPeer>(static_cast<size_t>(ranks))), rank, 0, ranks) {
-  mpi_.recv(shared_->note_in, kNoteBytes, -1, kNoteTag, &shared_->note);
+  mpi_.recv(&shared_->note_in, sizeof(Note), -1, kNoteTag, &shared_->note);
 }
 
 MpiComm::MpiComm(const MpiComm& world, int first, int ranks)
@@ -64,15 +70,18 @@ MpiComm::MpiComm(const MpiComm& world, int first, int ranks)
         world.rank_, first, first + ranks);
 }
 
-void MpiComm::beat(int told) {
-  beats_ = std::make_unique<MpiBeats>(mpi_, shared_->mutex, first_ + rank_, static_cast<int>(shared_->peers.size()),
-                                      kBeatTag);
-  beats_->start(told < 0 ? told : first_ + told);
+void MpiComm::beat() {
+  CHECK(message_tag_ == kEndTag && !shared_->beats, "not of the world, or again");
+  shared_->beats = std::make_unique<MpiBeats>(mpi_, shared_->mutex, rank_, ranks(), kBeatTag);
+  shared_->beats->start();
+}
+
+void MpiComm::fall_silent() {
+  if (shared_->beats) shared_->beats->fall_silent();
 }
 
 void MpiComm::close() {
-  if (beats_) beats_->stop();
-  if (message_tag_ != kEndTag) return;  // not the world's
+  if (shared_->beats) shared_->beats->stop();
   const std::lock_guard lock(shared_->mutex);
   mpi_.cancel(&shared_->note);
 }
@@ -101,7 +110,8 @@ void MpiComm::fail(const char* call, int other, const std::string& why) {
 // This rank is the one that noticed: the others are told.
 void MpiComm::lose(const char* call, int other, const std::string& why) {
   if (!aborted()) shared_->lost.store(first_ + other);
-  abort_with(fmt::format("{} waited for {} in {} of step {}: {}", name(rank_), name(other), call, step, why));
+  abort_with(fmt::format("{} waited for {} in {} of step {}: {}", name(rank_), name(other), call, step, why),
+             first_ + other);
   fail(call, other, why);
 }
 
@@ -115,18 +125,21 @@ void MpiComm::check_aborted(const char* call, int other) {
   fail(call, other, reason);
 }
 
-void MpiComm::abort(const std::string& reason) { abort_with(fmt::format("{}: {}", name(rank_), reason)); }
+void MpiComm::abort(const std::string& reason) { abort_with(fmt::format("{}: {}", name(rank_), reason), -1); }
 
-void MpiComm::abort_with(const std::string& reason) {
+void MpiComm::abort_with(const std::string& reason, int lost) {
   const std::lock_guard lock(shared_->mutex);
   if (aborted()) return;
   shared_->reason = reason;
   shared_->aborted.store(true);
-  const size_t length = std::min(reason.size(), kNoteBytes - 1);
-  std::copy_n(reason.data(), length, shared_->note_out);
+  Note& note = shared_->note_out;
+  note.lost = lost;
+  const size_t length = std::min(reason.size(), sizeof(note.text));
+  std::copy_n(reason.data(), length, note.text);
+  const auto bytes = static_cast<int64_t>(offsetof(Note, text) + length);
   for (int r = 0; r < static_cast<int>(shared_->peers.size()); ++r) {
     uint64_t request = 0;
-    if (r != first_ + rank_) mpi_.send(shared_->note_out, static_cast<int64_t>(length), r, kNoteTag, &request);
+    if (r != first_ + rank_) mpi_.send(&note, bytes, r, kNoteTag, &request);
   }
 }
 
@@ -135,7 +148,10 @@ void MpiComm::read_note() {
   int done = 0;
   int64_t bytes = 0;
   if (aborted() || mpi_.test(&shared_->note, &done, &bytes) != 0 || done == 0) return;
-  shared_->reason.assign(shared_->note_in, static_cast<size_t>(std::clamp<int64_t>(bytes, 0, kNoteBytes)));
+  const Note& note = shared_->note_in;
+  const auto length = bytes - static_cast<int64_t>(offsetof(Note, text));
+  shared_->reason.assign(note.text, static_cast<size_t>(std::clamp<int64_t>(length, 0, sizeof(note.text))));
+  shared_->given_up.store(note.lost == first_ + rank_);
   shared_->aborted.store(true);
 }
 
@@ -213,16 +229,17 @@ void MpiComm::await(const char* call, std::vector<Pending>& pending, std::chrono
     const auto passed = std::min(kPiece, std::chrono::nanoseconds(now - looked));
     left -= passed;
     looked = now;
-    if (beats_ && waits->receives && time != kForever) check_silence(call, other, silence, passed);
+    if (shared_->beats) check_silence(call, other, silence, passed);
   }
 }
 
-// The first step reads weights from a disk, and may take the machine's threads away from the one that beats.
 void MpiComm::check_silence(const char* call, int other, Silence& silence, std::chrono::nanoseconds passed) {
-  const uint32_t heard = beats_->heard(first_ + other);
-  silence.lasts = heard == silence.heard ? silence.lasts + passed : 0ns;
-  silence.heard = heard;
-  const auto most = step <= 1 ? kFirstStepWait : kStepWait;
+  silence.unlooked += passed;
+  if (silence.unlooked < kLookForLife) return;
+  const uint32_t heard = shared_->beats->heard(first_ + other);
+  const bool same = other == silence.other && heard == silence.heard;
+  silence = {.other = other, .heard = heard, .lasts = same ? silence.lasts + silence.unlooked : 0ns};
+  const auto most = step <= 1 ? kLoadingSilence : kStepWait;
   if (silence.lasts > most) lose(call, other, fmt::format("it was not heard of in {} ms", most.count()));
 }
 

@@ -1,7 +1,7 @@
 // Ranks that are processes, through an MPI library. Every message goes through memory of its own, so that one which
 // fails leaves nothing behind that MPI may still write. A rank that waits spins for as long as parts of a step lie
 // apart, then looks in growing distances: an idle one takes less than a hundredth of a core. The death of a process on
-// the same machine is seen at once, of one elsewhere by the deadline.
+// the same machine is seen at once, of one elsewhere by its silence or the deadline.
 #pragma once
 
 #include <atomic>
@@ -29,12 +29,14 @@ class MpiComm final : public Comm {
   // Another end of a rank, for the ranks [first, first + ranks) among themselves and for one other thread; when one
   // fails all do. Errors, hosts' names and lost() tell of the world's numbers. All ranks make theirs in one order.
   MpiComm(const MpiComm& world, int first, int ranks);
-  // Nothing is sent or received any more. Before mpi.finalize().
+  // From now on all ranks hear once a second that this process lives, and no wait of its ends outlasts the silence of
+  // the rank that it is for. The world's end, once; all ranks do.
+  void beat();
+  // Others hear no more of this process: the world's end, before mpi.abort().
+  void fall_silent();
+  // Nothing is sent or received any more: the world's end, before mpi.finalize().
   void close();
 
-  // From now on rank `told` hears once a second that this process lives, unless it is negative, and a message is waited
-  // for as long as its sender is heard: all ranks say so, once, for one of their ends.
-  void beat(int told);
   // Who the ranks are, for errors and their ends. `spins`: every rank has a core of its own.
   void set_peers(std::vector<MpiPeer> peers, bool spins);
   // "rank 1 on HOST".
@@ -60,6 +62,8 @@ class MpiComm final : public Comm {
   bool aborted() const { return shared_->aborted.load(); }
   // The rank that this one has lost by itself; -1: none.
   int lost() const { return shared_->lost.load(); }
+  // Another has lost this one, which was stopped and goes on: the other says so.
+  bool given_up() const { return shared_->given_up.load(); }
 
  private:
   struct Pending {
@@ -74,11 +78,11 @@ class MpiComm final : public Comm {
     std::vector<Pending> sent;  // at most one
   };
 
-  // Those of a wait that may not be heard of for longer than a step's; seconds of a process that was stopped count
-  // once.
+  // Of the rank that a wait is for; seconds in which this process was stopped count once.
   struct Silence {
+    int other = -1;
     uint32_t heard = 0;
-    std::chrono::nanoseconds lasts{0};
+    std::chrono::nanoseconds lasts{0}, unlooked{0};
   };
   void check_silence(const char* call, int other, Silence& silence, std::chrono::nanoseconds passed);
 
@@ -90,7 +94,7 @@ class MpiComm final : public Comm {
   void await(const char* call, std::vector<Pending>& pending, std::chrono::milliseconds time);
   int nap(const std::vector<Pending>& pending, std::chrono::nanoseconds time) const;
   void read_note();
-  void abort_with(const std::string& reason);
+  void abort_with(const std::string& reason, int lost);
   void collect(const char* call, std::span<const CommBlock> parts, int root);
   void exchange(const char* call);
   void swap(const char* call, std::span<const std::span<const std::byte>> give);
@@ -98,7 +102,11 @@ class MpiComm final : public Comm {
   void scatter_sum(const char* call, std::span<const float> x, std::span<const int64_t> begins, float* out);
   std::string describe(int code) const;
 
-  static constexpr size_t kNoteBytes = 512;
+  // Why all end: what is sent of it ends with its text.
+  struct Note {
+    int32_t lost = -1;  // the rank that its writer has lost
+    char text[508] = {};
+  };
 
   // What the ends of a process have in common.
   struct Shared {
@@ -108,11 +116,13 @@ class MpiComm final : public Comm {
     int channels = 0;  // ends so far
     std::atomic<bool> aborted{false};
     std::atomic<int> lost{-1};
+    std::atomic<bool> given_up{false};
     // Taken for every call of mpi; guards what is below.
     std::mutex mutex;
     std::string reason;
-    char note_in[kNoteBytes] = {}, note_out[kNoteBytes] = {};
+    Note note_in, note_out;
     uint64_t note = 0;  // the request of a reason of others
+    std::unique_ptr<MpiBeats> beats;
   };
   MpiComm(std::shared_ptr<Shared> shared, int rank, int first, int ranks);
   const MpiPeer& peer(int rank) const { return shared_->peers[static_cast<size_t>(first_ + rank)]; }
@@ -121,7 +131,6 @@ class MpiComm final : public Comm {
   const IngotMpi& mpi_;
   const int rank_, first_;
   const int message_tag_, collective_tag_;
-  std::unique_ptr<MpiBeats> beats_;
   // Of the collective that runs: what goes to and comes from each rank, in give_memory_ and got_memory_.
   struct Part {
     int64_t at = 0;

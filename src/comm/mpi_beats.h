@@ -1,6 +1,6 @@
-// Signs of life between processes: a stage of a model takes as long as its rows need, so how long its next one may wait
-// for them says nothing; a process that has not been heard of for some seconds has stopped, or its machine is not
-// reached any more.
+// Signs of life between processes, from their meeting on: how long another loads a model, or waits for its next step,
+// says nothing; a process that has not been heard of for some seconds has stopped, or its machine is not reached any
+// more.
 #pragma once
 
 #include <condition_variable>
@@ -21,17 +21,25 @@ class MpiBeats {
   MpiBeats(const MpiBeats&) = delete;
   MpiBeats& operator=(const MpiBeats&) = delete;
 
-  // From now on others are heard, and rank `to`, unless it is negative, hears of this process once a second: by a
-  // thread that does nothing else.
-  void start(int to);
-  // No message is under way any more.
+  // From now on others are heard, and all of them hear of this process once a second: by a thread that does nothing
+  // else. No call of mpi waits, so nobody keeps it from `mutex` for long.
+  void start();
+  // Others hear no more of this process.
+  void fall_silent();
+  // The same, and no message is under way any more.
   void stop();
 
   // How often rank `from` was heard so far.
   uint32_t heard(int from);
 
  private:
-  void run(int to);
+  struct Outgoing {
+    uint64_t request = 0;
+    bool under_way = false;
+    bool gone = false;  // a message to it has failed
+  };
+  void run();
+  void speak(int to);
   void listen();
 
   const IngotMpi& mpi_;
@@ -40,8 +48,9 @@ class MpiBeats {
   const int tag_;
   // Guarded by mpi_mutex_, up to `listens_`.
   std::vector<uint32_t> heard_;  // [ranks]
+  std::vector<Outgoing> sent_;   // [ranks]
   int32_t in_ = -1, out_ = -1;   // who is heard, who speaks
-  uint64_t received_ = 0, sent_ = 0;
+  uint64_t received_ = 0;
   bool listens_ = false;
 
   std::mutex mutex_;

@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <condition_variable>
 #include <csignal>
@@ -20,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "comm/launcher_watch.h"
 #include "comm/rank_card.h"
 
 namespace ingot {
@@ -29,7 +32,9 @@ using namespace std::chrono_literals;
 
 World* g_world = nullptr;  // never destroyed: MPI may write into its memory until the process ends
 
-constexpr auto kMeetTime = 60s;
+constexpr int kMeetSeconds = 60;
+// Rank 0 says first that not all have come: then its launcher ends the others, which would say the same.
+constexpr auto kAfterRank0 = 1s;
 constexpr auto kFinalizeTime = 2s;
 // Until a launcher has read the line of a rank that ends all: MPICH's drops what it has not, once in five runs.
 constexpr auto kReadTime = 200ms;
@@ -74,6 +79,11 @@ class Watchdog {
   std::thread thread_;
 };
 
+// How long the meeting may take; tests do not wait for a minute.
+std::chrono::seconds meet_time() {
+  return std::chrono::seconds(std::clamp(number("INGOT_MEET_SECONDS", kMeetSeconds), 1, 3600));
+}
+
 // Threads that are started meanwhile get no signals: the program's own decide what those do.
 class NoSignals {
  public:
@@ -98,11 +108,15 @@ std::string printable(std::string text, size_t room) {
   return text;
 }
 
+std::string host_name() {
+  std::array<char, kHostBytes> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
 RankCard own_card() {
   RankCard card;
-  char host[kHostBytes] = "";
-  gethostname(host, sizeof(host) - 1);
-  card.host = printable(host, kHostBytes);
+  card.host = printable(host_name(), kHostBytes);
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::error_code ignored;
@@ -122,10 +136,12 @@ std::filesystem::path plugin_path(const std::string& name) {
 }
 
 // Both libraries copy large messages by process_vm_readv where they may, which neither containers nor our sandbox
-// allow: a copy more of some 100 KiB costs less than the failure.
-void choose_transports() {
+// allow: a copy more of some 100 KiB costs less than the failure. On one machine memory is all that they need: a rank
+// would otherwise listen at every address for connections that nobody makes.
+void choose_transports(const Launched& launch) {
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
-  setenv("UCX_TLS", "^cma", 0);
+  if (launch.one_machine) setenv("OMPI_MCA_btl", "^tcp,ofi", 0);
+  setenv("UCX_TLS", launch.one_machine ? "posix,self" : "^cma", 0);
 }
 
 // MPI maps files there and dies by a signal where they cannot grow.
@@ -137,6 +153,20 @@ void check_shared_memory(const Launched& launch) {
   if (room < need)
     throw Error("[mpi] /dev/shm has {} MiB free, and {} ranks need {}: its size is set by --shm-size of a container",
                 room >> 20, ranks, need >> 20);
+}
+
+// MPICH's launcher leaves its ranks the socket at which it listens: nobody here accepts at it, and it would listen for
+// as long as they live.
+void close_inherited_listeners() {
+  std::error_code ignored;
+  std::vector<int> listens;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    int is = 0;
+    socklen_t bytes = sizeof(is);
+    if (fd > 2 && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &bytes) == 0 && is != 0) listens.push_back(fd);
+  }
+  for (const int fd : listens) ::close(fd);
 }
 
 const IngotMpi& load_plugin(const Launched& launch) {
@@ -192,12 +222,15 @@ World* World::join() {
   const Launched launch = launched();
   if (launch.ranks <= 1) return nullptr;
   check_shared_memory(launch);
-  choose_transports();
+  choose_transports(launch);
+  close_inherited_listeners();
   const NoSignals no_signals;  // MPI has threads of its own
   const IngotMpi& mpi = load_plugin(launch);
-  const Watchdog watchdog(kMeetTime, 1,
-                          fmt::format("[mpi] rank {}: not all of {} ranks have come in {} s", launch.rank, launch.ranks,
-                                      std::chrono::seconds(kMeetTime).count()));
+  LauncherWatch& launcher = LauncherWatch::start();
+  const auto time = meet_time();
+  const Watchdog watchdog(time + (launch.rank > 0 ? kAfterRank0 : 0s), 1,
+                          fmt::format("[mpi] rank {} on {}, in the meeting: not all of {} ranks have come in {} s",
+                                      launch.rank, host_name(), launch.ranks, time.count()));
   int rank = 0, ranks = 0;
   if (const int code = mpi.init(&rank, &ranks); code != 0) {
     char text[256] = "";
@@ -209,6 +242,7 @@ World* World::join() {
                 mpi.library, ranks, launch.ranks);
   std::unique_ptr<World> world(new World(mpi, rank, ranks));
   world->meet();
+  launcher.add_shared_memory();
   g_world = world.release();
   return g_world;
 }
@@ -231,6 +265,7 @@ void World::meet() {
     peers_.push_back(std::move(peer));
   }
   comm_->set_peers(peers_, sharers_ <= available_cores());
+  comm_->beat();
   // Who stops the program asks rank 0, which ends the others.
   if (rank() > 0) {
     std::signal(SIGINT, SIG_IGN);
@@ -241,14 +276,18 @@ void World::meet() {
 bool World::tell(const std::string& error) {
   comm_->abort(error);
   error_ = error;
-  return rank() > 0;
+  return rank() > 0 || comm_->given_up();
 }
 
 bool World::meet_to_leave() {
   if (comm_->aborted()) return false;
   try {
-    comm_->deadline = kMeetTime;
-    comm_->all_gather(std::vector<CommBlock>(peers_.size()));
+    comm_->deadline = std::chrono::seconds(kMeetSeconds);
+    const std::vector<CommBlock> nothing(peers_.size());
+    comm_->all_gather(nothing);
+    // A sign of life that nobody takes is a warning of UCX on stdout: all have come when the next meeting ends.
+    comm_->fall_silent();
+    comm_->all_gather(nothing);
     return true;
   } catch (const CommError&) {
     return false;
@@ -261,7 +300,6 @@ void World::leave(int status) {
     // Over TCP, MPICH's UCX may wait in there for a rank that waits for all in the launcher: now all are here, and
     // what takes milliseconds is not waited for any longer.
     const Watchdog watchdog(kFinalizeTime, status, "");
-    for (const auto& part : parts_) part->close();
     comm_->close();
     mpi_.finalize();
     return;
@@ -271,11 +309,12 @@ void World::leave(int status) {
     pollfd end{.fd = peers_[0].pidfd, .events = POLLIN, .revents = 0};
     const timespec time{.tv_sec = comm_->lost() == 0 ? 0 : 2, .tv_nsec = 0};
     ::ppoll(&end, 1, &time, nullptr);
-    if (end.revents == 0 && !error_.empty()) std::fprintf(stderr, "ingot: %s\n", error_.c_str());
+    if (end.revents == 0 && !error_.empty() && !comm_->given_up()) std::fprintf(stderr, "ingot: %s\n", error_.c_str());
   }
   std::fflush(nullptr);
   std::this_thread::sleep_for(kReadTime);
   const Watchdog watchdog(kFinalizeTime, status, "");
+  comm_->fall_silent();  // no thread calls MPI beside it
   mpi_.abort(status);
 }
 

@@ -27,7 +27,8 @@ Launched launched();
 class World {
  public:
   // Meets the others. Null where this process was started alone. Throws Error where there is no plug-in, or MPI fails;
-  // where not all come within a minute the process ends with a line that says so. Once, before other threads.
+  // where not all come within a minute (INGOT_MEET_SECONDS) the process ends with a line that says so. Once, before
+  // other threads.
   static World* join();
   // Null where join() was not called or returned null. Any thread may ask.
   static World* joined();
@@ -40,7 +41,7 @@ class World {
   // Ranks that may use the same cores of the same machine as this one, itself too.
   int sharers() const { return sharers_; }
 
-  // An error of this rank: the others are told. Returns whether rank 0 prints it, so that this one need not.
+  // An error of this rank: the others are told. Returns whether another prints it, so that this one need not.
   bool tell(const std::string& error);
   // The end of the process with this status. After a failure every process of the world is ended, and it may not
   // return.

@@ -164,6 +164,16 @@ class Cluster:
         return {name: sorted(os.listdir(f"/proc/{inner}/root/dev/shm")) for name, inner in self.nodes.items()}
 
     @contextlib.contextmanager
+    def without_link(self, node):
+        """Meanwhile the node reaches nobody, and nobody it."""
+        port = f"port{list(NODES).index(node)}"
+        self._ip("link", "set", port, "down")
+        try:
+            yield
+        finally:
+            self._ip("link", "set", port, "up")
+
+    @contextlib.contextmanager
     def network(self):
         """Sockets that this thread makes meanwhile are the head's."""
         libc = ctypes.CDLL(None, use_errno=True)

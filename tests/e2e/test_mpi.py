@@ -1,6 +1,6 @@
-"""Ranks that are processes: `mpirun -n N ingot …` under Open MPI and MPICH, their answers, and what is said when one is
-lost. Each MPI is skipped, by name, where it is not installed."""
-import http.client
+"""Ranks that are processes: `mpirun -n N ingot …` under Open MPI and MPICH, their answers, and what cannot be. Each MPI is
+skipped, by name, where it is not installed."""
+import contextlib
 import json
 import os
 import pathlib
@@ -12,14 +12,15 @@ import tempfile
 import time
 import unittest
 
+import mpi_case
 import support
-from rank_processes import GONE_SECONDS, TOLD_SECONDS, Listener, ask, ended, ranks_of
+from mpi_case import MODEL, PROMPT
+from rank_processes import MPICH, OPEN_MPI, Listener, Served, ask, launched, listens
 from test_serve_probes import series
 
-ALONE = "waits for ranks that are lost"  # not beside other modules: tools/run_tests.py
+ALONE = "measures what a rank that does nothing takes"  # not beside other modules: tools/run_tests.py
 
-MODEL = support.DATA / "models/stories260K/stories260K.gguf"
-PROMPT = ("--temp", "0", "--raw", "Once upon a time")
+LONG = os.environ.get("INGOT_LONG") == "1"
 
 # Runs what follows a file's name, and writes there its status and how many bytes it has read from disks. SIGUSR1 is how
 # MPICH's launcher tells that a rank has left without it, as one does that MPICH lets hang at the end.
@@ -68,56 +69,12 @@ class ModelFiles:
         return sum(read for _, read in found) / self.bytes
 
 
-class MpiCase:
-    """For each MPI: `launcher`, the words before the ranks, and `wrapper`, its compiler."""
+def cpu_ticks(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if shutil.which(cls.launcher) is None:
-            raise unittest.SkipTest(f"{cls.launcher} is not installed")
-        plugin = support.BINARY.parent / f"libingot_{cls.kind}.so"
-        cls.environment = {}
-        if not plugin.exists():  # MPI came after the build
-            if shutil.which(cls.wrapper) is None:
-                raise unittest.SkipTest(f"there is neither {plugin.name} nor {cls.wrapper}")
-            folder = tempfile.mkdtemp(prefix="ingot-e2e-")
-            cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-            plugin = pathlib.Path(folder) / plugin.name
-            subprocess.run([cls.wrapper, "-std=c++20", "-shared", "-fPIC", "-I", support.ROOT / "src", "-o", plugin,
-                            support.ROOT / "src/comm/mpi_plugin.cpp"], check=True)
-            cls.environment = {"INGOT_MPI": str(plugin)}
-        # Ubuntu 24.04's MPICH starts every process as rank 0 of 1.
-        alone = subprocess.run([cls.launcher, *cls.options, "-n", "2", str(support.BINARY), "--version"], text=True,
-                               capture_output=True, env={**os.environ, **cls.environment}, timeout=120)
-        if "sees 1 ranks where" in alone.stderr:
-            raise unittest.SkipTest(f"{cls.launcher} starts processes that do not find each other")
 
-    def setUp(self):
-        super().setUp()
-        self.mark = f"{os.getpid()}-{self.id()}"
-
-    def variables(self, env):
-        return {**os.environ, **self.environment, "INGOT_TEST_LAUNCH": self.mark, **(env or {})}
-
-    def mpirun(self, *words, ranks=2, env=None, before=()):
-        """All that `mpirun -n RANKS ingot WORDS` does. Several lists of words, separated by ":", for one rank each."""
-        command = [*before, self.launcher, *self.options, "-n", str(1 if ":" in words else ranks), str(support.BINARY)]
-        for word in words:
-            command += [":", "-n", "1", str(support.BINARY)] if word == ":" else [str(word)]
-        return subprocess.run(command, capture_output=True, text=True, env=self.variables(env), timeout=120,
-                              stdin=subprocess.DEVNULL)
-
-    def own_lines(self, result):
-        return [line for line in result.stderr.splitlines() if line.startswith("ingot: ")]
-
-    def assert_one_line(self, result, *words):
-        self.assertNotEqual(result.returncode, 0)
-        lines = self.own_lines(result)
-        self.assertEqual(len(lines), 1, result.stderr)
-        for word in words:
-            self.assertIn(word, lines[0])
-
+class MpiCase(mpi_case.MpiCase):
     def test_logits_are_those_of_one_rank(self):
         for name, ranks in (("llama", 2), ("qwen3-moe", 3)):
             words = ("eval", "logits", support.DATA / "arch" / name, "--ids", "1,5,9,2,7,30,4,11", "--json")
@@ -155,9 +112,9 @@ class MpiCase:
         program = support.BINARY.parent / "comm_tests"
         if not program.exists():
             self.skipTest("comm_tests is not built")
-        result = subprocess.run([self.launcher, *self.options, "-n", "2", program, "--gtest_filter=CommMpi.*"],
+        result = subprocess.run([self.launcher.command, *self.launcher.options, "-n", "2", program, "--gtest_filter=CommMpi.*"],
                                 capture_output=True, text=True, timeout=120, env=self.variables(
-                                    {"INGOT_MPI": str(support.BINARY.parent / f"libingot_{self.kind}.so"),
+                                    {"INGOT_MPI": str(support.BINARY.parent / f"libingot_{self.launcher.kind}.so"),
                                      **self.environment}))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count("OK ]"), 2, result.stdout)
@@ -210,7 +167,7 @@ class MpiCase:
             return read_by(1, files.counted("eval", "logits", files.paths[0], *answer, "4", *more))
 
         def processes(paths, *more):
-            command = [self.launcher, *self.options, *self.lets_live]
+            command = [self.launcher.command, *self.launcher.options, *self.launcher.lets_live]
             for rank, path in enumerate(paths):
                 command += [*([":"] if rank else []), "-n", "1",
                             *files.counted("eval", "logits", path, *answer, "1", *more, rank=rank)]
@@ -232,36 +189,28 @@ class MpiCase:
         with self.subTest("reduce", ranks="processes of four machines"):
             self.assertLess(processes(files.paths, "--tp-form", "reduce"), 1.05 + 3 * cut_by_inputs)
 
-    def serve(self, *options, words=()):
-        """A server of two ranks: its launcher, {rank: pid} and its port."""
-        errors = tempfile.TemporaryFile("w+")
-        server = subprocess.Popen([self.launcher, *self.options, *options, "-n", "2", str(support.BINARY), "serve",
-                                   str(MODEL), "--port", "0", "--log", "off", *words], stdout=subprocess.PIPE, stderr=errors,
-                                  stdin=subprocess.DEVNULL, text=True, env=self.variables(None))
-        self.addCleanup(errors.close)
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.kill)
-        port = int(server.stdout.readline().rsplit(":", 1)[1])
-        ranks = ranks_of(self.mark)
-        self.assertEqual(sorted(ranks), [0, 1])
-        return server, ranks, port, errors
+    def serve(self):
+        """A server of two ranks that listens."""
+        served = Served(self.launcher, MODEL, self.mark, env=self.environment)
+        self.addCleanup(served.close)
+        served.await_ready()
+        return served
 
-    def connection(self, port):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self.addCleanup(connection.close)
-        return connection
+    def answer(self, served, tokens):
+        with contextlib.closing(served.connection()) as connection:
+            return ask(connection, tokens).read()
 
     def test_ranks_are_counted(self):
-        server, ranks, port, _ = self.serve()
+        served = self.serve()
         for _ in range(2):  # what others tell is at most 0.25 s behind, and told with a step
-            ask(self.connection(port), 60).read()
+            self.answer(served, 60)
             time.sleep(0.3)
-        ask(self.connection(port), 1).read()
-        connection = self.connection(port)
-        connection.request("GET", "/metrics")
-        found = series(connection.getresponse().read().decode())
-        os.kill(ranks[0], signal.SIGTERM)
-        self.assertEqual(server.wait(60), 0)
+        self.answer(served, 1)
+        with contextlib.closing(served.connection()) as connection:
+            connection.request("GET", "/metrics")
+            found = series(connection.getresponse().read().decode())
+        os.kill(served.pids[0], signal.SIGTERM)
+        self.assertEqual(served.process.wait(60), 0)
         self.assertEqual(found["ingot_ranks_alive"], 2)
         for rank in range(2):
             labels = f'engine="0",rank="{rank}"'
@@ -274,68 +223,74 @@ class MpiCase:
             self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="message"}}'], 0)  # steps, counts
         self.assertGreater(found['ingot_rank_sent_bytes_total{engine="0",rank="1",kind="gather"}'], 0)
 
-    def lose(self, number, rank, words=()):
-        """Sends the signal in the middle of an answer. Returns the end of the stream and what was printed."""
-        # A launcher that ends all ranks at once with the first leaves rank 0 no time to say who it was.
-        before = set(os.listdir("/dev/shm"))
-        server, ranks, port, errors = self.serve(*(self.lets_live if number == signal.SIGKILL else ()), words=words)
-        ask(self.connection(port), 5).read()
-        listener = Listener(self.connection(port))
-        self.assertTrue(listener.first.wait(60))
-        began = time.monotonic()
-        os.kill(ranks[rank], number)
-        listener.join(60)
-        status = server.wait(60)
-        while not all(map(ended, ranks.values())) and time.monotonic() < began + 60:
-            time.sleep(0.05)
-        self.assertLess(listener.told - began, TOLD_SECONDS)
-        self.assertLess(time.monotonic() - began, GONE_SECONDS)
-        self.assertNotEqual(status, 0)
-        self.assertNotIn(b"[DONE]", listener.seen)
-        left = set(os.listdir("/dev/shm")) - before
-        self.assertEqual([name for name in left if self.segments in name.lower()], [])
-        errors.seek(0)
-        return [line for line in errors if line.startswith("ingot: ")]
-
-    def test_a_killed_rank(self):
-        lines = self.lose(signal.SIGKILL, 1)
-        if self.kind == "mpich" and not lines:
-            return  # its launcher may end all before rank 0 can say who was lost
-        self.assertEqual(len(lines), 1, lines)
-        host = os.uname().nodename
-        self.assertRegex(lines[0], rf"rank 0 on {host}, step \d+: in \w+, for rank 1 on {host}: its process has ended")
-
-    def test_a_hung_rank(self):
-        lines = self.lose(signal.SIGSTOP, 1)
-        self.assertEqual(len(lines), 1, lines)
-        self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in \w+, for rank 1 on .*: it did not come in 4500 ms")
-
-    def test_a_stage_is_killed_or_hangs(self):
-        lines = self.lose(signal.SIGSTOP, 1, ("--pp", "2"))
-        self.assertEqual(len(lines), 1, lines)
-        self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in recv, for rank 1 on .*: it was not heard of in 4500 ms")
-        lines = self.lose(signal.SIGKILL, 1, ("--pp", "2"))
-        if self.kind == "mpich" and not lines:
-            return
-        self.assertEqual(len(lines), 1, lines)
-        self.assertRegex(lines[0], r"rank 0 on .*, step \d+: in \w+, for rank 1 on .*: its process has ended")
-
     def test_rank_0_ends_all(self):
-        server, ranks, port, _ = self.serve()
-        ask(self.connection(port), 5).read()
-        os.kill(ranks[0], signal.SIGTERM)
-        self.assertEqual(server.wait(60), 0)
-        self.assertTrue(all(map(ended, ranks.values())))
+        served = self.serve()
+        self.answer(served, 5)
+        os.kill(served.pids[0], signal.SIGTERM)
+        self.assertEqual(served.process.wait(60), 0)
+        self.assertTrue(served.await_end(0))
+        self.assertEqual(served.leftovers(), [])
+
+    def test_an_idle_rank_sleeps_and_the_api_alone_listens(self):
+        served = self.serve()
+        self.answer(served, 5)
+        ticks, seconds = os.sysconf("SC_CLK_TCK"), 5 if LONG else 3
+        before, began = cpu_ticks(served.pids[1]), time.monotonic()
+        time.sleep(seconds)
+        used = (cpu_ticks(served.pids[1]) - before) / ticks / (time.monotonic() - began)
+        self.assertLessEqual(used, 0.01 if LONG else 0.03)
+        self.assertEqual({rank: listens(pid) for rank, pid in served.pids.items()}, {0: [served.port], 1: []})
+
+    def test_one_that_never_comes(self):
+        """A minute without a variable for tests."""
+        began = time.monotonic()
+        result = subprocess.run(
+            [self.launcher.command, *self.launcher.options, "-n", "1", str(support.BINARY), "run", MODEL, *PROMPT, ":",
+             "-n", "1", "sleep", "100"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+            env=self.variables({"INGOT_MEET_SECONDS": "2"}))
+        self.assertLess(time.monotonic() - began, 20)
+        self.assert_one_line(result, f"rank 0 on {os.uname().nodename}, in the meeting: not all of 2 ranks have come in 2 s")
+        # What did not come is ended too.
+        self.assertEqual(launched(self.mark), [])
+
+    def test_another_program(self):
+        other = self.temp_dir() / "other"
+        other.write_bytes(support.BINARY.read_bytes() + b"\0")
+        other.chmod(0o755)
+        words = ("run", MODEL, "-n", "5", *PROMPT)
+        self.assert_one_line(self.mpirun(*words, ":", *words, other=other, env={"INGOT_MPI": str(self.plugin)}),
+                             f"the program of rank 1 on {os.uname().nodename} is another", " on rank 0 on ")
 
 
 class OpenMpi(MpiCase, support.TestCase):
-    kind, launcher, wrapper = "openmpi", "mpirun.openmpi", "mpic++.openmpi"
-    options, lets_live, segments = ("--allow-run-as-root", "--oversubscribe"), (), "vader"
+    launcher = OPEN_MPI
+
+    def test_a_rank_that_is_stopped_for_a_moment_loses_nobody(self):
+        served = self.serve()
+        self.answer(served, 5)
+        listener = Listener(served.connection())
+        self.addCleanup(listener.connection.close)
+        self.assertTrue(listener.first.wait(60))
+        for rank in (0, 1):
+            os.kill(served.pids[rank], signal.SIGSTOP)
+            time.sleep(2)
+            os.kill(served.pids[rank], signal.SIGCONT)
+        listener.join(60)
+        self.assertIn(b"[DONE]", listener.seen)
+        self.assertEqual(served.lines(), [])
 
 
 class Mpich(MpiCase, support.TestCase):
-    kind, launcher, wrapper = "mpich", "mpirun.mpich", "mpicxx.mpich"
-    options, lets_live, segments = (), ("-disable-auto-cleanup",), "mpich"
+    launcher = MPICH
+
+
+class OneProcess(support.TestCase):
+    def test_the_api_alone_listens(self):
+        for words in (("--tp", "2"), ("--dp", "2")):
+            with support.start("serve", MODEL, "--port", "0", "--log", "off", "--threads", "2", *words) as server:
+                port = int(server.stdout.readline().rsplit(":", 1)[1])
+                self.assertEqual(listens(server.pid), [port], words)
+                server.terminate()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Ranks on the nodes of a Slurm cluster, under Open MPI by pmix and MPICH by pmi2: answers, the job script, and a rank
-that is killed. The cluster is the tests' own; skipped, by name, where there can be none."""
+"""Ranks on the nodes of a Slurm cluster, under Open MPI by pmix and MPICH by pmi2: answers, the job script, a
+rank that is killed, and a node that is cut off. The cluster is the tests' own; skipped, by name, where there can be none."""
 import http.client
 import json
 import os
 import signal
+import subprocess
+import tempfile
 import time
 import unittest
 
@@ -78,21 +80,32 @@ class SlurmCase:
         self.assertEqual(sorted(ranks), [0, 1])
         return ranks
 
-    def test_a_killed_rank(self):
+    def serve(self, errors=subprocess.PIPE):
         words = ("--kill-on-bad-exit=1", support.BINARY, "serve", MODEL, "--host", "0.0.0.0", "--port", PORT,
                  "--log", "off")
+        return CLUSTER.popen(*self.step(*words), env=self.environment, stderr=errors)
+
+    def listen(self):
+        listener = Listener(self.connection(), KEY)
+        self.assertTrue(listener.first.wait(60))
+        return listener
+
+    def await_end(self, processes):
+        end = time.monotonic() + 60
+        while not all(map(ended, processes)) and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def test_a_killed_rank(self):
         shared = CLUSTER.shared_memory()
-        with CLUSTER.popen(*self.step(*words), env=self.environment) as server:
+        with self.serve() as server:
             self.addCleanup(server.kill)
             ranks = self.await_server()
-            listener = Listener(self.connection(), KEY)
-            self.assertTrue(listener.first.wait(60))
+            listener = self.listen()
             began = time.monotonic()
             os.kill(ranks[1], signal.SIGKILL)
             listener.join(60)
             printed = server.communicate(timeout=60)
-        while not all(map(ended, ranks.values())) and time.monotonic() < began + 60:
-            time.sleep(0.05)
+        self.await_end(ranks.values())
         self.assertLess(listener.told - began, TOLD_SECONDS)
         self.assertLess(time.monotonic() - began, GONE_SECONDS)
         self.assertNotEqual(server.returncode, 0)
@@ -124,9 +137,45 @@ class SlurmCase:
 class OpenMpi(SlurmCase, support.TestCase):
     kind, pmi = "openmpi", "pmix"
 
+    def test_a_link_goes_down_in_a_step(self):
+        """Both sides end by themselves; the launcher hears of rank 0's end alone."""
+        shared = CLUSTER.shared_memory()
+        with tempfile.TemporaryFile("w+") as errors, self.serve(errors) as server:
+            self.addCleanup(server.kill)
+            ranks = self.await_server()
+            listener = self.listen()
+            began = time.monotonic()
+            with CLUSTER.without_link("node2"):
+                listener.join(60)
+                self.await_end(ranks.values())
+                gone = time.monotonic() - began
+                errors.seek(0)
+                lines = [line for line in errors if line.startswith("ingot: ")]
+            status = server.wait(60)
+        self.assertLess(listener.told - began, TOLD_SECONDS)
+        self.assertLess(gone, GONE_SECONDS)
+        self.assertNotEqual(status, 0)
+        self.assertNotIn(b"[DONE]", listener.seen)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], r"rank 0 on node1, step \d+: in \w+, for rank 1 on node2: ")
+        self.assertEqual(CLUSTER.shared_memory(), shared)
+
 
 class Mpich(SlurmCase, support.TestCase):
     kind, pmi = "mpich", "pmi2"
+
+    def test_a_link_goes_down_with_nothing_to_do(self):
+        """The rank that is cut off ends, though its launcher cannot reach it; rank 0 once the launcher hears of that."""
+        with self.serve(subprocess.DEVNULL) as server:
+            self.addCleanup(server.kill)
+            ranks = self.await_server()
+            began = time.monotonic()
+            with CLUSTER.without_link("node2"):
+                self.await_end([ranks[1]])
+                self.assertLess(time.monotonic() - began, GONE_SECONDS)
+            self.assertNotEqual(server.wait(60), 0)
+            self.await_end(ranks.values())
+        self.assertLess(time.monotonic() - began, 60)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@
 namespace ingot {
 namespace {
 
-// A stage takes as long as its rows need, and the next one has nothing to do but wait for it.
+// A stage takes as long as its rows need, and the next one has nothing to do but wait for it: of a process as long as
+// there are signs of its life.
 constexpr std::chrono::hours kRowsWait{24};
 
 }  // namespace
@@ -55,9 +56,7 @@ RankLinks world_links(World& world, int tp, int pp) {
   const auto keep = [](MpiComm& end) { return std::shared_ptr<Comm>(&end, [](Comm*) {}); };  // the world's own
   if (tp > 1) links.stage = keep(world.part(links.rank / tp * tp, tp));
   if (pp == 1) return links;
-  MpiComm& rows = world.part(0, tp * pp);
-  rows.beat(links.on_last_stage() ? -1 : links.rank_after());
-  links.rows = keep(rows);
+  links.rows = keep(world.part(0, tp * pp));
   links.orders = keep(world.part(0, tp * pp));
   links.rows->deadline = links.orders->deadline = kRowsWait;
   return links;
