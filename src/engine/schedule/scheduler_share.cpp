@@ -105,8 +105,7 @@ void Scheduler::admit_waiting(Plan& plan) {
   }
 }
 
-// The first whose turn it is. Where there are no pages for it all others wait too: what becomes free is kept for it.
-// One that wants more than its tenant's share is gone past.
+// The first whose turn it is. Where there are no pages for it the others go past it, but for what is kept for it.
 Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
   for (TenantShare* tenant : tenants_.by_turn()) {
     const bool below = places_over(*tenant) < 0;
@@ -118,27 +117,27 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
     const bool came = admit(seq, plan);
     if (line.passed) line.rows = std::max(0, std::exchange(tenant->grant, 0));
     if (came) return Turn::kCame;
-    if (plan.preempted) return Turn::kBlocked;
-    if (!gets_place(seq)) continue;
-    if (!beyond_share(seq)) return Turn::kBlocked;
-    wait_in_line(seq, line);
+    if (plan.preempted || seq.running()) return Turn::kBlocked;
+    if (gets_place(seq)) wait_in_line(seq, line);
   }
   return Turn::kNobody;
 }
 
-// The others go past it, but for its turns: those it has while none of its own tenant's keeps pages from it.
+// The others go past it, but for its turns: those it has while none of its own tenant's runs. One that wants no more
+// than its tenant's share has one from when the tenant may take what others have until they have got far enough to give
+// it.
 void Scheduler::wait_in_line(Sequence& seq, Line& line) {
   TenantShare& tenant = *seq.tenant;
   if (seq.begun < 0) seq.begun = n_begun_;
-  const bool turn = tenant.running.empty() && tenants_.hold_line(seq);
+  const bool turn = tenant.running.empty() && (beyond_share(seq) ? tenants_.hold_line(seq) : tenants_.may_take(tenant));
   tenant.passed = !turn;
-  if (turn) line.kept = &seq;
+  if (turn && (!line.kept || seq.n_tokens() > line.kept->n_tokens())) line.kept = &seq;
   line.rows += std::exchange(tenant.grant, 0);
   line.passed = true;
 }
 
-// Whether it goes past those that want more than their share: with no more than its own, and in another's turn as the
-// only one of its tenant, where the pages for that one are left, however long it and those grow that began since.
+// Whether it goes past those that wait: with no more than its tenant's share, and in another's turn as the only one of
+// its tenant, where the pages for that one are left, however long it and those grow that began since.
 bool Scheduler::may_pass(const Sequence& seq, const Line& line) const {
   if (!line.passed) return true;
   if (beyond_share(seq)) return false;
