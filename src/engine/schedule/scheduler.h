@@ -147,6 +147,8 @@ class Scheduler {
 
   // Shares: scheduler_share.cpp.
   bool share_rows(const Plan& plan);
+  int places_left() const;
+  int wanted_by_first(TenantShare& tenant, int places) const;
   void fill_up(Plan& plan);
   void lengthen(Sequence& seq, Plan& plan);
   void admit_waiting(Plan& plan);

@@ -1,5 +1,6 @@
 // How tenants share a step's rows, the places and the pages. With one tenant alone nothing here decides anything.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -29,13 +30,37 @@ bool further(double a, const TenantShare& of_a, double b, const TenantShare& of_
 
 }  // namespace
 
+// Places that are free beside those that tenants below their share of them will take first.
+int Scheduler::places_left() const {
+  int left = limits_.seqs - n_running();
+  for (const TenantShare* tenant : tenants_.active()) {
+    const int below = static_cast<int>(std::ceil(std::max(0.0, -places_over(*tenant))));
+    left -= std::min(below, static_cast<int>(tenant->queue.size()));
+  }
+  return left;
+}
+
+// Rows of its first seq that waits, where that gets a place. Where it gets none they are the others', and its tenant is
+// not behind for a place that it does not have to get now: one beyond its share, or while others it took from have
+// theirs.
+int Scheduler::wanted_by_first(TenantShare& tenant, int places) const {
+  if (tenant.queue.empty()) return 0;
+  const Sequence& seq = *tenant.queue.back();
+  const bool below = places_over(tenant) < 0;
+  if (gets_place(seq) && (below || places > 0 || less_urgent(seq))) return seq.n_tokens();
+  tenant.full |= !below;
+  tenant.passed |= tenants_.waits_for_turn(tenant);
+  return 0;
+}
+
 // Deals out the room for rows of prompts: each part goes to the tenant whose turn it is once it has what it was dealt
 // already. False where at most one wants any, and that one may have all.
 bool Scheduler::share_rows(const Plan& plan) {
   int wanting = 0;
+  const int places = places_left();
   const std::span<TenantShare* const> tenants = tenants_.active();
   for (TenantShare* tenant : tenants) {
-    int64_t want = tenant->queue.empty() ? 0 : tenant->queue.back()->n_tokens();
+    int64_t want = wanted_by_first(*tenant, places);
     for (const Sequence* seq : tenant->running) want += wants_prompt(*seq) ? seq->pending() : 0;
     tenant->want = static_cast<int>(std::min<int64_t>(want, kAll));
     wanting += want > 0;
