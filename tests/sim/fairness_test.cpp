@@ -248,9 +248,11 @@ TEST(Fairness, TakingInTurnsIsNoThrashing) {
   for (const bool prefix : {false, true}) {
     FairLoad load({.max_seqs = 4, .step_rows = 256, .page_rows = 32, .prefix_cache = prefix}, 4000, 9);
     load.tenants = {
-        {.name = "long", .open = 8, .prompt_from = 400, .prompt_to = 800, .answer_from = 400, .answer_to = 800},
-        {.name = "hasty", .open = 3, .prompt_from = 1, .prompt_to = 1, .answer_from = 1, .answer_to = 1}};
-    load.run(30);
+        {.name = "long", .open = 8, .prompt_from = 400, .prompt_to = 800, .answer_from = 400, .answer_to = 800}};
+    const FairTenant hasty{.name = "hasty", .prompt_from = 1, .prompt_to = 1, .answer_from = 1, .answer_to = 1};
+    for (int step = 0; load.now() < 30; ++step, load.step()) {
+      for (int i = 0; step % 4 == 0 && i < 3; ++i) load.submit(hasty);
+    }
     const int64_t useful = load.tokens["long"] + load.tokens["hasty"];
     EXPECT_LT(load.model.rows, useful + useful / 3) << prefix;
     EXPECT_GT(load.core->stats().taken, 0) << prefix;

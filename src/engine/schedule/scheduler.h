@@ -147,11 +147,13 @@ class Scheduler {
 
   // Shares: scheduler_share.cpp.
   bool share_rows(const Plan& plan);
+  int places_left() const;
+  int wanted_by_first(TenantShare& tenant, int places) const;
   void fill_up(Plan& plan);
   void lengthen(Sequence& seq, Plan& plan);
   void admit_waiting(Plan& plan);
   enum class Turn : uint8_t { kCame, kBlocked, kNobody };
-  // Those that wait for more than their share of the pages, where the others go past them.
+  // Those that wait for pages, where the others go past them.
   struct Line {
     bool passed = false;             // there is one
     int64_t rows = 0;                // of the step, dealt to them: they go to who goes past

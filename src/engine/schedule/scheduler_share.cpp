@@ -1,5 +1,6 @@
 // How tenants share a step's rows, the places and the pages. With one tenant alone nothing here decides anything.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -29,13 +30,37 @@ bool further(double a, const TenantShare& of_a, double b, const TenantShare& of_
 
 }  // namespace
 
+// Places that are free beside those that tenants below their share of them will take first.
+int Scheduler::places_left() const {
+  int left = limits_.seqs - n_running();
+  for (const TenantShare* tenant : tenants_.active()) {
+    const int below = static_cast<int>(std::ceil(std::max(0.0, -places_over(*tenant))));
+    left -= std::min(below, static_cast<int>(tenant->queue.size()));
+  }
+  return left;
+}
+
+// Rows of its first seq that waits, where that gets a place. Where it gets none they are the others', and its tenant is
+// not behind for a place that it does not have to get now: one beyond its share, or while others it took from have
+// theirs.
+int Scheduler::wanted_by_first(TenantShare& tenant, int places) const {
+  if (tenant.queue.empty()) return 0;
+  const Sequence& seq = *tenant.queue.back();
+  const bool below = places_over(tenant) < 0;
+  if (gets_place(seq) && (below || places > 0 || less_urgent(seq))) return seq.n_tokens();
+  tenant.full |= !below;
+  tenant.passed |= tenants_.waits_for_turn(tenant);
+  return 0;
+}
+
 // Deals out the room for rows of prompts: each part goes to the tenant whose turn it is once it has what it was dealt
 // already. False where at most one wants any, and that one may have all.
 bool Scheduler::share_rows(const Plan& plan) {
   int wanting = 0;
+  const int places = places_left();
   const std::span<TenantShare* const> tenants = tenants_.active();
   for (TenantShare* tenant : tenants) {
-    int64_t want = tenant->queue.empty() ? 0 : tenant->queue.back()->n_tokens();
+    int64_t want = wanted_by_first(*tenant, places);
     for (const Sequence* seq : tenant->running) want += wants_prompt(*seq) ? seq->pending() : 0;
     tenant->want = static_cast<int>(std::min<int64_t>(want, kAll));
     wanting += want > 0;
@@ -105,8 +130,7 @@ void Scheduler::admit_waiting(Plan& plan) {
   }
 }
 
-// The first whose turn it is. Where there are no pages for it all others wait too: what becomes free is kept for it.
-// One that wants more than its tenant's share is gone past.
+// The first whose turn it is. Where there are no pages for it the others go past it, but for what is kept for it.
 Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
   for (TenantShare* tenant : tenants_.by_turn()) {
     const bool below = places_over(*tenant) < 0;
@@ -118,27 +142,27 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
     const bool came = admit(seq, plan);
     if (line.passed) line.rows = std::max(0, std::exchange(tenant->grant, 0));
     if (came) return Turn::kCame;
-    if (plan.preempted) return Turn::kBlocked;
-    if (!gets_place(seq)) continue;
-    if (!beyond_share(seq)) return Turn::kBlocked;
-    wait_in_line(seq, line);
+    if (plan.preempted || seq.running()) return Turn::kBlocked;
+    if (gets_place(seq)) wait_in_line(seq, line);
   }
   return Turn::kNobody;
 }
 
-// The others go past it, but for its turns: those it has while none of its own tenant's keeps pages from it.
+// The others go past it, but for its turns: those it has while none of its own tenant's runs. One that wants no more
+// than its tenant's share has one from when the tenant may take what others have until they have got far enough to give
+// it.
 void Scheduler::wait_in_line(Sequence& seq, Line& line) {
   TenantShare& tenant = *seq.tenant;
   if (seq.begun < 0) seq.begun = n_begun_;
-  const bool turn = tenant.running.empty() && tenants_.hold_line(seq);
+  const bool turn = tenant.running.empty() && (beyond_share(seq) ? tenants_.hold_line(seq) : tenants_.may_take(tenant));
   tenant.passed = !turn;
-  if (turn) line.kept = &seq;
+  if (turn && (!line.kept || seq.n_tokens() > line.kept->n_tokens())) line.kept = &seq;
   line.rows += std::exchange(tenant.grant, 0);
   line.passed = true;
 }
 
-// Whether it goes past those that want more than their share: with no more than its own, and in another's turn as the
-// only one of its tenant, where the pages for that one are left, however long it and those grow that began since.
+// Whether it goes past those that wait: with no more than its tenant's share, and in another's turn as the only one of
+// its tenant, where the pages for that one are left, however long it and those grow that began since.
 bool Scheduler::may_pass(const Sequence& seq, const Line& line) const {
   if (!line.passed) return true;
   if (beyond_share(seq)) return false;

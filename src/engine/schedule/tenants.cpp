@@ -15,6 +15,10 @@ constexpr double kRowsForOne = 4;
 // Of the rows of a step, so much is given back to those who were charged for rows twice: however many are computed
 // again at once, the others keep the rest of their shares.
 constexpr double kGivenBack = 1.0 / 8;
+// Rows that a tenant is behind at most for want of a place beyond its share of them. Places are whole and shares are
+// not, so it has too few and too many by turns and is to remember that; with more it would keep the others' prompts
+// waiting for so many rows once it has a use for them.
+constexpr double kSavedRows = 512;
 // The first turn of one that wants more than its share of the pages, over the time that its share of all rows takes to
 // read it: within 1.2 of it a newcomer is to have its first token, which with 1 seed 1204 of the simulation misses.
 constexpr double kLineTurn = 1.5;
@@ -173,23 +177,33 @@ void Tenants::give_back(int rows) {
   }
 }
 
+// Of those of which that holds.
+template <class F>
+double Tenants::least_time(F&& of, double otherwise) const {
+  bool found = false;
+  for (const TenantShare* tenant : active_) {
+    if (!of(*tenant)) continue;
+    otherwise = found ? std::min(otherwise, tenant->time) : tenant->time;
+    found = true;
+  }
+  return otherwise;
+}
+
 // Where nobody waits for anything nobody is owed anything either.
 void Tenants::launched(int rows) {
   if (active_.empty()) return;
   clock_ += rows / weights_;
   give_back(rows);
-  bool waiting = false;
-  double least = 0, most = level_;
-  for (const TenantShare* tenant : active_) {
-    most = std::max(most, tenant->time);
-    if (!tenant->behind()) continue;
-    least = waiting ? std::min(least, tenant->time) : tenant->time;
-    waiting = true;
+  double most = level_;
+  for (const TenantShare* tenant : active_) most = std::max(most, tenant->time);
+  const double least = least_time([](auto& one) { return one.behind() && !one.waits_for_place(); }, most);
+  for (TenantShare* tenant : active_) {
+    if (tenant->waits_for_place()) tenant->time = std::max(tenant->time, least - kSavedRows / tenant->weight);
   }
-  level_ = std::max(level_, waiting ? least : most);
+  level_ = std::max(level_, least_time([](auto& one) { return one.behind(); }, most));
   for (TenantShare* tenant : active_) {
     if (!tenant->behind()) tenant->time = std::max(tenant->time, level_);
-    tenant->hungry = tenant->passed = false;
+    tenant->hungry = tenant->passed = tenant->full = false;
   }
 }
 

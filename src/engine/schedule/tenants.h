@@ -36,9 +36,12 @@ struct TenantShare {
   int grant = 0;        // of them, its share
   bool hungry = false;  // not all rows of its running prompts had room
   bool passed = false;  // others went past its first that waits, and not in its turn
+  bool full = false;    // there is no place for its first that waits, and it has its share of them
 
   // It waits for rows, or for what others have.
   bool behind() const { return hungry || (!queue.empty() && !passed); }
+  // It waits for a place alone, and has its share of them.
+  bool waits_for_place() const { return full && !hungry; }
 
   int64_t waiting_rows = 0;  // to be read of those in the queue
 
@@ -84,7 +87,7 @@ class Tenants {
   // its own tenant's to pay.
   void pay(Sequence& seq);
   // A step of `rows` rows was launched: a part of so many is given back to those who are owed rows, and those that want
-  // no more than they got are not behind those that do.
+  // no more than they got are not behind those that do; who waits for a place alone is so by no more than some rows.
   void launched(int rows);
   // A step has ended that took as long as so many rows of prompts.
   void ran(double rows);
@@ -100,7 +103,9 @@ class Tenants {
   // What steps have taken since the start, in rows of prompts, over the weights that were present.
   double spent() const { return spent_; }
   // Whether the tenant may take places or pages of others again.
-  bool may_take(const TenantShare& tenant) const { return clock_ >= tenant.next_take && spent_ >= tenant.next_turn; }
+  bool may_take(const TenantShare& tenant) const { return clock_ >= tenant.next_take && !waits_for_turn(tenant); }
+  // Whether those have their turn that it took from last.
+  bool waits_for_turn(const TenantShare& tenant) const { return spent_ < tenant.next_turn; }
   // The tenant of this name, while it has seqs in the engine; null else.
   const TenantShare* find(const std::string& name) const;
 
@@ -121,6 +126,8 @@ class Tenants {
   double line_rest(const TenantShare& tenant, double turn) const;
   void leave_line(Sequence& seq);
   void give_back(int rows);
+  template <class F>
+  double least_time(F&& of, double otherwise) const;
 
   std::map<std::string, TenantShare> tenants_;
   std::vector<TenantShare*> active_;  // those that have a seq in the engine

@@ -308,6 +308,21 @@ TEST(Tenants, WhoIsPassedIsNotBehind) {
   EXPECT_EQ(large.time, small.tenant->time);
 }
 
+// Nor does who waits for a place beyond its share, but for what it had too few of them by turns.
+TEST(Tenants, WhoWaitsForAPlaceIsBehindByFewRows) {
+  Fixture f;
+  TenantShare& full = *f.come(1, "full", 0, 2).tenant;
+  Sequence& reads = f.come(2, "reads", 0);
+  for (int i = 0; i < 500; ++i) {
+    full.full = true;
+    f.serve(reads, 1);
+  }
+  EXPECT_EQ(full.time, reads.tenant->time - 256);
+  full.full = full.hungry = true;  // that waits for rows
+  f.serve(reads, 100);
+  EXPECT_EQ(full.time, reads.tenant->time - 356);
+}
+
 // One slow step does not let the chunks grow beyond what fits.
 TEST(Pace, RecoversFromAnOutlier) {
   Pace pace(0.1, 16, 512);
