@@ -163,8 +163,7 @@ TEST(RanksReduce, EveryFormat) {
       // Where x is rounded, a sum that ends elsewhere by a bit may become the next byte (q5_1: 1.3e-5), or the next
       // bf16 on a CPU that multiplies these (f8_e4m3: 1.2e-5).
       const bool kept = format == Format::kF32 || format == Format::kF16;
-      EXPECT_LE(error_of(several, one), kept ? 1e-6 : 1e-4)
-          << format_name(format) << ", " << ranks << " ranks";
+      EXPECT_LE(error_of(several, one), kept ? 1e-6 : 1e-4) << format_name(format) << ", " << ranks << " ranks";
     }
   }
 }
