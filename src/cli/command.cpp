@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/help_formatter.h"
 #include "cli/interrupt.h"
 #include "comm/world.h"
 
@@ -115,6 +116,7 @@ CommandBody add_subcommands(CLI::App& app, std::span<const Command* const> parts
 int run_command(const Command& command, int argc, const char* const* argv) {
   CLI::App app(command.summary, fmt::format("ingot {}", command.name));
   app.set_help_flag("-h,--help", "Show this help");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(28);
   app.footer(example_text(command));
   CommandBody body = command.setup(app);

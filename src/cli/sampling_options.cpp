@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/utf8.h"
+#include "cli/help_formatter.h"
 
 namespace ingot {
 
@@ -66,9 +67,9 @@ CLI::Option* add_number(CLI::App& app, const SamplingNumber& n, std::optional<do
 // Kept out of the list of --help so that it fits a screen; more_sampling_options() names them.
 constexpr const char* kHiddenGroup = "More";
 
-class ShortFormatter : public CLI::Formatter {
+class ShortFormatter : public HelpFormatter {
  public:
-  explicit ShortFormatter(const CLI::Formatter& other) : CLI::Formatter(other) {}
+  explicit ShortFormatter(const CLI::Formatter& other) : HelpFormatter(other) {}
   std::string make_group(std::string group, bool is_positional,
                          std::vector<const CLI::Option*> options) const override {
     return group == kHiddenGroup ? "" : CLI::Formatter::make_group(group, is_positional, options);
