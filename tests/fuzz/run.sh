@@ -56,6 +56,7 @@ if [ "${1-}" = --built ]; then
   targets=(tests/fuzz/*_fuzz.cpp)
   cores=$(nproc)
   share=$(($3 * cores / ${#targets[@]}))
+  if [ "$share" -lt 1 ]; then share=1; fi  # to libFuzzer 0 is no limit
   status=0 running=()
   for folder in tests/fuzz/corpus/*/; do
     if [ ! -f "tests/fuzz/$(basename "$folder")_fuzz.cpp" ]; then
