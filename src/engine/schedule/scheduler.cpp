@@ -298,15 +298,23 @@ int Scheduler::pages_needed(const Sequence& seq, const PrefixHit& hit, int group
   return hit.node < 0 ? all : all - (hit.pages - pages_.first_page(group, hit.pages * pages_.page_rows()));
 }
 
+// Whether it will want another page, beyond those for its tokens so far and the next, before it ends.
+bool Scheduler::grows(const Sequence& seq, int group) const {
+  return pages_.most_pages(group, seq.longest(limits_.context)) > pages_.most_pages(group, seq.n_tokens() + 1);
+}
+
 // Whether there are pages for its tokens so far, beside what running seqs want for theirs and one to spare for each
-// that grows: a seq that is let in and soon preempted has cost its prompt twice. Those set aside have gone.
+// that grows, one that comes back among them: a seq that is let in and soon preempted has cost its prompt twice. Those
+// set aside have gone.
 bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
   if (n_running() == 0) return true;
   if (n_running() >= limits_.seqs) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
     int spare = pages_.available(g) + pages_.aside(g);
     if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
-    if (pages_needed(seq, hit, g) + still_wanted(g) > spare) return false;
+    int wanted = pages_needed(seq, hit, g) + still_wanted(g);
+    if (seq.state() == SeqState::kPreempted) wanted += grows(seq, g);
+    if (wanted > spare) return false;
   }
   return true;
 }

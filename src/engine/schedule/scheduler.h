@@ -135,6 +135,7 @@ class Scheduler {
   PrefixHit find(const Sequence& seq) const;
   bool has_room(const Sequence& seq, const PrefixHit& hit) const;
   int still_wanted(int group) const;
+  bool grows(const Sequence& seq, int group) const;
   void begin(Sequence& seq, const PrefixHit& hit, Plan& plan);
   void fork(Sequence& seq);
   bool can_fork(const Sequence& seq) const;

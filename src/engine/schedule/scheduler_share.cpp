@@ -128,7 +128,10 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
     tenant->grant = static_cast<int>(std::min<int64_t>(kAll, tenant->grant + line.rows));
     const bool came = admit(seq, plan);
     if (line.passed) line.rows = std::max(0, std::exchange(tenant->grant, 0));
-    if (came) return Turn::kCame;
+    if (came) {
+      for (TenantShare* one : tenants_.active()) one->passed |= one->in_line && one != tenant;
+      return Turn::kCame;
+    }
     if (plan.preempted || seq.running()) return Turn::kBlocked;
     if (gets_place(seq)) wait_in_line(seq, line);
   }
@@ -168,7 +171,7 @@ void Scheduler::wait_in_line(Sequence& seq, Line& line) {
   if (seq.begun < 0) seq.begun = n_begun_;
   if (seq.passed_at < 0) seq.passed_at = tenants_.spent();
   const bool turn = has_turn(seq);
-  tenant.passed = !turn;
+  tenant.in_line = !turn;
   if (turn && (!line.kept || seq.n_tokens() > line.kept->n_tokens())) line.kept = &seq;
   line.rows += std::exchange(tenant.grant, 0);
   line.passed = true;

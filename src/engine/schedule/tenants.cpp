@@ -19,11 +19,6 @@ constexpr double kGivenBack = 1.0 / 8;
 // not, so it has too few and too many by turns and is to remember that; with more it would keep the others' prompts
 // waiting for so many rows once it has a use for them.
 constexpr double kSavedRows = 512;
-// One that wants more than its share of the pages has its turn to take them once it has waited for so much of the time
-// that its share of all rows takes to read it: within 1.2 of it a newcomer is to have its first token, and where many
-// run something ends meanwhile.
-constexpr double kTurnWait = 0.5;
-
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
 bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
 
@@ -141,7 +136,8 @@ void Tenants::pay(Sequence& seq) {
 bool Tenants::begins_turn(Sequence& seq) {
   if (turn_of_ == &seq) return true;
   const TenantShare& tenant = *seq.tenant;
-  const double waited = seq.passed_at + kTurnWait * seq.n_tokens() / tenant.weight;
+  // Where many run something ends meanwhile, and where nothing does its first token comes when that share brings it.
+  const double waited = seq.passed_at + seq.n_tokens() * (1 / tenant.weight - 1 / weights_);
   if (turn_of_ || seq.passed_at < 0 || spent_ < std::max({waited, tenant.turn_again, turn_pause_})) return false;
   turn_of_ = &seq;
   turn_from_ = spent_;
@@ -194,7 +190,7 @@ void Tenants::launched(int rows) {
   level_ = std::max(level_, least_time([](auto& one) { return one.behind(); }, most));
   for (TenantShare* tenant : active_) {
     if (!tenant->behind()) tenant->time = std::max(tenant->time, level_);
-    tenant->hungry = tenant->passed = tenant->full = false;
+    tenant->hungry = tenant->in_line = tenant->passed = tenant->full = false;
   }
 }
 

@@ -32,7 +32,8 @@ struct TenantShare {
   int want = 0;         // rows of prompts that it has
   int grant = 0;        // of them, its share
   bool hungry = false;  // not all rows of its running prompts had room
-  bool passed = false;  // others went past its first that waits, and not in its turn
+  bool in_line = false;  // its first waits for pages, and it is not its turn
+  bool passed = false;  // others went past that one
   bool full = false;    // there is no place for its first that waits, and it has its share of them
 
   // It waits for rows, or for what others have.
@@ -69,9 +70,9 @@ class Tenants {
   // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
   void charge(Sequence& seq, int begin, int end);
   // One that wants more than its tenant's share of the pages has them by a turn, in which it takes them from all
-  // others: one at a time, and not before it has waited for half as long as its share of all rows needs to read it. Of
-  // the time, what is computed again among it, its tenant's share are its turns, and all tenants' at most half.
-  // Whether `seq`, the next of its tenant, which was gone past, has its turn now, or begins it.
+  // others: one at a time, and not before it has waited for as long as its share of all rows needs longer to read it
+  // than all of them. Of the time, what is computed again among it, its tenant's share are its turns, and all tenants'
+  // at most half. Whether `seq`, the next of its tenant, which was gone past, has its turn now, or begins it.
   bool begins_turn(Sequence& seq);
   const Sequence* turn_of() const { return turn_of_; }
   void end_turn();  // REQUIRES: somebody has one
