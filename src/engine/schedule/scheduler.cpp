@@ -361,6 +361,7 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   n_read_ += seq.kv_len;
   seq.begun = ++n_begun_;
   tenants_.pay(seq);
+  tenants_.use_turn(seq);
   if (!again) seq.reused = seq.kv_len;
 }
 

@@ -1,6 +1,7 @@
 #include "engine/schedule/tenants.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -19,6 +20,11 @@ constexpr double kGivenBack = 1.0 / 8;
 // not, so it has too few and too many by turns and is to remember that; with more it would keep the others' prompts
 // waiting for so many rows once it has a use for them.
 constexpr double kSavedRows = 512;
+// One that wants more than its share of the pages has its turn to take them once it has waited for so much of the time
+// that reading it takes longer with its share of all rows than with all of them. What that share would have read
+// meanwhile is read first: so its first token comes within 1 + kTurnWait / 4 of the time that its share takes.
+constexpr double kTurnWait = 0.75;
+
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
 bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
 
@@ -133,15 +139,25 @@ void Tenants::pay(Sequence& seq) {
   seq.taken_for = nullptr;
 }
 
+// Of a tenant's turn for so many rows, by spent().
+double Tenants::turn_wait(const TenantShare& tenant, int rows) const {
+  return kTurnWait * rows * (1 / tenant.weight - 1 / weights_);
+}
+
 bool Tenants::begins_turn(Sequence& seq) {
   if (turn_of_ == &seq) return true;
   const TenantShare& tenant = *seq.tenant;
-  // Where many run something ends meanwhile, and where nothing does its first token comes when that share brings it.
-  const double waited = seq.passed_at + seq.n_tokens() * (1 / tenant.weight - 1 / weights_);
+  const double waited = seq.passed_at + turn_wait(tenant, seq.n_tokens());
   if (turn_of_ || seq.passed_at < 0 || spent_ < std::max({waited, tenant.turn_again, turn_pause_})) return false;
   turn_of_ = &seq;
   turn_from_ = spent_;
+  turn_used_ = false;
   return true;
+}
+
+void Tenants::use_turn(Sequence& seq) {
+  if (turn_of_ != &seq || std::exchange(turn_used_, true)) return;
+  seq.tenant->time -= turn_wait(*seq.tenant, std::max(0, seq.pending()));
 }
 
 void Tenants::end_turn() {

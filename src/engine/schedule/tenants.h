@@ -70,10 +70,12 @@ class Tenants {
   // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
   void charge(Sequence& seq, int begin, int end);
   // One that wants more than its tenant's share of the pages has them by a turn, in which it takes them from all
-  // others: one at a time, and not before it has waited for as long as its share of all rows needs longer to read it
-  // than all of them. Of the time, what is computed again among it, its tenant's share are its turns, and all tenants'
-  // at most half. Whether `seq`, the next of its tenant, which was gone past, has its turn now, or begins it.
+  // others: one at a time, and once it has waited. Of the time, what is computed again among it, its tenant's share are
+  // its turns, and all tenants' at most half. Whether `seq`, the next of its tenant, which was gone past, has its turn
+  // now, or begins it.
   bool begins_turn(Sequence& seq);
+  // It begins in its turn: what its share of the rows would have read of it while it waited is read first.
+  void use_turn(Sequence& seq);
   const Sequence* turn_of() const { return turn_of_; }
   void end_turn();  // REQUIRES: somebody has one
 
@@ -126,6 +128,7 @@ class Tenants {
 
  private:
   void weigh();
+  double turn_wait(const TenantShare& tenant, int rows) const;
   void give_back(int rows);
   template <class F>
   double least_time(F&& of, double otherwise) const;
@@ -141,6 +144,7 @@ class Tenants {
   double turn_pause_ = 0;  // none begins before spent_ is there
   int64_t came_ = 0;
   int size_ = 0;
+  bool turn_used_ = false;  // whose turn it is was let in
 };
 
 // The order of a tenant's seqs: earlier arrival and higher priority come first.
