@@ -143,9 +143,8 @@ Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
 bool Scheduler::has_turn(Sequence& seq) {
   if (!may_have_turn(seq)) return false;
   if (!beyond_share(seq) || tenants_.turn_of() == &seq) return true;
-  if (!tenants_.begins_turn(seq)) return false;
-  seq.begun = n_begun_;
-  return true;
+  tenants_.ask_turn(seq);
+  return false;
 }
 
 // Its own tenant's are not in its way, nor what its tenant has taken.
@@ -157,6 +156,7 @@ bool Scheduler::may_have_turn(const Sequence& seq) const {
 // A turn to take more than a tenant's share is over once its seq is read and a page further. It lapses where its own
 // tenant's go before it, or it does not want or get it any more.
 void Scheduler::review_turn() {
+  if (Sequence* next = tenants_.begin_turn()) next->begun = n_begun_;
   const Sequence* seq = tenants_.turn_of();
   if (!seq) return;
   const auto waits = [&] {

@@ -87,6 +87,7 @@ void Tenants::add(Sequence& seq) {
 
 void Tenants::remove(Sequence& seq) {
   seq.passed_at = -1;
+  if (turn_asked_ == &seq) turn_asked_ = nullptr;
   take_out(seq.tenant->queue, seq);
   seq.tenant->waiting_rows -= seq.queued_rows;
   --size_;
@@ -144,15 +145,20 @@ double Tenants::turn_wait(const TenantShare& tenant, int rows) const {
   return kTurnWait * rows * (1 / tenant.weight - 1 / weights_);
 }
 
-bool Tenants::begins_turn(Sequence& seq) {
-  if (turn_of_ == &seq) return true;
+void Tenants::ask_turn(Sequence& seq) {
   const TenantShare& tenant = *seq.tenant;
   const double waited = seq.passed_at + turn_wait(tenant, seq.n_tokens());
-  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max({waited, tenant.turn_again, turn_pause_})) return false;
-  turn_of_ = &seq;
+  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max({waited, tenant.turn_again, turn_pause_})) return;
+  if (!turn_asked_ || seq.passed_at < turn_asked_->passed_at) turn_asked_ = &seq;
+}
+
+Sequence* Tenants::begin_turn() {
+  if (turn_of_ || !turn_asked_) return nullptr;
+  turn_of_ = turn_asked_;
+  turn_asked_ = nullptr;
   turn_from_ = spent_;
   turn_used_ = false;
-  return true;
+  return turn_of_;
 }
 
 void Tenants::use_turn(Sequence& seq) {

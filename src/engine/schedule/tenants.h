@@ -27,7 +27,7 @@ struct TenantShare {
   int64_t came = 0;                // counts those that came: of two with equal times the earlier is first
   double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
   double next_turn = 0;            // and none before Tenants::spent() is
-  double turn_again = 0;           // nor what they have by a turn: Tenants::begins_turn()
+  double turn_again = 0;           // nor what they have by a turn: Tenants::ask_turn()
   // Of the step that is being planned.
   int want = 0;         // rows of prompts that it has
   int grant = 0;        // of them, its share
@@ -71,12 +71,13 @@ class Tenants {
   void charge(Sequence& seq, int begin, int end);
   // One that wants more than its tenant's share of the pages has them by a turn, in which it takes them from all
   // others: one at a time, and once it has waited. Of the time, what is computed again among it, its tenant's share are
-  // its turns, and all tenants' at most half. Whether `seq`, the next of its tenant, which was gone past, has its turn
-  // now, or begins it.
-  bool begins_turn(Sequence& seq);
-  // It begins in its turn: what its share of the rows would have read of it while it waited is read first.
+  // its turns, and all tenants' at most half. `seq`, the next of its tenant, which was gone past, asks for it.
+  void ask_turn(Sequence& seq);
+  // Of those that may have it and have asked for it since this was last called, who was gone past first. Null: none.
+  Sequence* begin_turn();
+  // It is let in in its turn: what its share of the rows would have read of it while it waited is read first.
   void use_turn(Sequence& seq);
-  const Sequence* turn_of() const { return turn_of_; }
+  Sequence* turn_of() const { return turn_of_; }
   void end_turn();  // REQUIRES: somebody has one
 
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
@@ -139,7 +140,8 @@ class Tenants {
   double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
   double spent_ = 0;
-  const Sequence* turn_of_ = nullptr;
+  Sequence* turn_of_ = nullptr;
+  Sequence* turn_asked_ = nullptr;
   double turn_from_ = 0;   // spent_ when it began
   double turn_pause_ = 0;  // none begins before spent_ is there
   int64_t came_ = 0;
