@@ -99,14 +99,16 @@ class Sequence {
   TenantShare* tenant = nullptr;     // while the scheduler knows it
   TenantShare* taken_for = nullptr;  // whose share it was set back for, until it is computed again
   double taken_at = -1;              // Tenants::spent() then, where that put off its whole tenant; -1: it did not
+  bool taken_in_turn = false;        // by one beyond its tenant's share
   int paid = 0;                      // rows that its tenant was charged for: computing them again is free
   int lost = 0;                      // of them, those that another seq of its tenant has cost it: not free
   int queued_rows = 0;               // tokens that it had when it came to the queue
   int safe_rows = 0;                 // nobody else's share sets it back before so many rows are in the cache again,
   int interrupted = 0;               // but for that of one that has nothing: so often since it last had so many
 
-  int64_t begun = -1;    // seqs that had begun when it did; while it waits, when it was first gone past; -1: it was not
-  double line_turn = 0;  // how long the last turn was to last for which the line was held for it, by Tenants::spent()
+  // Seqs that had begun when it did; while it waits, when it was first gone past or its turn began; -1: it was not.
+  int64_t begun = -1;
+  double passed_at = -1;  // Tenants::spent() when it was first gone past; -1: it was not
 
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // when it has to have begun; 0: whenever
@@ -160,6 +162,8 @@ class Sequence {
   int pending() const { return n_tokens() + awaited - kv_len; }
   // Its prompt is in the cache: each step gives it a token.
   bool decoding() const { return pending() == 1 && n_tokens() + awaited > n_prompt(); }
+  // Nothing of it is read any more, guesses under way or not.
+  bool answers() const { return pending() <= 1 && n_tokens() + awaited > n_prompt(); }
 
  private:
   SeqState state_ = SeqState::kNew;

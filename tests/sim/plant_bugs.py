@@ -57,7 +57,7 @@ BUGS = [
     ("a prompt is given more rows and no pages for them", "scheduler_share.cpp",
      "  const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);\n  CHECK(grown,",
      "  const bool grown = true;\n  CHECK(grown,"),
-    ("a seq that waits itself is set back for its own page", "scheduler_share.cpp",
+    ("a seq that waits itself is set back for its own page", "scheduler_take.cpp",
      "  return found == &seq ? nullptr : found;", "  return found;"),
     ("who is past its deadline keeps its pages", "core_end.cpp",
      "      await_deadline(seq->deadline_ns);\n    }\n  }\n  sweep();\n",
@@ -89,8 +89,8 @@ class Builder:
         self.flags = ["-std=c++20", "-O1", "-ffp-contract=off", f"-I{self.src}", f"-I{ROOT}/src", f"-I{ROOT}/tests",
                       f"-I{build}/generated", f'-DINGOT_SOURCE_DIR="{ROOT}"', "-iquote", str(self.src)]
         self.core = [path.stem for path in sorted((self.src / "engine").glob("core*.cpp"))]
-        names = ["kv_pages", "prefix_cache", "tenants", "admission", "scheduler", "scheduler_share", "fill", "sampler",
-                 "mask_task", *self.core]
+        names = ["kv_pages", "prefix_cache", "tenants", "admission", "scheduler", "scheduler_share", "scheduler_take", "fill",
+                 "sampler", "mask_task", "step_message", *self.core]
         self.sources = {n: find(self.src, f"{n}.cpp") for n in names}
         self.sources |= {n: ROOT / "tests" / "sim" / f"{n}.cpp" for n in ["simulation", "allocation", "simulation_test"]}
 

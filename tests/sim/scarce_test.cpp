@@ -37,7 +37,7 @@ TEST(Scarce, WhoMayNotTakeYetHoldsUpNobody) {
     while (load.tokens["long"] < 14'500) load.step();
     load.tenants.push_back(turns);
     load.run(0.2);
-    EXPECT_EQ(load.core->stats().taken, 1);
+    EXPECT_GE(load.core->stats().taken, 1);
     load.model.longest_step = 0;
     const Waits waits = small_requests(load, kSmall, 1.5);
     say("turns", waits);
@@ -66,6 +66,26 @@ TEST(Scarce, WhoIsRefusedHoldsUpNobody) {
   EXPECT_LE(waits.longest, 1.2 * alone(kSmall) * 9 + load.model.longest_step);
 }
 
+// Those that give pages to one are foreseen as a whole: where the next would not, the first is not set back either.
+TEST(Scarce, NobodyIsSetBackForWhatGetsNoRoom) {
+  EngineConfig config = kScarceConfig;
+  config.chunk_rows = config.step_rows / 2;
+  FairLoad load(config, kScarcePages, 1);
+  load.submit(one_size("other", 2'000, 3'000));
+  load.run(0.1);
+  const SeqId giant = load.submit(one_size("giant", 12'000, 500)), small = load.submit(one_size("giant", 200, 500));
+  while (!load.first.contains(small)) load.step();
+  ASSERT_FALSE(load.first.contains(giant));
+  // Pages for all of it are there once the giant's prompt gives way, which it does not while it is read.
+  const SeqId wants = load.submit(one_size("other", 3'000, 10));
+  while (!load.first.contains(giant)) {
+    ASSERT_EQ(load.core->stats().taken, 0);
+    load.step();
+  }
+  while (!load.first.contains(wants)) load.step();
+  EXPECT_GE(load.core->stats().taken, 1);
+}
+
 // A place is taken for what gets its pages too: nothing is computed again for one that then waits all the same.
 TEST(Scarce, NoPlaceIsTakenForWhatGetsNoPages) {
   EngineConfig config = kScarceConfig;
@@ -82,12 +102,13 @@ TEST(Scarce, NoPlaceIsTakenForWhatGetsNoPages) {
   const double made = static_cast<double>(load.tokens["many"] + load.tokens["large"] - useful);
   std::printf("place: %ld taken, %.2f rows for each of use, %ld large\n", static_cast<long>(load.core->stats().taken),
               all / made, static_cast<long>(ended));
-  EXPECT_LE(load.core->stats().taken, ended + 1);
-  EXPECT_GE(ended, 4);
+  EXPECT_LE(load.core->stats().taken, 3 * (ended + 1));
+  EXPECT_LE((all - made) * load.model.row_seconds, 60.0 / 5);
+  EXPECT_GE(ended, 30);
 }
 
 // One that takes its prompts back again and again gets no longer turns by it.
-TEST(Scarce, TurnsDoNotGrowByCancelling) {
+TEST(Scarce, TurnsAreNoLongerByCancelling) {
   FairLoad load(kScarceConfig, kScarcePages, 1);
   load.tenants = {one_size("steady", 20, 5000)};
   load.run(3);
@@ -105,10 +126,11 @@ TEST(Scarce, TurnsDoNotGrowByCancelling) {
     last = load.submit(large);
   }
   say("cancel", waits);
-  EXPECT_LE(waits.longest, 1.7 * 3 * alone(large));
+  EXPECT_LE(waits.longest, 1.5 * alone(large));
 }
 
-// Several that each want nearly all pages keep small ones out for no longer at a time than a turn of one of them.
+// Several that each want nearly all pages keep small ones out for no longer at a time than a turn of one of them, and
+// none uses up another's: each has its part.
 TEST(Scarce, TurnsOfSeveralDoNotAddUp) {
   const FairTenant large = one_size("", 15'900, 5);
   for (const int n : {1, 2, 3}) {
@@ -119,10 +141,36 @@ TEST(Scarce, TurnsOfSeveralDoNotAddUp) {
     for (int i = 0; i < n; ++i) load.tenants.push_back(one_size("large" + std::to_string(i), 15'900, 5));
     const Waits waits = small_requests(load, kSmall, 60);
     say(std::to_string(n).c_str(), waits);
-    // The second turn: 1.5 times what reading it takes over its share, doubled.
-    EXPECT_LE(waits.longest, 2 * 1.5 * (n + 2) * alone(large)) << n;
-    // The long answer ends six times, and each time one of them is read.
-    for (int i = 0; i < n; ++i) EXPECT_GE(load.tokens["large" + std::to_string(i)], (n < 3 ? 3 : 2) * 15'900) << n;
+    EXPECT_LE(waits.longest, 2 * alone(large)) << n;
+    EXPECT_LE(waits.mean(), 0.15) << n;
+    for (int i = 0; i < n; ++i) {
+      const auto read = load.tokens["large" + std::to_string(i)] / 15'900;
+      std::printf("%d of %d: %ld read\n", i + 1, n, static_cast<long>(read));
+      EXPECT_GE(read, 40 / n) << n;
+    }
+  }
+}
+
+// Tenants whose requests are all larger than their shares of the pages: who waits is the first once somebody has been
+// served, and nobody is served again and again while others wait.
+TEST(Scarce, WhoseRequestsAreLargeGetEqualParts) {
+  for (const bool cache : {false, true}) {
+    EngineConfig config = kScarceConfig;
+    config.max_seqs = 16;
+    config.prefix_cache = cache;
+    FairLoad load(config, kScarcePages, 1);
+    for (int i = 0; i < 10; ++i) load.tenants.push_back(one_size("t" + std::to_string(i), 2500, 500, 2));
+    load.run(60);
+    int64_t all = 0, least = INT64_MAX;
+    for (const auto& [name, tokens] : load.tokens) {
+      all += tokens;
+      least = std::min(least, tokens);
+    }
+    std::printf("large: of %ld tokens the least %ld, %ld rows\n", static_cast<long>(all), static_cast<long>(least),
+                static_cast<long>(load.model.rows));
+    EXPECT_GE(static_cast<double>(least), 0.7 * static_cast<double>(all) / 10) << cache;
+    // One row in five of the time is computed again, for which the long answers leave most of it.
+    EXPECT_LE(static_cast<double>(load.model.rows - all) * load.model.row_seconds, 60.0 / 5) << cache;
   }
 }
 

@@ -150,11 +150,26 @@ int KvPages::rows_that_fit(const SeqPages& seq, int from, int want) const {
   return fit;
 }
 
-int KvPages::alone(const SeqPages& seq, int group) const {
-  if (seq.groups.empty()) return 0;
-  const std::vector<PageId>& held = seq.groups[static_cast<size_t>(group)];
-  return static_cast<int>(
-      std::ranges::count_if(held, [&](PageId page) { return page != kNoPage && at(group, page).refs == 1; }));
+void KvPages::set_aside(const SeqPages& seq) {
+  for (size_t g = 0; g < seq.groups.size(); ++g) {
+    Pool& p = pools_[g];
+    for (const PageId page : seq.groups[g]) {
+      if (page == kNoPage) continue;
+      Page& entry = p.pages[static_cast<size_t>(page)];
+      p.n_aside += ++entry.aside == entry.refs;
+    }
+  }
+}
+
+void KvPages::put_back(const SeqPages& seq) {
+  for (size_t g = 0; g < seq.groups.size(); ++g) {
+    Pool& p = pools_[g];
+    for (const PageId page : seq.groups[g]) {
+      if (page == kNoPage) continue;
+      Page& entry = p.pages[static_cast<size_t>(page)];
+      p.n_aside -= entry.aside-- == entry.refs;
+    }
+  }
 }
 
 void KvPages::reserve(SeqPages& seq, int rows) const {

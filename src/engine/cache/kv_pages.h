@@ -82,8 +82,12 @@ class KvPages {
   int page_rows() const { return page_rows_; }
   int n_groups() const { return static_cast<int>(pools_.size()); }
   int window(int group) const { return pool(group).window; }
-  // Pages of the seq that nobody else holds.
-  int alone(const SeqPages& seq, int group) const;
+  // What would be free if some seqs gave all back: this one is counted among them, or no longer.
+  void set_aside(const SeqPages& seq);
+  void put_back(const SeqPages& seq);
+  // Pages that nobody but those holds.
+  int aside(int group) const { return pool(group).n_aside; }
+  bool held_beside(int group, PageId page) const { return at(group, page).refs > at(group, page).aside; }
   int refs(int group, PageId page) const { return at(group, page).refs; }
   int32_t address(int group, PageId page) const { return at(group, page).address; }
   int64_t n_evicted() const { return n_evicted_; }
@@ -100,6 +104,7 @@ class KvPages {
   // 0).
   struct Page {
     int refs = 0;
+    int aside = 0;  // of them, seqs that are set aside
     int32_t address = -1;
     int owner = 0;                             // of its content
     PageId before = kNoPage, after = kNoPage;  // in its owner's list of cached pages
@@ -117,6 +122,7 @@ class KvPages {
     std::vector<PageId> free;    // the next to give at the back; those never taken at the front
     std::vector<Kept> kept{{}};  // [owner]
     int n_cached = 0;
+    int n_aside = 0;
   };
 
   Pool& pool(int group) { return pools_[static_cast<size_t>(group)]; }

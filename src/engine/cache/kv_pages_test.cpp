@@ -95,6 +95,31 @@ TEST(KvPages, TheLongestUnusedContentGoesFirst) {
   EXPECT_FALSE(pages.grow(next, 2, 3, copies));
 }
 
+// Of several that share pages: what would be free without them, and nothing changes hands.
+TEST(KvPages, CountsWhatIsFreeWithoutSome) {
+  KvPages pages({{.pages = 8}, {.pages = 8, .window = 4}}, 4);
+  SeqPages a, b, c;
+  std::vector<PageCopy> copies;
+  ASSERT_TRUE(pages.grow(a, 0, 12, copies));
+  pages.slide(a, 11);
+  pages.share(a, b, 12);
+  ASSERT_TRUE(pages.grow(c, 0, 5, copies));
+  const PageId shared = a.groups[0][0];
+  pages.set_aside(a);
+  EXPECT_EQ(pages.aside(0), 0) << "the other holds them";
+  EXPECT_TRUE(pages.held_beside(0, shared));
+  pages.set_aside(b);
+  EXPECT_EQ(pages.aside(0), 3);
+  EXPECT_EQ(pages.aside(1), 1) << "the window has left two behind";
+  EXPECT_FALSE(pages.held_beside(0, shared));
+  pages.set_aside(c);
+  EXPECT_EQ(pages.aside(0), 5);
+  EXPECT_EQ(pages.free_pages(0), 3);
+  for (const SeqPages* one : {&b, &a, &c}) pages.put_back(*one);
+  EXPECT_EQ(pages.aside(0) + pages.aside(1), 0);
+  EXPECT_TRUE(pages.held_beside(0, shared));
+}
+
 // By weight, and whoever is alone has all.
 TEST(KvPages, WhoKeepsMostGivesFirst) {
   KvPages pages({{.pages = 12}}, 1);

@@ -172,7 +172,7 @@ int PrefixCache::idle_pages(const PrefixHit& hit, int group) const {
   int32_t node = hit.node;
   const int first = pages_.first_page(group, hit.pages * pages_.page_rows());
   for (int i = hit.pages - 1; i >= first; --i, node = at(node).parent) {
-    idle += pages_.refs(group, pages_of(node)[static_cast<size_t>(group)]) == 0;
+    idle += !pages_.held_beside(group, pages_of(node)[static_cast<size_t>(group)]);
   }
   return idle;
 }

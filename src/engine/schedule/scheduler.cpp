@@ -10,6 +10,7 @@ namespace ingot {
 Scheduler::Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& slots, PrefixCache* prefix, Pace& pace)
     : limits_(limits), pages_(pages), slots_(slots), prefix_(prefix), pace_(pace) {
   running_.reserve(static_cast<size_t>(limits.seqs));
+  aside_.reserve(static_cast<size_t>(limits.seqs));
 }
 
 void Scheduler::add(Sequence& seq, bool held_back) {
@@ -209,6 +210,7 @@ bool Scheduler::quarantined(Plan& plan) {
 
 void Scheduler::extend(Plan& plan, bool ahead) {
   if (quarantined(plan)) return;
+  review_turn();
   // Those whose next rows depend on how the running step ends are planned after it: their room is kept.
   plan.kept = 0;
   const std::span<TenantShare* const> turns = tenants_.by_turn();
@@ -280,10 +282,9 @@ int Scheduler::claimed_by(const Sequence& seq, int group) const {
 }
 
 // Pages of the group that running seqs claim and do not hold, and one for each that will want another before it ends.
-int Scheduler::still_wanted(int group, const Sequence* without) const {
+int Scheduler::still_wanted(int group) const {
   int wanted = 0;
   for (const Sequence* seq : running_) {
-    if (seq == without) continue;
     const int held = held_by(*seq, group), most = pages_.most_pages(group, seq->longest(limits_.context));
     wanted += std::min(most, claimed_by(*seq, group) + 1) - std::min(most, held);
   }
@@ -297,16 +298,23 @@ int Scheduler::pages_needed(const Sequence& seq, const PrefixHit& hit, int group
   return hit.node < 0 ? all : all - (hit.pages - pages_.first_page(group, hit.pages * pages_.page_rows()));
 }
 
+// Whether it will want another page, beyond those for its tokens so far and the next, before it ends.
+bool Scheduler::grows(const Sequence& seq, int group) const {
+  return pages_.most_pages(group, seq.longest(limits_.context)) > pages_.most_pages(group, seq.n_tokens() + 1);
+}
+
 // Whether there are pages for its tokens so far, beside what running seqs want for theirs and one to spare for each
-// that grows: a seq that is let in and soon preempted has cost its prompt twice. `without`: once that one has gone.
-bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit, const Sequence* without) const {
-  const int others = n_running() - (without ? 1 : 0);
-  if (others == 0) return true;
-  if (others >= limits_.seqs) return false;
+// that grows, one that comes back among them: a seq that is let in and soon preempted has cost its prompt twice. Those
+// set aside have gone.
+bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
+  if (n_running() == 0) return true;
+  if (n_running() >= limits_.seqs) return false;
   for (int g = 0; g < pages_.n_groups(); ++g) {
-    int spare = pages_.available(g) + (without ? pages_.alone(without->pages, g) : 0);
+    int spare = pages_.available(g) + pages_.aside(g);
     if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
-    if (pages_needed(seq, hit, g) + still_wanted(g, without) > spare) return false;
+    int wanted = pages_needed(seq, hit, g) + still_wanted(g);
+    if (seq.state() == SeqState::kPreempted) wanted += grows(seq, g);
+    if (wanted > spare) return false;
   }
   return true;
 }
@@ -314,18 +322,7 @@ bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit, const Sequen
 bool Scheduler::admit(Sequence& seq, Plan& plan) {
   if (!gets_place(seq)) return false;
   const PrefixHit hit = find(seq);
-  while (!has_room(seq, hit)) {
-    const Sequence* place = n_running() >= limits_.seqs ? gives_place(*seq.tenant) : nullptr;
-    Sequence* other = gives_way(seq, hit);
-    if (!other) return false;
-    const bool taken = other->tenant != seq.tenant, pages = other != place;
-    if (!taken) tenants_.lose(*other);
-    preempt(*other, plan);
-    if (taken) {
-      tenants_.bill(*other, *seq.tenant, pages);
-      ++n_taken_;
-    }
-  }
+  if (!make_room(seq, hit, plan)) return false;
   begin(seq, hit, plan);
   return place_prompt(seq, seq.tenant->grant, plan);
 }
@@ -339,10 +336,9 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   const bool again = seq.state() == SeqState::kPreempted;
   for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
   tenants_.remove(seq);
-  tenants_.begin(seq);
-  const auto place =
-      std::ranges::upper_bound(running_, &seq, [](const Sequence* a, const Sequence* b) { return before(*a, *b); });
-  running_.insert(place, &seq);
+  insert_running(seq);
+  // What has its pages by a turn is safe until it is read and a page further, and not read for nothing.
+  if (tenants_.turn_of() == &seq) seq.safe_rows = std::max(seq.safe_rows, seq.n_tokens() + pages_.page_rows());
   seq.become(SeqState::kRunning);
   seq.state_slot = slots_.take();
   CHECK(seq.state_slot >= 0, "no slot for seq {}", seq.id);
@@ -365,6 +361,7 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   n_read_ += seq.kv_len;
   seq.begun = ++n_begun_;
   tenants_.pay(seq);
+  tenants_.use_turn(seq);
   if (!again) seq.reused = seq.kv_len;
 }
 

@@ -133,8 +133,9 @@ class Scheduler {
   bool place_prompt(Sequence& seq, int most, Plan& plan);
   bool admit(Sequence& seq, Plan& plan);
   PrefixHit find(const Sequence& seq) const;
-  bool has_room(const Sequence& seq, const PrefixHit& hit, const Sequence* without = nullptr) const;
-  int still_wanted(int group, const Sequence* without) const;
+  bool has_room(const Sequence& seq, const PrefixHit& hit) const;
+  int still_wanted(int group) const;
+  bool grows(const Sequence& seq, int group) const;
   void begin(Sequence& seq, const PrefixHit& hit, Plan& plan);
   void fork(Sequence& seq);
   bool can_fork(const Sequence& seq) const;
@@ -161,10 +162,24 @@ class Scheduler {
   };
   Turn admit_one(bool below_share, Line& line, Plan& plan);
   bool may_pass(const Sequence& seq, const Line& line) const;
-  Sequence* gives_page(const Sequence& seq) const;
   void wait_in_line(Sequence& seq, Line& line);
+  bool has_turn(Sequence& seq);
+  bool may_have_turn(const Sequence& seq) const;
+  void review_turn();
+
+  // Who gives: scheduler_take.cpp.
+  struct Given {
+    Sequence* seq = nullptr;
+    Taken what = Taken::kPlace;
+  };
+  bool make_room(const Sequence& seq, const PrefixHit& hit, Plan& plan);
+  void set_aside(Sequence& seq);
+  void put_back(Sequence& seq);
+  void insert_running(Sequence& seq);
+  Sequence* gives_page(const Sequence& seq) const;
   bool gets_place(const Sequence& seq) const;
-  Sequence* gives_way(const Sequence& seq, const PrefixHit& hit) const;
+  Given gives_way(const Sequence& seq, const PrefixHit& hit);
+  Sequence* gives_in_turn(const Sequence& seq) const;
   Sequence* less_urgent(const Sequence& seq) const;
   Sequence* gives_place(const TenantShare& to) const;
   const TenantShare* gives_pages(const Sequence& seq, const PrefixHit& hit) const;
@@ -183,6 +198,7 @@ class Scheduler {
   PrefixCache* prefix_;  // null: pages are not found again
   Pace& pace_;
   std::vector<Sequence*> running_;  // in order
+  std::vector<Given> aside_;        // who would give, while it is found out whether they are enough
   Tenants tenants_;
   int n_suspects_ = 0;
   int64_t n_preempted_ = 0;

@@ -1,6 +1,7 @@
 #include "engine/schedule/tenants.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -19,11 +20,10 @@ constexpr double kGivenBack = 1.0 / 8;
 // not, so it has too few and too many by turns and is to remember that; with more it would keep the others' prompts
 // waiting for so many rows once it has a use for them.
 constexpr double kSavedRows = 512;
-// The first turn of one that wants more than its share of the pages, over the time that its share of all rows takes to
-// read it: within 1.2 of it a newcomer is to have its first token, which with 1 seed 1204 of the simulation misses.
-constexpr double kLineTurn = 1.5;
-// But of so small a share the first turn is as if it were this one: it does not last the longer the more tenants come.
-constexpr double kLineShare = 1.0 / 16;
+// One that wants more than its share of the pages has its turn to take them once it has waited for so much of the time
+// that reading it takes longer with its share of all rows than with all of them. What that share would have read
+// meanwhile is read first: so its first token comes within 1 + kTurnWait / 4 of the time that its share takes.
+constexpr double kTurnWait = 0.75;
 
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
 bool later(const Sequence* a, const Sequence* b) { return before(*b, *a); }
@@ -62,6 +62,7 @@ void Tenants::leave(Sequence& seq) {
     --seq.taken_for->bills;
     seq.taken_for = nullptr;
   }
+  if (turn_of_ == &seq) end_turn();
   TenantShare& tenant = *seq.tenant;
   CHECK(tenant.seqs > 0, "tenant of seq {} has no seq", seq.id);
   seq.tenant = nullptr;
@@ -85,7 +86,8 @@ void Tenants::add(Sequence& seq) {
 }
 
 void Tenants::remove(Sequence& seq) {
-  leave_line(seq);
+  seq.passed_at = -1;
+  if (turn_asked_ == &seq) turn_asked_ = nullptr;
   take_out(seq.tenant->queue, seq);
   seq.tenant->waiting_rows -= seq.queued_rows;
   --size_;
@@ -105,10 +107,11 @@ void Tenants::charge(Sequence& seq, int begin, int end) {
   seq.paid = std::max(seq.paid, end);
 }
 
-void Tenants::bill(Sequence& seq, TenantShare& taker, bool pages) {
+void Tenants::bill(Sequence& seq, TenantShare& taker, Taken what) {
   CHECK(!seq.taken_for, "seq {} is billed already", seq.id);
   seq.taken_for = &taker;
-  seq.taken_at = pages && seq.tenant->running.empty() ? spent_ : -1;
+  seq.taken_at = what == Taken::kPages && seq.tenant->running.empty() ? spent_ : -1;
+  seq.taken_in_turn = what == Taken::kTurn;
   ++taker.bills;
 }
 
@@ -120,7 +123,11 @@ void Tenants::pay(Sequence& seq) {
   if (!seq.taken_for) return;
   TenantShare& taker = *seq.taken_for;
   const int again = std::max(0, seq.paid - seq.kv_len);
-  if (seq.taken_at < 0) {
+  if (seq.taken_in_turn) {
+    // Counted is time here, too: at most half of the taker's, and one row in five of all, are computed again.
+    taker.turn_again = std::max(taker.turn_again, spent_) + 2 * again / taker.weight;
+    turn_pause_ = std::max(turn_pause_, spent_) + kRowsForOne * again / weights_;
+  } else if (seq.taken_at < 0) {
     taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
   } else {
     // Its tenant had nothing else that ran, so that the two take turns, and a row of one that decodes alone takes as
@@ -133,37 +140,39 @@ void Tenants::pay(Sequence& seq) {
   seq.taken_for = nullptr;
 }
 
-// How long others pass after such a turn.
-double Tenants::line_rest(const TenantShare& tenant, double turn) const {
-  return turn * std::max(1.0, (weights_ - tenant.weight) / tenant.weight);
+// Of a tenant's turn for so many rows, by spent().
+double Tenants::turn_wait(const TenantShare& tenant, int rows) const {
+  return kTurnWait * rows * (1 / tenant.weight - 1 / weights_);
 }
 
-bool Tenants::hold_line(Sequence& seq) {
-  TenantShare& tenant = *seq.tenant;
-  if (spent_ >= std::max(tenant.line_again, line_pause_)) {
-    const double first = kLineTurn * seq.n_tokens() / std::max(tenant.weight, kLineShare * weights_);
-    seq.line_turn = std::max(2 * seq.line_turn, first);
-    tenant.line_of = &seq;
-    tenant.line_until = spent_ + seq.line_turn;
-    tenant.line_again = tenant.line_until + line_rest(tenant, seq.line_turn);
-    line_pause_ = tenant.line_until + seq.line_turn;
-  }
-  return spent_ < tenant.line_until;
+void Tenants::ask_turn(Sequence& seq) {
+  const TenantShare& tenant = *seq.tenant;
+  const double waited = seq.passed_at + turn_wait(tenant, seq.n_tokens());
+  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max({waited, tenant.turn_again, turn_pause_})) return;
+  if (!turn_asked_ || seq.passed_at < turn_asked_->passed_at) turn_asked_ = &seq;
 }
 
-// It was let in, or has gone: its turn ends, and what it had grown to is no other's.
-void Tenants::leave_line(Sequence& seq) {
-  TenantShare& tenant = *seq.tenant;
-  if (tenant.line_of == &seq) {
-    tenant.line_of = nullptr;
-    if (spent_ < tenant.line_until) {
-      const double used = seq.line_turn - (tenant.line_until - spent_);
-      tenant.line_until = spent_;
-      tenant.line_again = spent_ + line_rest(tenant, used);
-      line_pause_ = spent_ + used;
-    }
-  }
-  seq.line_turn = 0;
+Sequence* Tenants::begin_turn() {
+  if (turn_of_ || !turn_asked_) return nullptr;
+  turn_of_ = turn_asked_;
+  turn_asked_ = nullptr;
+  turn_from_ = spent_;
+  turn_used_ = false;
+  return turn_of_;
+}
+
+void Tenants::use_turn(Sequence& seq) {
+  if (turn_of_ != &seq || std::exchange(turn_used_, true)) return;
+  seq.tenant->time -= turn_wait(*seq.tenant, std::max(0, seq.pending()));
+}
+
+void Tenants::end_turn() {
+  CHECK(turn_of_, "nobody has a turn");
+  TenantShare& tenant = *turn_of_->tenant;
+  const double turn = spent_ - turn_from_;
+  tenant.turn_again = std::max(tenant.turn_again, spent_) + turn * (weights_ - tenant.weight) / tenant.weight;
+  turn_pause_ = std::max(turn_pause_, spent_) + turn;
+  turn_of_ = nullptr;
 }
 
 // Who has had least first.
@@ -203,7 +212,7 @@ void Tenants::launched(int rows) {
   level_ = std::max(level_, least_time([](auto& one) { return one.behind(); }, most));
   for (TenantShare* tenant : active_) {
     if (!tenant->behind()) tenant->time = std::max(tenant->time, level_);
-    tenant->hungry = tenant->passed = tenant->full = false;
+    tenant->hungry = tenant->in_line = tenant->passed = tenant->full = false;
   }
 }
 

@@ -27,15 +27,13 @@ struct TenantShare {
   int64_t came = 0;                // counts those that came: of two with equal times the earlier is first
   double next_take = 0;            // no one else's place or pages before Tenants::clock() is there
   double next_turn = 0;            // and none before Tenants::spent() is
-  // The line is held for one that wants more than its share of the pages, by Tenants::spent():
-  double line_until = 0;              // when the last turn ends
-  double line_again = 0;              // when the next may begin
-  const Sequence* line_of = nullptr;  // whose turn the last is, while it waits; only compared
+  double turn_again = 0;           // nor what they have by a turn: Tenants::ask_turn()
   // Of the step that is being planned.
   int want = 0;         // rows of prompts that it has
   int grant = 0;        // of them, its share
   bool hungry = false;  // not all rows of its running prompts had room
-  bool passed = false;  // others went past its first that waits, and not in its turn
+  bool in_line = false;  // its first waits for pages, and it is not its turn
+  bool passed = false;  // others went past that one
   bool full = false;    // there is no place for its first that waits, and it has its share of them
 
   // It waits for rows, or for what others have.
@@ -54,6 +52,9 @@ struct TenantShare {
   }
 };
 
+// What a seq was set back for: another's place or pages within its tenant's share, or its turn to take more.
+enum class Taken : uint8_t { kPlace, kPages, kTurn };
+
 class Tenants {
  public:
   // A seq came to the engine, or leaves it: sets its `tenant`. REQUIRES: not in a queue when it leaves.
@@ -68,19 +69,24 @@ class Tenants {
 
   // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
   void charge(Sequence& seq, int begin, int end);
-  // Whether all others wait while there are no pages for `seq`, the next of its tenant, which wants more than its share
-  // of them: by turns. The first lasts 1.5 times as long as its share of all rows, or a part of them if that is more,
-  // would need to read it, each further one of the same seq twice as long as the last; of the time its tenant's share
-  // are turns, and all tenants' are no more than half: after each the others pass for at least as long.
-  bool hold_line(Sequence& seq);
+  // One that wants more than its tenant's share of the pages has them by a turn, in which it takes them from all
+  // others: one at a time, and once it has waited. Of the time, what is computed again among it, its tenant's share are
+  // its turns, and all tenants' at most half. `seq`, the next of its tenant, which was gone past, asks for it.
+  void ask_turn(Sequence& seq);
+  // Of those that may have it and have asked for it since this was last called, who was gone past first. Null: none.
+  Sequence* begin_turn();
+  // It is let in in its turn: what its share of the rows would have read of it while it waited is read first.
+  void use_turn(Sequence& seq);
+  Sequence* turn_of() const { return turn_of_; }
+  void end_turn();  // REQUIRES: somebody has one
 
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
   void charge_work(const std::string& tenant, double rows) {
     const auto it = tenants_.find(tenant);
     if (it != tenants_.end()) it->second.time += rows / it->second.weight;
   }
-  // `seq` was set back for the sake of another tenant's share; for its pages where not for its place.
-  void bill(Sequence& seq, TenantShare& taker, bool pages = false);
+  // `seq` was set back for another tenant's sake.
+  void bill(Sequence& seq, TenantShare& taker, Taken what = Taken::kPlace);
   // `seq` is about to be set back for another one of its own tenant: what it has in the cache is charged once more.
   void lose(Sequence& seq);
   // It begins again, with what was found of it: what it costs to compute the rest keeps the taker from the next, or is
@@ -123,8 +129,7 @@ class Tenants {
 
  private:
   void weigh();
-  double line_rest(const TenantShare& tenant, double turn) const;
-  void leave_line(Sequence& seq);
+  double turn_wait(const TenantShare& tenant, int rows) const;
   void give_back(int rows);
   template <class F>
   double least_time(F&& of, double otherwise) const;
@@ -135,9 +140,13 @@ class Tenants {
   double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
   double spent_ = 0;
-  double line_pause_ = 0;  // no turn begins before spent_ is there
+  Sequence* turn_of_ = nullptr;
+  Sequence* turn_asked_ = nullptr;
+  double turn_from_ = 0;   // spent_ when it began
+  double turn_pause_ = 0;  // none begins before spent_ is there
   int64_t came_ = 0;
   int size_ = 0;
+  bool turn_used_ = false;  // whose turn it is was let in
 };
 
 // The order of a tenant's seqs: earlier arrival and higher priority come first.

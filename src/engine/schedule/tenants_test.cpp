@@ -148,7 +148,7 @@ TEST(Tenants, WhoPutsOffATenantWaitsForItsTurn) {
   Sequence& other = f.come(2, "b", 0, 3);
   f.serve(seq, 100);
   f.tenants.ran(800);
-  f.tenants.bill(seq, *other.tenant, true);
+  f.tenants.bill(seq, *other.tenant, Taken::kPages);
   f.tenants.ran(600);  // of the taker
   seq.kv_len = 40;     // what the cache had of it
   f.tenants.pay(seq);
@@ -204,28 +204,59 @@ TEST(Tenants, WhoSetsItselfBackPaysForIt) {
   EXPECT_EQ(seq.tenant->time, paid + 25);
 }
 
-// For one that wants more than its share the line is held a quarter of the time, which is its share, in turns that grow
-// until it is let in.
-TEST(Tenants, TheLineIsHeldByTurns) {
+// One that wants more than its share has its turn once it has waited for three quarters of what its share takes longer
+// to read it, and the next when its turns are its share of the time.
+TEST(Tenants, TurnsAreATenantsShareOfTheTime) {
   Fixture f;
   Sequence& large = f.come(1, "large", 0);
   large.tokens.resize(100);
   f.come(2, "small", 0, 3);
-  const auto run = [&](int steps) {
-    int held = 0;
-    for (int i = 0; i < steps; ++i, f.tenants.ran(4)) held += f.tenants.hold_line(large);
-    return held;
+  const auto waits = [&](Sequence& seq) {
+    for (int rows = 0;; ++rows, f.tenants.ran(1)) {
+      f.tenants.ask_turn(seq);
+      if (f.tenants.begin_turn() == &seq) return rows;
+      EXPECT_LT(rows, 10'000);
+    }
   };
-  EXPECT_EQ(run(150), 150);
-  EXPECT_EQ(run(450), 0);
-  EXPECT_EQ(run(300), 300);
-  EXPECT_EQ(run(900), 0);
-  EXPECT_EQ(run(10), 10);
-  f.tenants.remove(large);
-  f.tenants.add(large);
-  EXPECT_EQ(run(30), 0);
-  EXPECT_EQ(run(150), 150);
-  EXPECT_EQ(run(450), 0);
+  f.tenants.ran(4);
+  f.tenants.ask_turn(large);
+  EXPECT_EQ(f.tenants.begin_turn(), nullptr) << "nobody went past it";
+  large.passed_at = 1;
+  EXPECT_EQ(waits(large), 300 - 300 / 4);
+  EXPECT_EQ(f.tenants.turn_of(), &large);
+  f.tenants.ran(40);
+  f.tenants.end_turn();
+  EXPECT_EQ(waits(large), 3 * 40);
+  f.tenants.end_turn();
+  // What is computed again for it counts twice, and puts off everybody's turn by four times as much.
+  Sequence& given = f.come(3, "other", 0, 4);
+  Sequence& next = f.come(4, "next", 0, 8);
+  next.tokens.resize(1);
+  next.passed_at = 0;
+  given.paid = 20;
+  f.tenants.bill(given, *large.tenant, Taken::kTurn);
+  f.tenants.pay(given);
+  EXPECT_EQ(waits(next), 4 * 20);
+  f.tenants.end_turn();
+  EXPECT_EQ(waits(large) + 4 * 20, 2 * 20 * 16);
+}
+
+// What its share of the rows would have read of it while it waited is read first, once in each turn.
+TEST(Tenants, ATurnGivesBackTheRowsOfItsWait) {
+  Fixture f;
+  Sequence& large = f.come(1, "large", 0);
+  large.tokens.resize(100);
+  f.come(2, "small", 0);
+  large.passed_at = 0;
+  f.tenants.use_turn(large);
+  EXPECT_EQ(large.tenant->time, 0);
+  f.tenants.ran(1000);
+  f.tenants.ask_turn(large);
+  ASSERT_EQ(f.tenants.begin_turn(), &large);
+  for (int i = 0; i < 2; ++i) {
+    f.tenants.use_turn(large);
+    EXPECT_EQ(large.tenant->time, -37.5);
+  }
 }
 
 // Turns of several take no more than half of the time, and after each the others pass for as long.
@@ -235,65 +266,44 @@ TEST(Tenants, TurnsOfSeveralLeaveHalfOfTheTime) {
   for (int i = 0; i < 3; ++i) {
     large.push_back(&f.come(i, "large" + std::to_string(i), 0));
     large.back()->tokens.resize(100);
+    large.back()->passed_at = 0;
   }
-  int held = 0, on_end = 0, longest = 0;
+  int held = 0, on_end = 0, longest = 0, left = 0;
+  std::map<const Sequence*, int> turns;
   for (int i = 0; i < 10'000; ++i, f.tenants.ran(3)) {
-    bool now = false;
-    for (Sequence* seq : large) now |= f.tenants.hold_line(*seq);
-    held += now;
-    on_end = now ? on_end + 1 : 0;
+    for (Sequence* seq : large) f.tenants.ask_turn(*seq);
+    if (Sequence* next = f.tenants.begin_turn()) next->passed_at = f.tenants.spent();  // its next comes then
+    const Sequence* of = f.tenants.turn_of();
+    held += of != nullptr;
+    on_end = of ? on_end + 1 : 0;
     longest = std::max(longest, on_end);
+    if (of && ++left == 40) {
+      ++turns[of];
+      left = 0;
+      f.tenants.end_turn();
+    }
   }
-  EXPECT_GT(held, 2500);
-  EXPECT_LE(held, 6700);  // the last may be cut off by the end
-  EXPECT_LE(longest, 5000);
+  EXPECT_GT(held, 4000);
+  EXPECT_LE(held, 5120);  // the first began at once
+  EXPECT_EQ(longest, 40);
+  ASSERT_EQ(turns.size(), 3u);
+  for (const auto& [seq, n] : turns) EXPECT_GE(n, 30) << seq->id;
 }
 
-// What a turn has grown to goes with the seq that has waited for so long.
-TEST(Tenants, TurnsDoNotGrowByCancelling) {
-  Fixture f;
-  f.come(1, "small", 0);
-  for (int i = 2; i < 40; ++i) {
-    Sequence& large = f.come(i, "large", 0);
-    large.tokens.resize(100);
-    int held = 0;
-    for (int step = 0; step < 700; ++step, f.tenants.ran(2)) held += f.tenants.hold_line(large);
-    EXPECT_LE(held, 450) << i;  // of the first length
-    EXPECT_EQ(held > 0, large.line_turn > 0);
-    f.go(large);
-  }
-}
-
-// A seq that goes while another one of its tenant has a turn takes nothing of it, and no pause either.
+// A turn ends with its own seq, not with another one of its tenant.
 TEST(Tenants, ATurnEndsWithItsOwnSeqAlone) {
   Fixture f;
   Sequence& first = f.come(1, "large", 1);
-  first.tokens.resize(100);
   f.come(2, "small", 0);
-  const auto run = [&](Sequence& seq, int steps) {
-    int held = 0;
-    for (int i = 0; i < steps; ++i, f.tenants.ran(2)) held += f.tenants.hold_line(seq);
-    return held;
-  };
-  EXPECT_EQ(run(first, 150), 150);
-  EXPECT_EQ(run(first, 150), 0);
   Sequence& second = f.come(3, "large", 0);
-  second.tokens.resize(200);
-  EXPECT_EQ(run(second, 10), 10);
+  second.passed_at = 0;
+  f.tenants.ran(100);
+  f.tenants.ask_turn(second);
+  ASSERT_EQ(f.tenants.begin_turn(), &second);
   f.go(first);
-  EXPECT_EQ(run(second, 290), 290);
-  EXPECT_EQ(run(second, 300), 0);
-}
-
-// The first turn of one among very many is one of a sixteenth.
-TEST(Tenants, TurnsDoNotGrowWithTenants) {
-  Fixture f;
-  Sequence& large = f.come(0, "large", 0);
-  large.tokens.resize(100);
-  for (int i = 1; i < 100; ++i) f.come(i, "small" + std::to_string(i), 0);
-  int held = 0;
-  for (int step = 0; step < 5000; ++step, f.tenants.ran(10)) held += f.tenants.hold_line(large);
-  EXPECT_NEAR(held, 16 * 150 / 10, 1);
+  EXPECT_EQ(f.tenants.turn_of(), &second);
+  f.go(second);
+  EXPECT_EQ(f.tenants.turn_of(), nullptr);
 }
 
 // Who is gone past saves nothing up: it is as far as the first of those that wait.

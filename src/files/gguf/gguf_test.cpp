@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
+#include "base/hash_collisions_test_support.h"
 #include "files/files_test_support.h"
 #include "files/gguf/gguf_writer.h"
 
@@ -26,6 +28,40 @@ TEST(GgufTypes, Table) {
   EXPECT_EQ(gguf_type_by_name("q9"), nullptr);
   EXPECT_STREQ(gguf_kind_name(static_cast<GgufKind>(13)), "?");
   EXPECT_EQ(gguf_kind_bytes(static_cast<GgufKind>(13)), 0);
+}
+
+// In tables with the standard library's hash 32,768 such names take a minute.
+TEST(Gguf, NamesMadeToCollideAreReadAsFastAsOthers) {
+  const std::vector<std::string> names = HashCollisions::strings(15);
+  GgufBytes file;
+  file.bytes = "GGUF";
+  file.number("version", uint32_t{3});
+  file.number("tensors", uint64_t{names.size()});
+  file.number("keys", uint64_t{names.size()});
+  for (const std::string& name : names) {
+    file.key(name, GgufKind::kU8);
+    file.number(name, uint8_t{1});
+  }
+  uint64_t at = 0;
+  for (const std::string& name : names) {
+    file.string("name", name);
+    file.number("dimensions", uint32_t{1});
+    file.number("size", uint64_t{1});
+    file.number("type", uint32_t{kGgufF32});
+    file.number("offset", uint64_t{32 * at++});
+  }
+  file.bytes.resize((file.bytes.size() + 31) / 32 * 32 + 32 * names.size());
+  const auto begun = std::chrono::steady_clock::now();
+  const std::string error = error_of([&] {
+    const Gguf gguf = parse(file.bytes);
+    EXPECT_EQ(gguf.tensors().size(), names.size());
+    for (const std::string& name : names) {
+      ASSERT_NE(gguf.find_tensor(name), nullptr);
+      ASSERT_EQ(gguf.get_u64(name), 1u);
+    }
+  });
+  EXPECT_EQ(error, "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
 }
 
 TEST(Gguf, ReadsEveryKind) {
