@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "bench": ("graph", "ops", "matmul", "cpu", "cuda"),
     "ladder": ("bench", "graph", "ops", "matmul", "cpu", "cuda", "quant", "files"),
     "engine": ("models", "graph", "comm"),
-    "devices": ("models", "graph", "weights", "matmul", "cuda", "quant", "comm"),
+    "devices": ("models", "graph", "ops", "weights", "matmul", "cuda", "quant", "comm"),
     "app": ("engine", "models", "grammar", "text", "files"),
     "serve": ("app", "engine", "grammar", "text", "files"),
     "compress": ("app", "models", "graph", "weights", "quant", "text", "files"),
@@ -50,6 +50,7 @@ SHARED_HEADERS = {
     "comm/world.h": ("app",),  # processes that share a model compare what they were given
     "weights/stored_tensors.h": ("serve",),  # the weights' format, for /v1/models
     "matmul/cuda/cuda_blas.h": ("graph",),  # a runner owns the library of products of its device
+    "cuda/peer_board.h": ("engine",),  # what ranks hand over at once: they count it
     "cuda/kernel.cuh": ("graph",),  # random weights are made by a kernel
 }
 

@@ -10,6 +10,7 @@
 
 #include "devices/equal_product.h"
 #include "devices/matmul_part.h"
+#include "tensor/device_place.h"
 
 namespace ingot {
 
@@ -36,6 +37,18 @@ struct GpuTest {
 GpuPair test_gpu_pair(int from, int to, int64_t bytes);
 // REQUIRES: CUDA devices, each once. Throws Error where one cannot be used. `tell` hears of each pair.
 GpuTest test_gpus(const std::vector<int>& devices, int64_t bytes, const std::function<void(const GpuPair&)>& tell);
+
+// Collectives of GPUs, or parts of one, as recorded steps have them: kernels that meet.
+struct GpuCommTime {
+  std::string op;
+  int64_t bytes = 0;  // of the whole, in f32
+  double us = 0;      // of one among many in a recorded graph; median of five
+  double bus_gbs = 0;
+};
+// `tell` hears of each op and size, 1 KiB and four times as much each time, and may throw. Throws Error where a device
+// cannot be used or what came is wrong. REQUIRES: at least two places.
+void time_gpu_comm(const std::vector<cuda::DevicePlace>& places, int64_t least_bytes, int64_t most_bytes,
+                   const std::function<void(const GpuCommTime&)>& tell);
 
 // out [m, n] = x [m, k] · Wᵀ of fixed random values of bf16, on one GPU. Throws Error where it cannot be used.
 std::unique_ptr<EqualProduct> make_gpu_product(int device, const MatmulSize& size);

@@ -36,5 +36,19 @@ TEST(CudaDevices, OneDeviceHasNoPairs) {
   EXPECT_EQ(test.to_host_gbs.size(), 1u);
 }
 
+TEST(CudaDevices, CollectivesAreRightAndTimed) {
+  INGOT_NEEDS_DEVICE();
+  const auto place = [](int rank) {
+    return cuda::is_emulated() ? cuda::DevicePlace{.index = rank} : cuda::DevicePlace{.part = rank, .parts = 2};
+  };
+  std::vector<std::string> told;
+  time_gpu_comm({place(0), place(1)}, 1 << 10, 1 << 14, [&](const GpuCommTime& time) {
+    if (time.bytes == 1 << 14) told.push_back(time.op);
+    EXPECT_GT(time.us, 0) << time.op;
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"all_gather", "all_reduce", "all_reduce, add, rms_norm",
+                                            "all_reduce, add_rms_norm", "all_reduce_add_norm"}));
+}
+
 }  // namespace
 }  // namespace ingot

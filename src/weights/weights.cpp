@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "tensor/memory.h"
 #include "tensor/row_pages.h"
+#include "weights/random_values.h"
 #include "weights/scale_blocks.h"
 
 namespace ingot {
@@ -258,6 +259,12 @@ Weight Weights::columns_of(const Weight& matrix, int64_t first, int64_t count) {
   part.cols = count;
   part.row_bytes = format_row_bytes(format, count);
   part.mapped = false;
+  if (matrix.random) {
+    // A device makes them, in rows of `count`: values of their own, no others' columns.
+    part.data += first == 0 ? 0 : format_row_bytes(format, first);
+    part.random.key += static_cast<uint64_t>(kRandomRows * first);
+    return part;
+  }
   std::byte* out = allocate((CheckedSize(part.rows, "[weights] bytes of a tensor") * part.row_bytes).as_int64());
   const std::byte* from = matrix.data + (first == 0 ? 0 : format_row_bytes(format, first));
   if (matrix.mapped) want_pages_of_rows(from, matrix.row_bytes, part.rows, part.row_bytes);

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <map>
 
+#include "app/device.h"
 #include "base/numa.h"
 #include "base/thread_pool.h"
 #include "cli/bench/bench.h"
 #include "cli/devices/devices.h"
 #include "cli/interrupt.h"
 #include "devices/comm_times.h"
+#include "devices/gpu_work.h"
 
 namespace ingot {
 namespace {
@@ -18,6 +20,7 @@ namespace {
 struct Options : DevicesOptions {
   int ranks = 0;  // 0: the cores, at least two
   std::string carrier;
+  std::string device;  // GPUs, or parts of one; empty: carriers of the CPU
   CommTimesOptions times;
 };
 
@@ -43,7 +46,36 @@ std::vector<const CommCarrier*> carriers_of(const Options& options) {
   return chosen;
 }
 
+// What kernels of GPUs do in recorded steps.
+int run_gpus(const Options& options) {
+  DevicesOutput out(options);
+  const std::optional<EngineDevice> parsed = parse_cuda(options.device);
+  if (!parsed || parsed->ranks() < 2)
+    throw Error("[comm] --device {}: cuda:N,M names several GPUs, cuda:N/PARTS parts of one", options.device);
+  const EngineDevice device = choose_devices(options.device, false, parsed->ranks());
+  std::vector<cuda::DevicePlace> places;
+  for (int r = 0; r < device.ranks(); ++r) places.push_back(device.place(r));
+  const int64_t most = std::min(options.times.most_bytes, int64_t{64} << 20);
+  out.say(fmt::format("{}: kernels that meet, {} ranks", options.device, places.size()));
+  out.say(fmt::format("{:<28} {:>11} {:>12} {:>10}", "op", "bytes", "us", "bus GB/s"));
+  const InterruptGuard guard;
+  JsonArray results;
+  time_gpu_comm(places, options.times.least_bytes, most, [&](const GpuCommTime& t) {
+    throw_if_interrupted();
+    out.say(fmt::format("{:<28} {:11} {:12.2f} {:10.3f}", t.op, t.bytes, t.us, t.bus_gbs));
+    results.push_back(JsonObject{{"carrier", "kernels"},
+                                 {"ranks", places.size()},
+                                 {"op", t.op},
+                                 {"bytes", t.bytes},
+                                 {"us", t.us},
+                                 {"bus_gbs", t.bus_gbs}});
+  });
+  out.finish("Carrying between GPUs", {{"results", std::move(results)}, {"device", options.device}});
+  return 0;
+}
+
 int run(const Options& options) {
+  if (!options.device.empty()) return run_gpus(options);
   DevicesOutput out(options);
   const int ranks = options.ranks > 0 ? options.ranks : std::max(2, available_cores());
   CommTimesOptions times = options.times;
@@ -84,6 +116,8 @@ CommandBody setup(CLI::App& app) {
       ->type_name("N");
   app.add_option("--carrier", options->carrier, "local: threads of one process (default: all that there are)")
       ->type_name("NAME");
+  app.add_option("--device", options->device, "GPUs or parts of one instead, such as cuda:0,1 or cuda:0/4")
+      ->type_name("DEVICE");
   const auto size = [&](const char* name, int64_t& value, const char* text) {
     app.add_option(name, value, text)
         ->transform(CLI::AsSizeValue(false).description(""))

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "comm/comm_local.h"
+#include "cuda/peer_board.h"
 #include "engine/model/page_groups.h"
 #include "tensor/cuda.h"
 
@@ -28,13 +29,20 @@ void count_bytes(const cuda::DeviceRunner& runner, const Batch& batch, bool body
   const Shape shape{.tokens = batch.n_rows, .logits = batch.n_logits};
   const Program& program = runner.program();
   for (size_t n = body ? 0 : program.head_begin; n < program.nodes.size(); ++n) {
-    const auto* gather = std::get_if<AllGather>(&program.nodes[n].op);
+    const Op& op = program.nodes[n].op;
+    const auto to_all = [&](const Tensor& x) { return static_cast<int64_t>(shape.bytes(x)) * (comm.ranks() - 1); };
+    const auto add_reduced = [&](const Tensor& x) {
+      const bool handed = static_cast<int64_t>(shape.bytes(x)) * comm.ranks() <= cuda::kPeerHandBytes;
+      comm.meter.add_bytes(CommKind::kAllReduce, handed ? to_all(x) : 2 * to_all(x) / comm.ranks());
+    };
+    if (const auto* reduce = std::get_if<AllReduce>(&op)) add_reduced(reduce->x);
+    if (const auto* norm = std::get_if<AllReduceAddNorm>(&op)) add_reduced(norm->x);
+    const auto* gather = std::get_if<AllGather>(&op);
     if (gather == nullptr) continue;
-    const auto bytes = static_cast<int64_t>(shape.bytes(gather->x));
-    if (gather->first_only) {
-      comm.meter.add_bytes(CommKind::kGather, comm.rank() == 0 ? 0 : bytes);
-    } else {
-      comm.meter.add_bytes(CommKind::kAllGather, bytes * (comm.ranks() - 1));
+    if (!gather->first_only) {
+      comm.meter.add_bytes(CommKind::kAllGather, to_all(gather->x));
+    } else if (comm.rank() > 0) {
+      comm.meter.add_bytes(CommKind::kGather, static_cast<int64_t>(shape.bytes(gather->x)));
     }
   }
 }

@@ -32,6 +32,14 @@ Logits logits_on(const Model& model, const EngineConfig& config) {
   return logits;
 }
 
+// Else rows are rounded to bf16 in front of each product.
+bool all_f32(const Model& model) {
+  bool f32 = true;
+  for (const Node& node : model.graph.nodes)
+    each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { f32 &= weight.format == Format::kF32; });
+  return f32;
+}
+
 class CudaRanksOfArchitecture : public testing::TestWithParam<std::string> {};
 
 // Bit for bit where no norm reads what was gathered in place of what a product's kernel has normed on its way.
@@ -41,14 +49,25 @@ TEST_P(CudaRanksOfArchitecture, LogitsOfOne) {
   const Model whole = Model::load(path, {.context = 64});
   const Logits one = logits_on(whole, on_parts(1));
   ASSERT_EQ(one.size(), 26u);
-  bool f32 = true;  // else rows are rounded to bf16 in front of each product
-  for (const Node& node : whole.graph.nodes)
-    each_matrix(node.op, [&](const Weight& weight, const PackedWeight*) { f32 &= weight.format == Format::kF32; });
+  const bool f32 = all_f32(whole);
   const bool is_llama = GetParam() == "llama", also_four = is_llama || GetParam() == "qwen3-moe";
   for (const int ranks : also_four ? std::vector{2, 4} : std::vector{2}) {
     const Logits several = logits_on(Model::load(path, {.context = 64, .tp = ranks}), on_parts(ranks));
     EXPECT_LE(nmse_of(several, one), f32 ? 1e-6 : 1e-4) << ranks << " ranks";
     if (is_llama) expect_same_bits(several, one, std::to_string(ranks) + " ranks");
+  }
+}
+
+// Products cut by their inputs, with sums over ranks behind them.
+TEST_P(CudaRanksOfArchitecture, LogitsThatAreReduced) {
+  NEEDS_DEVICE();
+  const std::string path = committed_data("arch/" + GetParam());
+  const Model whole = Model::load(path, {.context = 64});
+  const Logits one = logits_on(whole, on_parts(1));
+  const bool f32 = all_f32(whole);
+  for (const int ranks : GetParam() == "llama" ? std::vector{2, 4} : std::vector{2}) {
+    const Model model = Model::load(path, {.context = 64, .tp = ranks, .tp_form = ShardForm::kReduce});
+    EXPECT_LE(nmse_of(logits_on(model, on_parts(ranks)), one), f32 ? 1e-6 : 1e-4) << ranks << " ranks";
   }
 }
 
@@ -69,6 +88,36 @@ TEST(CudaRanks, BitsOfOneOnSeveralDevices) {
   setenv("INGOT_EMULATED_PEERS", "none", 1);
   expect_same_bits(logits_on(two, config), one, "2 devices, by the host");
   unsetenv("INGOT_EMULATED_PEERS");
+}
+
+// Greedy answers of the reduce form are those of one device, in recorded graphs, and its sums do not depend on what the
+// ranks' devices are.
+TEST(CudaRanks, ReducedAnswersAndBits) {
+  NEEDS_DEVICE();
+  const std::string path = committed_data("arch/llama");
+  const Model two = Model::load(path, {.context = 64, .tp = 2, .tp_form = ShardForm::kReduce});
+  const Logits parts = logits_on(two, on_parts(2));
+  if (cuda_refusal(1).empty()) {
+    EngineConfig config = on_parts(1);
+    config.device.cudas = {1, 0};
+    expect_same_bits(logits_on(two, config), parts, "2 devices");
+  }
+  const auto answer = [&](const Model& model, int ranks) {
+    LocalEngine engine(model, on_parts(ranks));
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 4; ++i) {
+      Request request;
+      request.prompt = some_tokens(4 + 3 * i, i);
+      request.max_tokens = 12;
+      request.sampling.temperature = 0;
+      EXPECT_EQ(engine.submit(std::move(request)).refused, "");
+      while (!engine.idle())
+        for (const Event& event : engine.step())
+          if (event.sample.token >= 0) tokens.push_back(event.sample.token);
+    }
+    return tokens;
+  };
+  EXPECT_EQ(answer(two, 2), answer(Model::load(path, {.context = 64}), 1));
 }
 
 // Steps of all kinds, given as they come and as recorded graphs, with answers that are sampled: greedy and drawn.

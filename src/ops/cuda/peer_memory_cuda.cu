@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/from_all.h"
+#include "cuda/peer_board.h"
 #include "cuda/peer_words.h"
 #include "cuda/peers.cuh"
 #include "ops/cuda/peer_memory.h"
@@ -15,14 +16,8 @@
 namespace ingot::cuda {
 namespace {
 
-// A row of the largest vocabularies, 262,144, in f32.
-constexpr int64_t kStageBytes = 1 << 20;
-constexpr int64_t kFlagBytes = kPeerBlocks * kMostPeers * 4, kMeetingBytes = kPeerBlocks * 4;
-constexpr int64_t kStageAt = (kFlagBytes + kMeetingBytes + 255) / 256 * 256;
-constexpr int64_t kBoardBytes = kStageAt + 2 * kStageBytes;
-
 // Words that each writes to another at the start.
-constexpr int64_t kProbeBytes = kStageBytes / kMostPeers;
+constexpr int64_t kProbeBytes = kPeerStageBytes / kMostPeers;
 constexpr std::chrono::seconds kProbeDeadline{5};
 
 constexpr std::chrono::nanoseconds kDeadline = Comm::kStepWait - std::chrono::milliseconds(500);
@@ -61,7 +56,7 @@ PeerMemory::PeerMemory(Comm& comm, int device, std::chrono::nanoseconds deadline
   if (comm.ranks() > kMostPeers) throw Error("[tp] {} ranks on GPUs, at most {}", comm.ranks(), kMostPeers);
   peers_.rank = comm.rank();
   peers_.ranks = comm.ranks();
-  peers_.stage_bytes = kStageBytes;
+  peers_.stage_bytes = kPeerStageBytes;
   if (deadline.count() == 0) deadline = is_emulated() ? kEmulatedDeadline : kDeadline;
   peers_.deadline_ns = deadline.count();
   peers_.direct = reaches_all();
@@ -92,13 +87,15 @@ std::shared_ptr<PeerMemory::Board> PeerMemory::make_board(bool direct) const {
   auto board = std::make_shared<Board>();
   std::memset(board->lost.data(), 0, 4);
   if (!direct) {
-    board->host = PinnedMemory(kBoardBytes);
-    std::memset(board->host.data(), 0, static_cast<size_t>(kBoardBytes));
+    board->host = PinnedMemory(kPeerBoardBytes);
+    std::memset(board->host.data(), 0, static_cast<size_t>(kPeerHandsAt));
+    std::memset(board->host.data() + kPeerHandsAt, 0xff, static_cast<size_t>(2 * kPeerHandBytes));  // kNothing
     return board;
   }
-  board->device = DeviceMemory(kBoardBytes);
+  board->device = DeviceMemory(kPeerBoardBytes);
   const Stream stream;
-  fill_bytes(board->device.data(), 0, kBoardBytes, stream.ref());
+  fill_bytes(board->device.data(), 0, kPeerHandsAt, stream.ref());
+  fill_bytes(board->device.data() + kPeerHandsAt, 0xff, 2 * kPeerHandBytes, stream.ref());  // kNothing
   stream.synchronize();
   return board;
 }
@@ -111,10 +108,10 @@ void PeerMemory::share(std::shared_ptr<Board> own) {
   boards_ = std::move(boards);
   for (size_t r = 0; r < boards_.size(); ++r) {
     peers_.flags[r] = reinterpret_cast<uint32_t*>(boards_[r]->data());
-    peers_.stage[r] = boards_[r]->data() + kStageAt;
+    peers_.stage[r] = boards_[r]->data() + kPeerStageAt;
   }
   peers_.lost = reinterpret_cast<uint32_t*>(own->lost.data());
-  peers_.meetings = reinterpret_cast<uint32_t*>(own->data() + kFlagBytes);
+  peers_.meetings = reinterpret_cast<uint32_t*>(own->data() + kPeerMeetingsAt);
 }
 
 // Each writes to a place of its own in the memory of each other device, whose kernels then count what came wrong.
