@@ -15,6 +15,7 @@
 #include "matmul/cuda/experts/experts_some.cuh"
 #include "ops/cuda/ops.h"
 #include "ops/expert_linear/expert_linear.h"
+#include "ops/expert_linear/expert_one.cuh"
 #include "ops/router_topk/route.cuh"
 
 namespace ingot::cuda {
@@ -36,6 +37,9 @@ struct DeviceExperts {
   // What the linear after it leaves to its sum for few rows: the residual, where both go, and the norm's part.
   const NormLink* next = nullptr;
   View residual, sum;
+  // What both experts' ops and the router before them are for one row: given by the second.
+  std::shared_ptr<ExpertOneArgs> one = nullptr;
+  Tensor met;  // x of that launch, of the first op
 
   bool is_packed() const { return packed.weights != nullptr; }
   const DeviceExperts& first() const { return sorted != nullptr ? *sorted : *this; }
@@ -189,6 +193,95 @@ void prepare_packed(ExpertLinear& op, int64_t rows, Prepare& p) {
   p.need_scratch(piece_bytes(made_rows(op, rows) * padded_cols(op) * 2) + std::max(many, some));
 }
 
+// Columns of the result that are dealt to blocks of one row's kernel, 16 at a time, no more than this often in vain.
+constexpr double kMostIdle = 1.35;
+constexpr int64_t kOneShared = 220 << 10;
+
+// `out`: where the result of one row goes. Other blocks may still read what lies there, but for x, which all have read.
+bool one_may_write(const ExpertLinear& experts, const ExpertOneArgs& one, const Tensor& out, int64_t rows) {
+  return !overlaps(out, experts.experts, rows) && !overlaps(out, experts.weights, rows) &&
+         (out.data == one.x.data || !overlaps(out, experts.device->sorted->met, rows));
+}
+
+// One launch for one row, from the norm to the sum: where both experts' ops are those of a gated MLP without biases, in
+// formats that have a kernel, and columns fill the device.
+void link_one(ExpertLinear& first, ExpertLinear& second, Prepare& p) {
+  DeviceRoute* route = first.device->route.get();
+  if (route == nullptr || route->rows == 0 || !first.device->x_of_route || !second.device->is_packed()) return;
+  if (!first.is_glu() || first.out || first.layer_count != 0 || !second.out || !second.weights || second.scale ||
+      second.n_parts != 1 || second.x.data != first.places.data)
+    return;
+  if (first.parts[0].bias || first.parts[1].bias || second.parts[0].bias) return;
+  const Format up = first.parts[0].weights[0].format, down = second.parts[0].weights[0].format;
+  const int64_t cols = first.cols_in(), outputs = first.rows_out(), tiles = second.rows_out() / 16;
+  if (!expert_one_has(up, down) || cols % kStreamCols != 0 || outputs % kStreamCols != 0 ||
+      second.rows_out() % kStreamCols != 0)
+    return;
+  const int64_t blocks = p.multiprocessors;
+  if (static_cast<double>(ceil_div(tiles, blocks) * blocks) > kMostIdle * static_cast<double>(tiles)) return;
+  ExpertOneArgs one;
+  one.x = route->x;
+  one.norm = route->norm;
+  one.eps = route->eps;
+  one.router = route->weight;
+  one.router_bias = route->bias;
+  one.choice_bias = route->choice_bias;
+  one.count = static_cast<int>(first.count());
+  one.spec = route->spec;
+  one.to = route->to;
+  one.up = {first.device->packed.weights, first.device->packed.stride, 0, static_cast<int>(stream_units(cols))};
+  one.down = {second.device->packed.weights, second.device->packed.stride, 0, static_cast<int>(stream_units(outputs))};
+  one.outputs = static_cast<int>(outputs);
+  one.glu = first.glu;
+  one.tiles = static_cast<int>(tiles);
+  one.out = View(second.out);
+  const int64_t rows = p.limits.rows;
+  Tensor& met = first.device->met;
+  met = first.x;
+  met.data = route->x.data;
+  met.stride = route->x.stride;
+  met.dtype = route->x.dtype;
+  if (expert_one_shared(up, down, one, static_cast<int>(blocks)) > kOneShared ||
+      !one_may_write(second, one, second.out, rows))
+    return;
+  // Nobody reads the normed row after the experts where the result may lie there.
+  if (route->norm != nullptr && !overlaps(first.x, second.out, rows)) one.normed = route->normed;
+  const int64_t bytes = int64_t{2} * one.words() * 4;
+  one.begun = reinterpret_cast<unsigned long long*>(p.allocate(8));
+  one.handed = reinterpret_cast<uint32_t*>(p.allocate(bytes));
+  fill_bytes(reinterpret_cast<std::byte*>(one.begun), 0, 8, p.stream);
+  fill_bytes(reinterpret_cast<std::byte*>(one.handed), 0xff, bytes, p.stream);
+  first.device->one = second.device->one = std::make_shared<ExpertOneArgs>(one);
+  route->one_rows = 1;
+}
+
+// The sum goes to `sum`, or there is no such launch.
+void end_one(ExpertLinear& experts, const Tensor& sum, int64_t rows) {
+  DeviceExperts& device = *experts.device;
+  if (device.one == nullptr) return;
+  if (!one_may_write(experts, *device.one, sum, rows)) {
+    device.sorted->route->one_rows = 0;
+    return;
+  }
+  Tensor normed = device.sorted->met;
+  normed.data = device.one->normed.data;
+  normed.stride = device.one->normed.stride;
+  normed.dtype = device.one->normed.dtype;
+  if (normed.data != nullptr && overlaps(normed, sum, rows)) device.one->normed = {};
+}
+
+void run_one(const ExpertLinear& op, Ctx& ctx) {
+  const DeviceExperts& device = *op.device;
+  ExpertOneArgs one = *device.one;
+  one.true_rows = rows_of_step(op.x, ctx);
+  if (device.next != nullptr && device.next->rows > 0) {
+    one.residual = device.residual;
+    one.out = device.sum;
+    one.next = *device.next;
+  }
+  run_expert_one(device.sorted->packed.part.format, device.packed.part.format, one, ctx);
+}
+
 }  // namespace
 
 void prepare(ExpertLinear& op, Prepare& p) {
@@ -229,7 +322,7 @@ bool leave_published(ExpertLinear& op) {
   return true;
 }
 
-bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
+bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p) {
   if (first.experts.data != second.experts.data || first.x.rows != second.x.rows || first.count() != second.count())
     return false;
   second.device->sorted = first.device;
@@ -237,6 +330,7 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
   first.device->streams = first.device->streams || second.device->streams;
   first.device->some = first.device->some && second.device->some;
   first.device->many = first.device->many && second.device->many;
+  link_one(first, second, p);
   return true;
 }
 
@@ -244,6 +338,10 @@ bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
   if (topk.route == nullptr || topk.experts.data != experts.experts.data || topk.experts.rows != experts.x.rows)
     return false;
   DeviceRoute& route = *topk.route;
+  route.choice_bias = reinterpret_cast<const float*>(topk.bias.data);
+  route.to = {topk.experts.row<int32_t>(0), topk.weights.f32(0), topk.experts.stride, topk.weights.stride,
+              static_cast<int>(topk.experts.cols)};
+  route.spec = topk.spec;
   route.list = experts.device->list;
   route.tile_of = [device = experts.device.get(), used = experts.used(), count = experts.count()](int64_t rows) {
     return tile_of(*device, rows * used, count);
@@ -273,12 +371,17 @@ bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
   experts.device->next = link_input(next, p);
   experts.device->residual = View(other);
   experts.device->sum = View(next.input.sum);
+  if (experts.device->next != nullptr) end_one(experts, next.input.sum, rows);
   return experts.device->next != nullptr;
 }
 
 void run(const ExpertLinear& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x), used = op.used();
   if (rows == 0) return;
+  if (op.device->one != nullptr && leaves_route(op.device->first().route, rows)) {
+    if (op.out) run_one(op, ctx);
+    return;
+  }
   const int32_t* true_rows = rows_of_step(op.x, ctx);
   const DeviceExperts& device = *op.device;
   if (device.sorted == nullptr && !takes_route(device.route, rows)) {

@@ -32,7 +32,12 @@ struct RouteWork {
 inline constexpr int kRouteCounters = 1 + kRouteRows / 8;
 
 struct DeviceRoute : RouteWork {
-  int64_t rows = 0;                               // up to so many rows; 0: each op does its own
+  int64_t rows = 0;      // up to so many rows; 0: each op does its own
+  int64_t one_rows = 0;  // up to so many of them all is done by the experts that follow
+  // RouterTopk's.
+  const float* choice_bias = nullptr;
+  RouterOut to = {};
+  RouterSpec spec = {};
   std::function<int(int64_t rows)> tile_of = {};  // places of a tile of the list
 };
 
@@ -45,6 +50,10 @@ inline bool overlaps(const Tensor& a, const Tensor& b, int64_t rows) {
 
 inline bool takes_route(const std::shared_ptr<DeviceRoute>& route, int64_t rows) {
   return route != nullptr && rows <= route->rows;
+}
+
+inline bool leaves_route(const std::shared_ptr<DeviceRoute>& route, int64_t rows) {
+  return route != nullptr && rows <= route->one_rows;
 }
 
 // `bias` chooses, and is not the linear's.
