@@ -13,38 +13,9 @@
 #include "cuda/elements.cuh"
 #include "matmul/cuda/experts/experts_many.cuh"
 #include "matmul/cuda/experts/experts_some.cuh"
-#include "ops/cuda/ops.h"
-#include "ops/expert_linear/expert_linear.h"
-#include "ops/expert_linear/expert_one.cuh"
-#include "ops/router_topk/route.cuh"
+#include "ops/expert_linear/device_experts.cuh"
 
 namespace ingot::cuda {
-
-// What a run needs beside the op, in memory of the device.
-struct DeviceExperts {
-  PackedExperts packed;           // weights null: they are read as they are published
-  PublishedExperts published[2];  // of each part
-  ExpertList list;
-  bool streams = false;  // some op that reads the list has packed weights
-  bool some = false;     // all of them have those of experts_some.cuh
-  bool many = false;     // and those of experts_many.cuh
-  // The experts before it that meet the same places: they have sorted them already.
-  std::shared_ptr<DeviceExperts> sorted = nullptr;
-  bool follows = false;  // and their last kernel is that of their packed weights
-  // What the router before it does for few rows: the list, and x as bf16 where that is what it has normed.
-  std::shared_ptr<DeviceRoute> route = nullptr;
-  bool x_of_route = false;
-  // What the linear after it leaves to its sum for few rows: the residual, where both go, and the norm's part.
-  const NormLink* next = nullptr;
-  View residual, sum;
-  // What both experts' ops and the router before them are for one row: given by the second.
-  std::shared_ptr<ExpertOneArgs> one = nullptr;
-  Tensor met;  // x of that launch, of the first op
-
-  bool is_packed() const { return packed.weights != nullptr; }
-  const DeviceExperts& first() const { return sorted != nullptr ? *sorted : *this; }
-};
-
 namespace {
 
 // A row for each place.
@@ -162,10 +133,6 @@ void run_published(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   }
 }
 
-const int32_t* rows_of_step(const Tensor& t, const Ctx& ctx) {
-  return ctx.batch.counts + (t.rows.kind == RowKind::kLogits ? 2 : 0);
-}
-
 void prepare_published(ExpertLinear& op, Prepare& p) {
   for (size_t i = 0; i < static_cast<size_t>(op.n_parts); ++i) {
     std::vector<WeightView> views;
@@ -191,95 +158,6 @@ void prepare_packed(ExpertLinear& op, int64_t rows, Prepare& p) {
   const int64_t many = op.device->many ? experts_many_scratch(places, op.cols_in()) : 0;
   const int64_t some = op.device->some ? experts_some_scratch(format, places, op.count(), op.cols_in()) : 0;
   p.need_scratch(piece_bytes(made_rows(op, rows) * padded_cols(op) * 2) + std::max(many, some));
-}
-
-// Columns of the result that are dealt to blocks of one row's kernel, 16 at a time, no more than this often in vain.
-constexpr double kMostIdle = 1.35;
-constexpr int64_t kOneShared = 220 << 10;
-
-// `out`: where the result of one row goes. Other blocks may still read what lies there, but for x, which all have read.
-bool one_may_write(const ExpertLinear& experts, const ExpertOneArgs& one, const Tensor& out, int64_t rows) {
-  return !overlaps(out, experts.experts, rows) && !overlaps(out, experts.weights, rows) &&
-         (out.data == one.x.data || !overlaps(out, experts.device->sorted->met, rows));
-}
-
-// One launch for one row, from the norm to the sum: where both experts' ops are those of a gated MLP without biases, in
-// formats that have a kernel, and columns fill the device.
-void link_one(ExpertLinear& first, ExpertLinear& second, Prepare& p) {
-  DeviceRoute* route = first.device->route.get();
-  if (route == nullptr || route->rows == 0 || !first.device->x_of_route || !second.device->is_packed()) return;
-  if (!first.is_glu() || first.out || first.layer_count != 0 || !second.out || !second.weights || second.scale ||
-      second.n_parts != 1 || second.x.data != first.places.data)
-    return;
-  if (first.parts[0].bias || first.parts[1].bias || second.parts[0].bias) return;
-  const Format up = first.parts[0].weights[0].format, down = second.parts[0].weights[0].format;
-  const int64_t cols = first.cols_in(), outputs = first.rows_out(), tiles = second.rows_out() / 16;
-  if (!expert_one_has(up, down) || cols % kStreamCols != 0 || outputs % kStreamCols != 0 ||
-      second.rows_out() % kStreamCols != 0)
-    return;
-  const int64_t blocks = p.multiprocessors;
-  if (static_cast<double>(ceil_div(tiles, blocks) * blocks) > kMostIdle * static_cast<double>(tiles)) return;
-  ExpertOneArgs one;
-  one.x = route->x;
-  one.norm = route->norm;
-  one.eps = route->eps;
-  one.router = route->weight;
-  one.router_bias = route->bias;
-  one.choice_bias = route->choice_bias;
-  one.count = static_cast<int>(first.count());
-  one.spec = route->spec;
-  one.to = route->to;
-  one.up = {first.device->packed.weights, first.device->packed.stride, 0, static_cast<int>(stream_units(cols))};
-  one.down = {second.device->packed.weights, second.device->packed.stride, 0, static_cast<int>(stream_units(outputs))};
-  one.outputs = static_cast<int>(outputs);
-  one.glu = first.glu;
-  one.tiles = static_cast<int>(tiles);
-  one.out = View(second.out);
-  const int64_t rows = p.limits.rows;
-  Tensor& met = first.device->met;
-  met = first.x;
-  met.data = route->x.data;
-  met.stride = route->x.stride;
-  met.dtype = route->x.dtype;
-  if (expert_one_shared(up, down, one, static_cast<int>(blocks)) > kOneShared ||
-      !one_may_write(second, one, second.out, rows))
-    return;
-  // Nobody reads the normed row after the experts where the result may lie there.
-  if (route->norm != nullptr && !overlaps(first.x, second.out, rows)) one.normed = route->normed;
-  const int64_t bytes = int64_t{2} * one.words() * 4;
-  one.begun = reinterpret_cast<unsigned long long*>(p.allocate(8));
-  one.handed = reinterpret_cast<uint32_t*>(p.allocate(bytes));
-  fill_bytes(reinterpret_cast<std::byte*>(one.begun), 0, 8, p.stream);
-  fill_bytes(reinterpret_cast<std::byte*>(one.handed), 0xff, bytes, p.stream);
-  first.device->one = second.device->one = std::make_shared<ExpertOneArgs>(one);
-  route->one_rows = 1;
-}
-
-// The sum goes to `sum`, or there is no such launch.
-void end_one(ExpertLinear& experts, const Tensor& sum, int64_t rows) {
-  DeviceExperts& device = *experts.device;
-  if (device.one == nullptr) return;
-  if (!one_may_write(experts, *device.one, sum, rows)) {
-    device.sorted->route->one_rows = 0;
-    return;
-  }
-  Tensor normed = device.sorted->met;
-  normed.data = device.one->normed.data;
-  normed.stride = device.one->normed.stride;
-  normed.dtype = device.one->normed.dtype;
-  if (normed.data != nullptr && overlaps(normed, sum, rows)) device.one->normed = {};
-}
-
-void run_one(const ExpertLinear& op, Ctx& ctx) {
-  const DeviceExperts& device = *op.device;
-  ExpertOneArgs one = *device.one;
-  one.true_rows = rows_of_step(op.x, ctx);
-  if (device.next != nullptr && device.next->rows > 0) {
-    one.residual = device.residual;
-    one.out = device.sum;
-    one.next = *device.next;
-  }
-  run_expert_one(device.sorted->packed.part.format, device.packed.part.format, one, ctx);
 }
 
 }  // namespace
@@ -360,6 +238,7 @@ bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
 }
 
 bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
+  if (begin_shared(experts, next)) return true;
   if (!experts.out || !next.input.add || experts.x.rows.kind != next.x.rows.kind) return false;
   const bool is_x = experts.out.data == next.x.data, is_added = experts.out.data == next.input.add.data;
   const Tensor& other = is_x ? next.input.add : next.x;
@@ -371,7 +250,7 @@ bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
   experts.device->next = link_input(next, p);
   experts.device->residual = View(other);
   experts.device->sum = View(next.input.sum);
-  if (experts.device->next != nullptr) end_one(experts, next.input.sum, rows);
+  if (experts.device->next != nullptr) end_one(experts, next.input.sum, p);
   return experts.device->next != nullptr;
 }
 

@@ -11,12 +11,13 @@ namespace ingot::cuda {
 
 inline constexpr int kOneWarps = 16, kOneThreads = 32 * kOneWarps;
 
-// Packed weights of all experts, in tiles of kExpertTileRows rows (stream_packing.h).
+// Packed weights (stream_packing.h) of all experts, or of those that every row meets.
 struct OneMatrix {
   const std::byte* weights = nullptr;
   int64_t stride = 0;  // bytes of an expert's
-  int chunks = 0;      // of a tile
   int units = 0;       // of a row that it meets: 32 columns each
+  int chunks = 0;      // of a tile
+  int sixteens = 2;    // rows of a tile, by 16
 };
 
 struct ExpertOneArgs {
@@ -34,6 +35,9 @@ struct ExpertOneArgs {
   // The experts.
   OneMatrix up, down;
   int outputs = 0;  // N of gate and of up, whole units
+  // Those that every row meets, with weight 1; outputs 0: there are none.
+  OneMatrix shared_up, shared_down;
+  int shared_outputs = 0;
   ActivationKind glu = ActivationKind::kNone;
   // The end: out = (residual +) sum.
   int tiles = 0;  // of 16 columns of out
@@ -46,7 +50,8 @@ struct ExpertOneArgs {
   uint32_t* handed = nullptr;
 
   __host__ __device__ int logit_words() const { return (count + 3) / 4 * 4; }
-  __host__ __device__ int words() const { return logit_words() + to.used * outputs / 2; }
+  __host__ __device__ int values() const { return to.used * outputs + shared_outputs; }  // that down meets
+  __host__ __device__ int words() const { return logit_words() + values() / 2; }
 };
 
 // Whether there is a kernel for gate and up in one format, down in another, and the bytes that a block takes then.

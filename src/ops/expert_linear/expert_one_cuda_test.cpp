@@ -186,6 +186,45 @@ TEST(ExpertOneCuda, IsWhatTheReferenceGives) {
   check_one({.spec = {.score = RouterScore::kSigmoid, .renormalize = true, .scale = 2.5f}, .choice_bias = true}, blocks);
 }
 
+// What every row meets beside them: gate and up, and down with the experts' sum as its residual.
+TEST(ExpertOneCuda, WhatEveryRowMeetsIsInTheSameLaunch) {
+  INGOT_NEEDS_DEVICE();
+  for (const int64_t ffn : {32, 160}) {
+    const OneCase c{.count = 8, .used = 2, .hidden = 192, .ffn = 96};
+    OneChain chain(c);
+    Random random(4);
+    const TestWeight gate(random, Format::kBF16, ffn, c.hidden), up(random, Format::kBF16, ffn, c.hidden);
+    const TestWeight back(random, Format::kBF16, c.hidden, ffn);
+    Buffer met(1, ffn), none(1, ffn), all(1, c.hidden);
+    Linear glu, down;
+    glu.x = chain.first.x.tensor();
+    glu.n_parts = 2;
+    glu.glu = ActivationKind::kSilu;
+    glu.parts[0].weight = gate.weight();
+    glu.parts[1].weight = up.weight();
+    glu.parts[0].out = met.tensor();
+    glu.parts[1].out = none.tensor();
+    down.x = met.tensor();
+    down.parts[0].weight = back.weight();
+    down.parts[0].out = all.tensor();
+    down.residual = chain.second.out.tensor();
+    const Batch batch = rows_batch(1);
+    run_ref(chain.norm, batch);
+    run_ref(chain.router, batch);
+    run_ref(chain.topk, batch);
+    run_ref(chain.first.op, batch);
+    run_ref(chain.second.op, batch);
+    run_ref(glu, batch);
+    run_ref(down, batch);
+    const std::vector<float> want = all.values();
+    for (Buffer* b : {&met, &all, &chain.second.out, &chain.weights}) b->poison();
+    DeviceRig rig(batch, {.multiprocessors = 4});
+    EXPECT_EQ(run_steps(rig, chain.norm, chain.router, chain.topk, chain.first.op, chain.second.op, glu, down), 6);
+    EXPECT_TRUE(std::isnan(met.values()[0]));
+    expect_near(all.values(), want, c.hidden, relative(64, allowed(want)), "experts and what every row meets");
+  }
+}
+
 TEST(ExpertOneCuda, FormatsOfCodes) {
   INGOT_NEEDS_DEVICE();
   for (const Format down : {Format::kQ4_K, Format::kQ6_K}) {

@@ -36,49 +36,63 @@ __host__ __device__ constexpr int routers_of_block(int count, int blocks) { retu
 
 // Where a block has what. The router's rows and the norm's weight give way to what down meets and to sums.
 struct OneRoom {
-  int experts = 0, weights, scale, part, x, router, values, taken, sums, ends, total;
+  int experts = 0, weights, turn, part, ends, x, router, values, taken, sums, total;
 
   __host__ __device__ OneRoom(const ExpertOneArgs& args, int blocks) {
     const int rows = routers_of_block(args.count, blocks), cols = args.x.cols;
-    const int halves = most_halves(args.to.used * args.outputs / 8, blocks);
+    const int halves = max_of(most_halves(args.to.used * args.outputs / 8, blocks),
+                              most_halves(args.shared_outputs / 8, blocks));
     weights = kMostExpertsUsed * 4;
-    scale = weights + kMostExpertsUsed * 4;  // and which turn it is
-    part = scale + 16;
+    turn = weights + kMostExpertsUsed * 4;
+    part = turn + 16;
     ends = part + (rows + 1) * kSumRow * 4;
     x = (ends + 2 * 16 * kSumRow * 4 + 15) / 16 * 16;
     router = x + args.up.units * kStreamCols * 2;
     values = router + max_of(rows * cols * 4, (args.count * kRouterBytes + 15) / 16 * 16);
     taken = router;
-    sums = taken + args.to.used * args.outputs * 2;
+    // Choosing takes the router's place after sums were first made.
+    sums = max_of(taken + args.values() * 2, values);
     total = max_of(values + cols * 4, sums + halves * 16 * kSumRow * 4);
   }
   __host__ __device__ static constexpr int max_of(int a, int b) { return a > b ? a : b; }
 };
 
-// A warp's pieces on their way: of its share of gate and up two at a time, of packed rows one after another, then of
-// down one by one. Chunk c is warp c % kOneWarps'.
+// A part of gate and up: packed rows [first, end) in sixteens.
+struct OneShare {
+  int first, end;
+  __device__ static OneShare of(int all) {
+    const auto block = static_cast<int64_t>(blockIdx.x);
+    return {static_cast<int>(block * all / gridDim.x), static_cast<int>((block + 1) * all / gridDim.x)};
+  }
+  __device__ int count() const { return end - first; }
+};
+
+// A warp's pieces on their way: of the block's share of gate and up two at a time, of packed rows one after another,
+// those that every row meets first; then of down one by one. Chunk c is warp c % kOneWarps'.
 template <class G, class D>
 struct OneRing {
   using Shape = OneShape<G, D>;
   const ExpertOneArgs& args;
-  const int32_t* experts;  // the chosen
+  const int32_t* experts = nullptr;  // the chosen, when they are known
   std::byte* memory;
   CopyBarrier* barriers;
-  int end;  // of the block's packed rows of gate and up, in sixteens
+  OneShare shared, share;
   // What is asked for next.
-  int half, chunk, second = 0;
+  int chunk, second = 0;
   int tile, piece;
+  int to = 0;    // the stage that it will have
+  int free = 0;  // stages that have nothing
   // What is taken next.
   int stage = 0;
   uint32_t parity = 0;
 
-  __device__ OneRing(const ExpertOneArgs& of, const int32_t* chosen, std::byte* ring, int first, int last)
-      : args(of), experts(chosen), end(last) {
+  __device__ OneRing(const ExpertOneArgs& of, std::byte* ring, const OneShare& all_meet, const OneShare& chosen)
+      : args(of), shared(all_meet), share(chosen), free(Shape::kStages) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     memory = ring + warp * Shape::kStages * Shape::kPiece;
     barriers = reinterpret_cast<CopyBarrier*>(ring + Shape::kRing) + warp * Shape::kStages;
-    half = warp < args.up.chunks ? first : end;
-    tile = warp < args.to.used * args.down.chunks ? static_cast<int>(blockIdx.x) : args.tiles;
+    if (warp >= args.up.chunks) shared.first = shared.end, share.first = share.end;
+    tile = warp < down_pieces() ? static_cast<int>(blockIdx.x) : args.tiles;
     chunk = piece = warp;
     if (threadIdx.x % 32 == 0) {
       for (int i = 0; i < Shape::kStages; ++i) barrier_init(barriers + i, 1);
@@ -86,58 +100,73 @@ struct OneRing {
     }
     __syncwarp();
   }
+  // Asks for all that there is room for, and known.
   __device__ void fill() {
 #pragma unroll 1
-    for (int i = 0; i < Shape::kStages; ++i) fetch(i);
+    while (free > 0 && ask()) {
+      --free;
+      if (++to == Shape::kStages) to = 0;
+    }
   }
-  // A piece that comes next, or the one behind it, when it is there.
+  // The piece that comes next, or the one behind it, when it is there.
   __device__ const std::byte* take(int behind = 0) {
     barrier_wait(barriers + stage + behind, parity);
     return memory + (stage + behind) * Shape::kPiece;
   }
-  // All lanes have read it.
-  __device__ void give_back() {
-    fetch(stage);
-    if (++stage == Shape::kStages) stage = 0, parity ^= 1;
+  // All lanes have read so many.
+  __device__ void give_back(int pieces) {
+    free += pieces;
+    stage += pieces;
+    if (stage == Shape::kStages) stage = 0, parity ^= 1;
+    fill();
   }
+  __device__ int down_pieces() const { return args.to.used * args.down.chunks + args.shared_down.chunks; }
 
  private:
   template <class W>
   __device__ static const std::byte* place_of(const OneMatrix& m, int expert, int sixteen, int chunk) {
-    const int64_t in_expert = (int64_t{sixteen / 2} * m.chunks + chunk) * 2 + sixteen % 2;
-    return m.weights + expert * m.stride + in_expert * W::kBytes;
+    const int tile = sixteen / m.sixteens, in_tile = sixteen - tile * m.sixteens;
+    return m.weights + expert * m.stride + ((int64_t{tile} * m.chunks + chunk) * m.sixteens + in_tile) * W::kBytes;
   }
-  __device__ void fetch(int to) {
-    const bool asks = threadIdx.x % 32 == 0;
-    if (half < end) {
-      if (asks) {
-        // Of an odd number the last has no second.
-        const int sixteen = half + second, of_expert = args.outputs / 8;
-        const bool is_there = sixteen < end;
-        barrier_expect(barriers + to, is_there ? G::kBytes : 0);
-        if (is_there)
-          copy_bulk(memory + to * Shape::kPiece,
-                    place_of<G>(args.up, experts[sixteen / of_expert], sixteen % of_expert, chunk), G::kBytes,
-                    barriers + to);
-      }
-      second ^= 1;
-      if (second != 0) return;
-      chunk += kOneWarps;
-      if (chunk >= args.up.chunks) chunk = static_cast<int>(threadIdx.x) / 32, half += 2;
-      return;
-    }
-    if (tile >= args.tiles) return;
-    if (asks) {
-      const int place = piece / args.down.chunks;
-      barrier_expect(barriers + to, D::kBytes);
-      copy_bulk(memory + to * Shape::kPiece,
-                place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks), D::kBytes,
-                barriers + to);
+  __device__ void copy(const std::byte* from, int bytes) {
+    barrier_expect(barriers + to, static_cast<uint32_t>(bytes));
+    if (bytes > 0) copy_bulk(memory + to * Shape::kPiece, from, static_cast<uint32_t>(bytes), barriers + to);
+  }
+  // False: nothing is left, or not known yet.
+  __device__ bool ask() {
+    if (shared.first < shared.end) return ask_up(shared, true);
+    if (experts == nullptr) return false;
+    if (share.first < share.end) return ask_up(share, false);
+    if (tile >= args.tiles) return false;
+    if (threadIdx.x % 32 == 0) {
+      const int place = piece / args.down.chunks, of_all = piece - args.to.used * args.down.chunks;
+      copy(of_all >= 0 ? place_of<D>(args.shared_down, 0, tile, of_all)
+                       : place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks),
+           D::kBytes);
     }
     piece += kOneWarps;
-    if (piece < args.to.used * args.down.chunks) return;
-    piece = static_cast<int>(threadIdx.x) / 32;
-    tile += static_cast<int>(gridDim.x);
+    if (piece >= down_pieces()) {
+      piece = static_cast<int>(threadIdx.x) / 32;
+      tile += static_cast<int>(gridDim.x);
+    }
+    return true;
+  }
+  __device__ bool ask_up(OneShare& of, bool every_row) {
+    if (threadIdx.x % 32 == 0) {
+      // Of an odd number the last has no second.
+      const int sixteen = of.first + second, of_expert = args.outputs / 8;
+      const int place = every_row ? 0 : sixteen / of_expert;
+      const std::byte* from = nullptr;
+      if (sixteen < of.end)
+        from = every_row ? place_of<G>(args.shared_up, 0, sixteen, chunk)
+                         : place_of<G>(args.up, experts[place], sixteen - place * of_expert, chunk);
+      copy(from, from != nullptr ? G::kBytes : 0);
+    }
+    second ^= 1;
+    if (second != 0) return true;
+    chunk += kOneWarps;
+    if (chunk >= args.up.chunks) chunk = static_cast<int>(threadIdx.x) / 32, of.first += 2;
+    return true;
   }
 };
 
@@ -267,13 +296,13 @@ __device__ inline void choose_for_block(const ExpertOneArgs& args, const uint32_
   choose_experts(args.count, 0, args.choice_bias, {experts, weights, 0, 0, args.to.used}, args.spec, room);
 }
 
-// f(gate) · up of the block's packed rows [first, end), from the sums of its warps, to all.
-__device__ inline void hand_over_glu(const ExpertOneArgs& args, int first, int end, const float* sums,
+// f(gate) · up of a share of the packed rows, from the sums of the block's warps, to all.
+__device__ inline void hand_over_glu(const ExpertOneArgs& args, const OneShare& share, const float* sums,
                                      uint32_t* handed) {
-  const int count = (end - first) * 8, of_expert = args.outputs / 8;
+  const int count = share.count() * 8;
   for (int begin = 0; begin < count * 4; begin += kOneThreads) {
     const int i = begin + static_cast<int>(threadIdx.x), o = i / 4;
-    if (begin + static_cast<int>(threadIdx.x) / 32 * 32 >= count * 4) break;
+    if (i / 32 * 32 >= count * 4) break;
     float gate = 0, up = 0;
     if (o < count) {
       const float* from = sums + (o / 8 * 16 + o % 8) * kSumRow + i % 4 * (kOneWarps / 4);
@@ -286,10 +315,8 @@ __device__ inline void hand_over_glu(const ExpertOneArgs& args, int first, int e
       up += __shfl_xor_sync(0xffffffffu, up, d);
     }
     const float value = gated_by(args.glu, gate, up), next = __shfl_down_sync(0xffffffffu, value, 4);
-    if (o >= count || i % 8 != 0) continue;
-    const int sixteen = first + o / 8, place = sixteen / of_expert;
-    const int n = (sixteen - place * of_expert) * 8 + o % 8;
-    publish(handed + (place * args.outputs + n) / 2, handed_word(pack_bf16(value, next)));
+    // 16 packed rows are 8 outputs, of one expert after another.
+    if (o < count && i % 8 == 0) publish(handed + share.first * 4 + o / 2, handed_word(pack_bf16(value, next)));
   }
 }
 
@@ -311,11 +338,12 @@ __device__ inline void finish_columns(const ExpertOneArgs& args, int tile, float
   if (lane == 0) args.next.squares[tile] = squares;
 }
 
+// A share of gate and up, its sums of each warp to `sums`.
 template <class G, class D>
-__device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* x, int first, int end,
+__device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* x, const OneShare& share,
                             float* sums) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  for (int half = first; half < end; half += 2) {
+  for (int i = 0; i < share.count(); i += 2) {
     float acc[2][1][4] = {};
     for (int c = warp; c < args.up.chunks; c += kOneWarps) {
       const std::byte* first_piece = ring.take();
@@ -323,11 +351,10 @@ __device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, cons
       multiply_chunk<G, 2, 1>(
           pieces, [&](int u, uint4(&to)[1]) { to[0] = unit_of<G>(x, c * G::kUnits + u, args.up.units); }, lane, acc);
       __syncwarp();
-      ring.give_back();
-      ring.give_back();
+      ring.give_back(2);
     }
-    leave_sums<G>(acc[0][0], sums + (half - first) * 16 * kSumRow);
-    if (half + 1 < end) leave_sums<G>(acc[1][0], sums + (half + 1 - first) * 16 * kSumRow);
+    leave_sums<G>(acc[0][0], sums + i * 16 * kSumRow);
+    if (i + 1 < share.count()) leave_sums<G>(acc[1][0], sums + (i + 1) * 16 * kSumRow);
   }
 }
 
@@ -336,18 +363,22 @@ template <class G, class D>
 __device__ void multiply_down(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* taken,
                               const float* weights, float* sums) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int of_places = args.to.used * args.down.chunks;
   float total[4] = {};
-  for (int p = warp; p < args.to.used * args.down.chunks; p += kOneWarps) {
-    const int place = p / args.down.chunks, c = p - place * args.down.chunks;
+  for (int p = warp; p < ring.down_pieces(); p += kOneWarps) {
+    const bool every_row = p >= of_places;
+    const int place = every_row ? args.to.used : p / args.down.chunks, c = p - place * args.down.chunks;
+    const int units = every_row ? args.shared_down.units : args.down.units;
     const std::byte* row = taken + place * args.outputs * 2;
     float acc[1][1][4] = {};
     const std::byte* pieces[1] = {ring.take()};
     multiply_chunk<D, 1, 1>(
-        pieces, [&](int u, uint4(&to)[1]) { to[0] = unit_of<D>(row, c * D::kUnits + u, args.down.units); }, lane, acc);
+        pieces, [&](int u, uint4(&to)[1]) { to[0] = unit_of<D>(row, c * D::kUnits + u, units); }, lane, acc);
     __syncwarp();
-    ring.give_back();
+    ring.give_back(1);
+    const float by = every_row ? 1.0f : weights[place];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) total[i] = __fmaf_rn(weights[place], acc[0][0][i], total[i]);
+    for (int i = 0; i < 4; ++i) total[i] = __fmaf_rn(by, acc[0][0][i], total[i]);
   }
   leave_sums<D>(total, sums);
 }
@@ -361,55 +392,59 @@ __global__ void __launch_bounds__(kOneThreads, 1) expert_one(const __grid_consta
   std::byte* memory = ring_memory + OneShape<G, D>::kRing + OneShape<G, D>::kBarriers;
   auto* experts = reinterpret_cast<int32_t*>(memory + room.experts);
   auto* weights = reinterpret_cast<float*>(memory + room.weights);
-  auto* turn = reinterpret_cast<uint32_t*>(memory + room.scale);
-  auto* part = reinterpret_cast<float*>(memory + room.part);
+  auto* turn = reinterpret_cast<uint32_t*>(memory + room.turn);
   auto* router = reinterpret_cast<float4*>(memory + room.router);
   auto* values = reinterpret_cast<float4*>(memory + room.values);
   auto* taken = memory + room.taken;
   auto* sums = reinterpret_cast<float*>(memory + room.sums);
-  auto* ends = reinterpret_cast<float*>(memory + room.ends);
   std::byte* x = memory + room.x;
 
+  const OneShare shared = OneShare::of(args.shared_outputs / 8), share = OneShare::of(args.to.used * args.outputs / 8);
+  OneRing<G, D> ring(args, ring_memory, shared, share);
   ask_for_router(args, router, values);
+  ring.fill();
   // All blocks of a launch begin before one of the next with this route does.
   if (thread == 0) *turn = static_cast<uint32_t>(atomicAdd(args.begun, 1ull) / gridDim.x % 2);
-  const int all = args.to.used * args.outputs / 8;
-  const int first = static_cast<int>(int64_t{block} * all / blocks),
-            end = static_cast<int>((int64_t{block} + 1) * all / blocks);
-  OneRing<G, D> ring(args, experts, ring_memory, first, end);
   copies_done<0>();
   __syncthreads();
   let_next_begin();
   wait_for_inputs();
   uint32_t* handed = args.handed + *turn * args.words();
   uint32_t* others = args.handed + (1 - *turn) * args.words();
+  uint32_t* places = handed + args.logit_words();
   for (int i = block * kOneThreads + thread; i < args.words(); i += blocks * kOneThreads) others[i] = kNothing;
   if (*args.true_rows < 1) return;
 
-  make_logits(args, router, values, part, x, handed);
+  make_logits(args, router, values, reinterpret_cast<float*>(memory + room.part), x, handed);
+  if (args.shared_outputs > 0) {
+    __syncthreads();
+    multiply_up<G, D>(args, ring, x, shared, sums);
+    __syncthreads();
+    hand_over_glu(args, shared, sums, places + args.to.used * args.outputs / 2);
+  }
   if (warp == 0) choose_for_block(args, handed, reinterpret_cast<float*>(router), experts, weights);
   __syncthreads();
+  ring.experts = experts;
   ring.fill();
   if (block == 0 && thread < args.to.used) {
     args.to.experts[thread] = experts[thread];
     args.to.weights[thread] = weights[thread];
   }
-  multiply_up<G, D>(args, ring, x, first, end, sums);
+  multiply_up<G, D>(args, ring, x, share, sums);
   __syncthreads();
-  uint32_t* places = handed + args.logit_words();
-  hand_over_glu(args, first, end, sums, places);
-  take_pairs<4>(places, reinterpret_cast<uint32_t*>(taken), args.to.used * args.outputs / 4, thread, kOneThreads);
+  hand_over_glu(args, share, sums, places);
+  take_pairs<4>(places, reinterpret_cast<uint32_t*>(taken), args.values() / 4, thread, kOneThreads);
   __syncthreads();
-  int buffer = 0;
-  for (int tile = block; tile < args.tiles; tile += blocks, buffer ^= 1) {
+  auto* ends = reinterpret_cast<float*>(memory + room.ends);
+  for (int tile = block; tile < args.tiles; tile += blocks) {
+    float* end = ends + tile / blocks % 2 * 16 * kSumRow;
     const int col = tile * 16 + lane / 2;
     float residual = 0, weight = 0;
     if (warp == 0 && args.residual.data != nullptr) residual = args.residual.get(0, col);
     if (warp == 0 && args.next.weight != nullptr) weight = args.next.weight[col];
-    float* to = ends + buffer * 16 * kSumRow;
-    multiply_down<G, D>(args, ring, taken, weights, to);
+    multiply_down<G, D>(args, ring, taken, weights, end);
     __syncthreads();
-    if (warp == 0) finish_columns(args, tile, residual, weight, to);
+    if (warp == 0) finish_columns(args, tile, residual, weight, end);
   }
 }
 
@@ -425,6 +460,9 @@ void run_one_formats(const ExpertOneArgs& given, const DeviceCtx& ctx) {
   ExpertOneArgs args = given;
   args.up.chunks = static_cast<int>(stream_chunks(int64_t{args.up.units} * kStreamCols, G::kUnits));
   args.down.chunks = static_cast<int>(stream_chunks(int64_t{args.down.units} * kStreamCols, D::kUnits));
+  args.shared_up.chunks = args.shared_outputs > 0 ? args.up.chunks : 0;
+  args.shared_down.chunks =
+      static_cast<int>(stream_chunks(int64_t{args.shared_down.units} * kStreamCols, D::kUnits));
   launch(ctx, expert_one<G, D>,
          {dim3(ctx.multiprocessors), dim3(kOneThreads), one_shared<G, D>(args, ctx.multiprocessors), true}, args);
 }

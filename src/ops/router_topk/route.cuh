@@ -10,7 +10,14 @@
 #include "ops/router_topk/router_topk.cuh"
 #include "tensor/tensor.h"
 
+namespace ingot {
+struct Linear;
+}
+
 namespace ingot::cuda {
+
+struct DeviceExperts;
+struct Prepare;
 
 inline constexpr int kRouteRows = 32;
 
@@ -38,6 +45,7 @@ struct DeviceRoute : RouteWork {
   const float* choice_bias = nullptr;
   RouterOut to = {};
   RouterSpec spec = {};
+  std::shared_ptr<DeviceExperts> experts = nullptr;  // of a linear that is in their launch, which is no router
   std::function<int(int64_t rows)> tile_of = {};  // places of a tile of the list
 };
 
@@ -47,6 +55,10 @@ inline bool overlaps(const Tensor& a, const Tensor& b, int64_t rows) {
   const auto end = [&](const Tensor& t) { return t.data + rows * t.stride * dtype_bytes(t.dtype); };
   return a.data < end(b) && b.data < end(a);
 }
+
+// Whether both linears, gate and up and down of what every row meets, are in the launch of the experts before them, for
+// one row.
+bool link_shared(Linear& first, Linear& second, Prepare& p);
 
 inline bool takes_route(const std::shared_ptr<DeviceRoute>& route, int64_t rows) {
   return route != nullptr && rows <= route->rows;
