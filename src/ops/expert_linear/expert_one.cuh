@@ -9,8 +9,6 @@
 
 namespace ingot::cuda {
 
-inline constexpr int kOneWarps = 16, kOneThreads = 32 * kOneWarps;
-
 // Packed weights (stream_packing.h) of all experts, or of those that every row meets.
 struct OneMatrix {
   const std::byte* weights = nullptr;

@@ -13,25 +13,20 @@
 #include "cuda/blocks.cuh"
 #include "cuda/elements.cuh"
 #include "matmul/cuda/experts/experts.cuh"
-#include "matmul/cuda/stream/stream_formats.cuh"
+#include "matmul/cuda/stream/piece_ring.cuh"
 #include "ops/expert_linear/expert_one.cuh"
 
 namespace ingot::cuda {
 namespace {
 
-// Gate and up of one format, down of another. Of the ring a piece is a chunk of 16 packed rows.
+// Gate and up of one format, down of another.
 template <class G, class D>
-struct OneShape {
-  static constexpr int kPiece = G::kBytes > D::kBytes ? G::kBytes : D::kBytes;
-  static constexpr int kRingBytes = 160 << 10;
-  static constexpr int kStages = std::clamp(kRingBytes / (kOneWarps * kPiece), 2, 12) / 2 * 2;
-  static constexpr int kRing = kOneWarps * kStages * kPiece;
-  static constexpr int kBarriers = kOneWarps * kStages * static_cast<int>(sizeof(CopyBarrier));
-};
+inline constexpr int kOnePiece = G::kBytes > D::kBytes ? G::kBytes : D::kBytes;
+// No other block is beside this one: what comes before and after it are kernels of a block for each multiprocessor, too.
+inline constexpr int kOneRing = 160 << 10;
+template <class G, class D>
+inline constexpr int kOneStages = std::clamp(kOneRing / (kPieceWarps * kOnePiece<G, D>), 2, 12);
 
-constexpr int kSumRow = kOneWarps + 1;  // floats between rows of sums, for a column of each warp
-// Packed rows of 16 that a block has at most of `all`.
-__host__ __device__ constexpr int most_halves(int all, int blocks) { return (all + blocks - 1) / blocks; }
 __host__ __device__ constexpr int routers_of_block(int count, int blocks) { return (count + blocks - 1) / blocks; }
 
 // Where a block has what. The router's rows and the norm's weight give way to what down meets and to sums.
@@ -40,8 +35,8 @@ struct OneRoom {
 
   __host__ __device__ OneRoom(const ExpertOneArgs& args, int blocks) {
     const int rows = routers_of_block(args.count, blocks), cols = args.x.cols;
-    const int halves = max_of(most_halves(args.to.used * args.outputs / 8, blocks),
-                              most_halves(args.shared_outputs / 8, blocks));
+    const int halves = max_of(most_of_share(args.to.used * args.outputs / 8, blocks),
+                              most_of_share(args.shared_outputs / 8, blocks));
     weights = kMostExpertsUsed * 4;
     turn = weights + kMostExpertsUsed * 4;
     part = turn + 16;
@@ -57,81 +52,26 @@ struct OneRoom {
   __host__ __device__ static constexpr int max_of(int a, int b) { return a > b ? a : b; }
 };
 
-// A part of gate and up: packed rows [first, end) in sixteens.
-struct OneShare {
-  int first, end;
-  __device__ static OneShare of(int all) {
-    const auto block = static_cast<int64_t>(blockIdx.x);
-    return {static_cast<int>(block * all / gridDim.x), static_cast<int>((block + 1) * all / gridDim.x)};
-  }
-  __device__ int count() const { return end - first; }
-};
-
-// A warp's pieces on their way: of the block's share of gate and up two at a time, of packed rows one after another,
-// those that every row meets first; then of down one by one. Chunk c is warp c % kOneWarps'.
+// Of the block's share of gate and up a warp asks for two pieces at a time, of packed rows one after another, for those
+// that every row meets first; then of down one by one. Chunk c is warp c % kPieceWarps'.
 template <class G, class D>
-struct OneRing {
-  using Shape = OneShape<G, D>;
+struct OneRing : PieceRing<OneRing<G, D>, kOnePiece<G, D>, kOneStages<G, D>> {
   const ExpertOneArgs& args;
   const int32_t* experts = nullptr;  // the chosen, when they are known
-  std::byte* memory;
-  CopyBarrier* barriers;
-  OneShare shared, share;
   // What is asked for next.
+  PieceShare shared, share;
   int chunk, second = 0;
   int tile, piece;
-  int to = 0;    // the stage that it will have
-  int free = 0;  // stages that have nothing
-  // What is taken next.
-  int stage = 0;
-  uint32_t parity = 0;
 
-  __device__ OneRing(const ExpertOneArgs& of, std::byte* ring, const OneShare& all_meet, const OneShare& chosen)
-      : args(of), shared(all_meet), share(chosen), free(Shape::kStages) {
+  __device__ OneRing(const ExpertOneArgs& of, std::byte* ring, const PieceShare& all_meet, const PieceShare& chosen)
+      : PieceRing<OneRing<G, D>, kOnePiece<G, D>, kOneStages<G, D>>(ring), args(of), shared(all_meet), share(chosen) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    memory = ring + warp * Shape::kStages * Shape::kPiece;
-    barriers = reinterpret_cast<CopyBarrier*>(ring + Shape::kRing) + warp * Shape::kStages;
     if (warp >= args.up.chunks) shared.first = shared.end, share.first = share.end;
     tile = warp < down_pieces() ? static_cast<int>(blockIdx.x) : args.tiles;
     chunk = piece = warp;
-    if (threadIdx.x % 32 == 0) {
-      for (int i = 0; i < Shape::kStages; ++i) barrier_init(barriers + i, 1);
-      barrier_inits_done();
-    }
-    __syncwarp();
-  }
-  // Asks for all that there is room for, and known.
-  __device__ void fill() {
-#pragma unroll 1
-    while (free > 0 && ask()) {
-      --free;
-      if (++to == Shape::kStages) to = 0;
-    }
-  }
-  // The piece that comes next, or the one behind it, when it is there.
-  __device__ const std::byte* take(int behind = 0) {
-    barrier_wait(barriers + stage + behind, parity);
-    return memory + (stage + behind) * Shape::kPiece;
-  }
-  // All lanes have read so many.
-  __device__ void give_back(int pieces) {
-    free += pieces;
-    stage += pieces;
-    if (stage == Shape::kStages) stage = 0, parity ^= 1;
-    fill();
   }
   __device__ int down_pieces() const { return args.to.used * args.down.chunks + args.shared_down.chunks; }
 
- private:
-  template <class W>
-  __device__ static const std::byte* place_of(const OneMatrix& m, int expert, int sixteen, int chunk) {
-    const int tile = sixteen / m.sixteens, in_tile = sixteen - tile * m.sixteens;
-    return m.weights + expert * m.stride + ((int64_t{tile} * m.chunks + chunk) * m.sixteens + in_tile) * W::kBytes;
-  }
-  __device__ void copy(const std::byte* from, int bytes) {
-    barrier_expect(barriers + to, static_cast<uint32_t>(bytes));
-    if (bytes > 0) copy_bulk(memory + to * Shape::kPiece, from, static_cast<uint32_t>(bytes), barriers + to);
-  }
   // False: nothing is left, or not known yet.
   __device__ bool ask() {
     if (shared.first < shared.end) return ask_up(shared, true);
@@ -140,18 +80,25 @@ struct OneRing {
     if (tile >= args.tiles) return false;
     if (threadIdx.x % 32 == 0) {
       const int place = piece / args.down.chunks, of_all = piece - args.to.used * args.down.chunks;
-      copy(of_all >= 0 ? place_of<D>(args.shared_down, 0, tile, of_all)
+      this->copy(of_all >= 0 ? place_of<D>(args.shared_down, 0, tile, of_all)
                        : place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks),
            D::kBytes);
     }
-    piece += kOneWarps;
+    piece += kPieceWarps;
     if (piece >= down_pieces()) {
       piece = static_cast<int>(threadIdx.x) / 32;
       tile += static_cast<int>(gridDim.x);
     }
     return true;
   }
-  __device__ bool ask_up(OneShare& of, bool every_row) {
+
+ private:
+  template <class W>
+  __device__ static const std::byte* place_of(const OneMatrix& m, int expert, int sixteen, int chunk) {
+    const int tile = sixteen / m.sixteens, in_tile = sixteen - tile * m.sixteens;
+    return m.weights + expert * m.stride + ((int64_t{tile} * m.chunks + chunk) * m.sixteens + in_tile) * W::kBytes;
+  }
+  __device__ bool ask_up(PieceShare& of, bool every_row) {
     if (threadIdx.x % 32 == 0) {
       // Of an odd number the last has no second.
       const int sixteen = of.first + second, of_expert = args.outputs / 8;
@@ -160,35 +107,15 @@ struct OneRing {
       if (sixteen < of.end)
         from = every_row ? place_of<G>(args.shared_up, 0, sixteen, chunk)
                          : place_of<G>(args.up, experts[place], sixteen - place * of_expert, chunk);
-      copy(from, from != nullptr ? G::kBytes : 0);
+      this->copy(from, from != nullptr ? G::kBytes : 0);
     }
     second ^= 1;
     if (second != 0) return true;
-    chunk += kOneWarps;
+    chunk += kPieceWarps;
     if (chunk >= args.up.chunks) chunk = static_cast<int>(threadIdx.x) / 32, of.first += 2;
     return true;
   }
 };
-
-// A lane's eight columns of a unit of a row in shared memory, zeros beyond its last unit.
-template <class W>
-__device__ __forceinline__ uint4 unit_of(const std::byte* row, int unit, int units) {
-  if (W::kUnits > 1 && unit >= units) return make_uint4(0, 0, 0, 0);
-  const int t = static_cast<int>(threadIdx.x) % 4;
-  const std::byte* from = row + unit * (kStreamCols * 2) + t * (W::kBySixteens ? 8 : 16);
-  if constexpr (!W::kBySixteens) return *reinterpret_cast<const uint4*>(from);
-  const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
-  return make_uint4(a.x, a.y, b.x, b.y);
-}
-
-// The sums of a warp over its columns, of 16 rows, to its column of `to`. All eight columns of the product are the row.
-template <class W>
-__device__ __forceinline__ void leave_sums(const float (&of)[4], float* to) {
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane % 4 != 0) return;
-  to[lane / 4 * kSumRow + warp] = of[0] * power_of_two(W::kSumPower);
-  to[(lane / 4 + 8) * kSumRow + warp] = of[2] * power_of_two(W::kSumPower - W::kOdd);
-}
 
 // Pairs of words that other blocks hand over, to shared memory, by the threads [first, first + threads).
 template <int N>
@@ -219,9 +146,9 @@ __device__ inline uint32_t handed_word(uint32_t bits) { return bits == kNothing 
 __device__ inline void ask_for_router(const ExpertOneArgs& args, float4* router, float4* values) {
   const int fours = args.x.cols / 4;
   for (int e = static_cast<int>(blockIdx.x), at = 0; e < args.count; e += static_cast<int>(gridDim.x), at += fours)
-    for (int i = static_cast<int>(threadIdx.x); i < fours; i += kOneThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < fours; i += kPieceThreads)
       copy_async(router + at + i, args.router + int64_t{e} * args.x.cols + i * 4);
-  for (int i = static_cast<int>(threadIdx.x); i < fours && args.norm != nullptr; i += kOneThreads)
+  for (int i = static_cast<int>(threadIdx.x); i < fours && args.norm != nullptr; i += kPieceThreads)
     copy_async(values + i, args.norm + i * 4);
   commit_copies();
 }
@@ -234,7 +161,7 @@ __device__ inline void make_logits(const ExpertOneArgs& args, const float4* rout
   const int own = first < args.count ? (args.count - first + blocks - 1) / blocks : 0;
   const auto* from = reinterpret_cast<const float4*>(args.x.row(0));
   float squares = 0;
-  for (int i = thread; i < fours; i += kOneThreads) {
+  for (int i = thread; i < fours; i += kPieceThreads) {
     float4 v = from[i];
     if (args.norm != nullptr) {
       const float4 norm = values[i];
@@ -247,7 +174,7 @@ __device__ inline void make_logits(const ExpertOneArgs& args, const float4* rout
   if (lane == 0) part[warp] = squares;
   for (int e = 0; e < own; ++e) {
     float sum = 0;
-    for (int i = thread; i < fours; i += kOneThreads) {
+    for (int i = thread; i < fours; i += kPieceThreads) {
       const float4 v = values[i], w = router[e * fours + i];
       sum = __fmaf_rn(v.x, w.x, sum);
       sum = __fmaf_rn(v.y, w.y, sum);
@@ -260,18 +187,18 @@ __device__ inline void make_logits(const ExpertOneArgs& args, const float4* rout
   __syncthreads();
   float all = 0, sum = 0;
 #pragma unroll
-  for (int w = 0; w < kOneWarps; ++w) all += part[w];
+  for (int w = 0; w < kPieceWarps; ++w) all += part[w];
   const float scale = args.norm != nullptr ? inverse_root(all, args.x.cols, args.eps) : 1.0f;
-  for (int e = thread; e < own; e += kOneThreads) {
+  for (int e = thread; e < own; e += kPieceThreads) {
     sum = 0;
 #pragma unroll
-    for (int w = 0; w < kOneWarps; ++w) sum += part[(1 + e) * kSumRow + w];
+    for (int w = 0; w < kPieceWarps; ++w) sum += part[(1 + e) * kSumRow + w];
     sum *= scale;
     const int expert = first + e * blocks;
     if (args.router_bias != nullptr) sum += args.router_bias[expert];
     publish(handed + expert, handed_word(__float_as_uint(sum)));
   }
-  for (int i = thread; i < fours; i += kOneThreads) {
+  for (int i = thread; i < fours; i += kPieceThreads) {
     float4 v = values[i];
     v.x *= scale, v.y *= scale, v.z *= scale, v.w *= scale;
     reinterpret_cast<uint2*>(x)[i] = make_uint2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
@@ -297,17 +224,17 @@ __device__ inline void choose_for_block(const ExpertOneArgs& args, const uint32_
 }
 
 // f(gate) · up of a share of the packed rows, from the sums of the block's warps, to all.
-__device__ inline void hand_over_glu(const ExpertOneArgs& args, const OneShare& share, const float* sums,
+__device__ inline void hand_over_glu(const ExpertOneArgs& args, const PieceShare& share, const float* sums,
                                      uint32_t* handed) {
   const int count = share.count() * 8;
-  for (int begin = 0; begin < count * 4; begin += kOneThreads) {
+  for (int begin = 0; begin < count * 4; begin += kPieceThreads) {
     const int i = begin + static_cast<int>(threadIdx.x), o = i / 4;
     if (i / 32 * 32 >= count * 4) break;
     float gate = 0, up = 0;
     if (o < count) {
-      const float* from = sums + (o / 8 * 16 + o % 8) * kSumRow + i % 4 * (kOneWarps / 4);
+      const float* from = sums + (o / 8 * 16 + o % 8) * kSumRow + i % 4 * (kPieceWarps / 4);
 #pragma unroll
-      for (int w = 0; w < kOneWarps / 4; ++w) gate += from[w], up += from[8 * kSumRow + w];
+      for (int w = 0; w < kPieceWarps / 4; ++w) gate += from[w], up += from[8 * kSumRow + w];
     }
 #pragma unroll
     for (int d = 1; d < 4; d *= 2) {
@@ -326,7 +253,7 @@ __device__ inline void finish_columns(const ExpertOneArgs& args, int tile, float
   const int lane = static_cast<int>(threadIdx.x) % 32, o = lane / 2, col = tile * 16 + o;
   float value = 0;
 #pragma unroll
-  for (int w = 0; w < kOneWarps / 2; ++w) value += sums[o * kSumRow + lane % 2 * (kOneWarps / 2) + w];
+  for (int w = 0; w < kPieceWarps / 2; ++w) value += sums[o * kSumRow + lane % 2 * (kPieceWarps / 2) + w];
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   value += residual;
   if (lane % 2 == 0) args.out.set(0, col, value);
@@ -340,12 +267,12 @@ __device__ inline void finish_columns(const ExpertOneArgs& args, int tile, float
 
 // A share of gate and up, its sums of each warp to `sums`.
 template <class G, class D>
-__device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* x, const OneShare& share,
+__device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* x, const PieceShare& share,
                             float* sums) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int i = 0; i < share.count(); i += 2) {
     float acc[2][1][4] = {};
-    for (int c = warp; c < args.up.chunks; c += kOneWarps) {
+    for (int c = warp; c < args.up.chunks; c += kPieceWarps) {
       const std::byte* first_piece = ring.take();
       const std::byte* pieces[2] = {first_piece, ring.take(1)};
       multiply_chunk<G, 2, 1>(
@@ -353,8 +280,8 @@ __device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, cons
       __syncwarp();
       ring.give_back(2);
     }
-    leave_sums<G>(acc[0][0], sums + i * 16 * kSumRow);
-    if (i + 1 < share.count()) leave_sums<G>(acc[1][0], sums + (i + 1) * 16 * kSumRow);
+    leave_sums<G>(acc[0][0], 0, sums + i * 16 * kSumRow);
+    if (i + 1 < share.count()) leave_sums<G>(acc[1][0], 0, sums + (i + 1) * 16 * kSumRow);
   }
 }
 
@@ -365,7 +292,7 @@ __device__ void multiply_down(const ExpertOneArgs& args, OneRing<G, D>& ring, co
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int of_places = args.to.used * args.down.chunks;
   float total[4] = {};
-  for (int p = warp; p < ring.down_pieces(); p += kOneWarps) {
+  for (int p = warp; p < ring.down_pieces(); p += kPieceWarps) {
     const bool every_row = p >= of_places;
     const int place = every_row ? args.to.used : p / args.down.chunks, c = p - place * args.down.chunks;
     const int units = every_row ? args.shared_down.units : args.down.units;
@@ -380,16 +307,16 @@ __device__ void multiply_down(const ExpertOneArgs& args, OneRing<G, D>& ring, co
 #pragma unroll
     for (int i = 0; i < 4; ++i) total[i] = __fmaf_rn(by, acc[0][0][i], total[i]);
   }
-  leave_sums<D>(total, sums);
+  leave_sums<D>(total, 0, sums);
 }
 
 template <class G, class D>
-__global__ void __launch_bounds__(kOneThreads, 1) expert_one(const __grid_constant__ ExpertOneArgs args) {
+__global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_constant__ ExpertOneArgs args) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   const OneRoom room(args, blocks);
   std::byte* ring_memory = shared_memory<std::byte>();
-  std::byte* memory = ring_memory + OneShape<G, D>::kRing + OneShape<G, D>::kBarriers;
+  std::byte* memory = ring_memory + OneRing<G, D>::kAll + OneRing<G, D>::kBarriers;
   auto* experts = reinterpret_cast<int32_t*>(memory + room.experts);
   auto* weights = reinterpret_cast<float*>(memory + room.weights);
   auto* turn = reinterpret_cast<uint32_t*>(memory + room.turn);
@@ -399,7 +326,7 @@ __global__ void __launch_bounds__(kOneThreads, 1) expert_one(const __grid_consta
   auto* sums = reinterpret_cast<float*>(memory + room.sums);
   std::byte* x = memory + room.x;
 
-  const OneShare shared = OneShare::of(args.shared_outputs / 8), share = OneShare::of(args.to.used * args.outputs / 8);
+  const PieceShare shared = PieceShare::of(args.shared_outputs / 8), share = PieceShare::of(args.to.used * args.outputs / 8);
   OneRing<G, D> ring(args, ring_memory, shared, share);
   ask_for_router(args, router, values);
   ring.fill();
@@ -412,7 +339,7 @@ __global__ void __launch_bounds__(kOneThreads, 1) expert_one(const __grid_consta
   uint32_t* handed = args.handed + *turn * args.words();
   uint32_t* others = args.handed + (1 - *turn) * args.words();
   uint32_t* places = handed + args.logit_words();
-  for (int i = block * kOneThreads + thread; i < args.words(); i += blocks * kOneThreads) others[i] = kNothing;
+  for (int i = block * kPieceThreads + thread; i < args.words(); i += blocks * kPieceThreads) others[i] = kNothing;
   if (*args.true_rows < 1) return;
 
   make_logits(args, router, values, reinterpret_cast<float*>(memory + room.part), x, handed);
@@ -433,7 +360,7 @@ __global__ void __launch_bounds__(kOneThreads, 1) expert_one(const __grid_consta
   multiply_up<G, D>(args, ring, x, share, sums);
   __syncthreads();
   hand_over_glu(args, share, sums, places);
-  take_pairs<4>(places, reinterpret_cast<uint32_t*>(taken), args.values() / 4, thread, kOneThreads);
+  take_pairs<4>(places, reinterpret_cast<uint32_t*>(taken), args.values() / 4, thread, kPieceThreads);
   __syncthreads();
   auto* ends = reinterpret_cast<float*>(memory + room.ends);
   for (int tile = block; tile < args.tiles; tile += blocks) {
@@ -452,7 +379,7 @@ __global__ void __launch_bounds__(kOneThreads, 1) expert_one(const __grid_consta
 
 template <class G, class D>
 int64_t one_shared(const ExpertOneArgs& args, int blocks) {
-  return OneShape<G, D>::kRing + OneShape<G, D>::kBarriers + OneRoom(args, blocks).total;
+  return OneRing<G, D>::kAll + OneRing<G, D>::kBarriers + OneRoom(args, blocks).total;
 }
 
 template <class G, class D>
@@ -464,7 +391,7 @@ void run_one_formats(const ExpertOneArgs& given, const DeviceCtx& ctx) {
   args.shared_down.chunks =
       static_cast<int>(stream_chunks(int64_t{args.shared_down.units} * kStreamCols, D::kUnits));
   launch(ctx, expert_one<G, D>,
-         {dim3(ctx.multiprocessors), dim3(kOneThreads), one_shared<G, D>(args, ctx.multiprocessors), true}, args);
+         {dim3(ctx.multiprocessors), dim3(kPieceThreads), one_shared<G, D>(args, ctx.multiprocessors), true}, args);
 }
 
 // In each file that makes kernels for some formats.
