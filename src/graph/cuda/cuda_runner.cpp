@@ -312,17 +312,17 @@ void DeviceRunner::give_timed(size_t begin, size_t end, Ctx& c) {
 void DeviceRunner::copy_choices(size_t node) {
   const auto to = choices_.find(node);
   if (to == choices_.end()) return;
-  const Tensor& chosen = std::get<RouterTopk>(program_.nodes[node].op).experts;
+  const Tensor& chosen = std::get<RouterTopk>(program_.nodes[to->second.router].op).experts;
   const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(chosen.rows);
-  copy_to_host(to->second.data(), chosen.data, rows * chosen.stride * dtype_bytes(chosen.dtype), stream_.ref());
+  copy_to_host(to->second.copy.data(), chosen.data, rows * chosen.stride * dtype_bytes(chosen.dtype), stream_.ref());
 }
 
 void DeviceRunner::count_choices() {
   for (const auto& [node, choices] : choices_) {
-    const auto& router = std::get<RouterTopk>(program_.nodes[node].op);
+    const auto& router = std::get<RouterTopk>(program_.nodes[choices.router].op);
     const int64_t rows = Shape{.tokens = rows_, .logits = logit_rows_}.rows(router.experts.rows);
     if (rows == 0) continue;  // of the head, which did not run
-    experts_.add_layer(reinterpret_cast<const int32_t*>(choices.data()), router.experts.stride, rows,
+    experts_.add_layer(reinterpret_cast<const int32_t*>(choices.copy.data()), router.experts.stride, rows,
                        router.experts.cols, router.logits.cols);
   }
   choices_.clear();
@@ -339,7 +339,13 @@ void DeviceRunner::profile(bool on) {
   for (size_t i = 0; i < n; ++i) {
     const auto* router = std::get_if<RouterTopk>(&program_.nodes[i].op);
     if (router == nullptr) continue;
-    choices_.emplace(i, PinnedMemory(limits().rows * router->experts.stride * dtype_bytes(router->experts.dtype)));
+    size_t last = i;
+    for (size_t j = i + 1; j < n && j <= i + 2; ++j) {
+      const auto* experts = std::get_if<ExpertLinear>(&program_.nodes[j].op);
+      if (experts != nullptr && experts->experts.data == router->experts.data) last = j;
+    }
+    PinnedMemory copy(limits().rows * router->experts.stride * dtype_bytes(router->experts.dtype));
+    choices_.emplace(last, Choices{i, std::move(copy)});
   }
 }
 

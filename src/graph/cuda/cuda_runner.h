@@ -133,7 +133,13 @@ class DeviceRunner final : public StepOutputs {
   double profiled_seconds_ = 0;
   std::vector<std::pair<Event, Event>> times_;  // of each node
   std::vector<char> timed_;
-  std::map<size_t, PinnedMemory> choices_;  // of the routers' nodes, until they are counted
+  // What a router has chosen, until it is counted: copied behind a node, the last that reads it, since a launch of
+  // experts may make it, too.
+  struct Choices {
+    size_t router;
+    PinnedMemory copy;
+  };
+  std::map<size_t, Choices> choices_;
   ExpertCounters experts_;
   mutable std::map<std::string, std::pair<std::vector<float>, Tensor>> copies_;
 };

@@ -21,6 +21,7 @@
 
 #include "base/check.h"
 #include "matmul/cuda/cuda_blas.h"
+#include "matmul/cuda/stream/stream_heads.cuh"
 #include "matmul/cuda/tall/tall.cuh"
 #include "matmul/cuda/wide/wide.cuh"
 
@@ -119,6 +120,7 @@ StreamRun stream_run(const DeviceProduct& product, int64_t rows) {
 }
 
 void stream(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  if (heads_later(product) && stream_heads_takes(product, rows, ctx)) return run_stream_heads(product, rows, ctx);
   Scratch scratch(ctx);
   StreamRun run = stream_run(product, rows);
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.

@@ -101,6 +101,7 @@ bool make_rows_by_vectors(const InputArgs& in, const int32_t* gather, int64_t ro
                           const DeviceCtx& ctx);
 bool finish_glu_by_vectors(const DeviceProduct& product, const View& gate, const View& up, int64_t rows,
                            const DeviceCtx& ctx);
+bool heads_by_items(const DeviceProduct& product);  // whether the last of them may
 bool finish_heads_by_vectors(const DeviceProduct& product, const View& q, const View& k, const View& v, int64_t rows,
                              const DeviceCtx& ctx);
 // Heads without norms into a cache of q8_0. False: they are others, and nothing was done.

@@ -13,34 +13,9 @@
 #include "cuda/elements.cuh"
 #include "matmul/cuda/experts/experts_many.cuh"
 #include "matmul/cuda/experts/experts_some.cuh"
-#include "ops/cuda/ops.h"
-#include "ops/expert_linear/expert_linear.h"
-#include "ops/router_topk/route.cuh"
+#include "ops/expert_linear/device_experts.cuh"
 
 namespace ingot::cuda {
-
-// What a run needs beside the op, in memory of the device.
-struct DeviceExperts {
-  PackedExperts packed;           // weights null: they are read as they are published
-  PublishedExperts published[2];  // of each part
-  ExpertList list;
-  bool streams = false;  // some op that reads the list has packed weights
-  bool some = false;     // all of them have those of experts_some.cuh
-  bool many = false;     // and those of experts_many.cuh
-  // The experts before it that meet the same places: they have sorted them already.
-  std::shared_ptr<DeviceExperts> sorted = nullptr;
-  bool follows = false;  // and their last kernel is that of their packed weights
-  // What the router before it does for few rows: the list, and x as bf16 where that is what it has normed.
-  std::shared_ptr<DeviceRoute> route = nullptr;
-  bool x_of_route = false;
-  // What the linear after it leaves to its sum for few rows: the residual, where both go, and the norm's part.
-  const NormLink* next = nullptr;
-  View residual, sum;
-
-  bool is_packed() const { return packed.weights != nullptr; }
-  const DeviceExperts& first() const { return sorted != nullptr ? *sorted : *this; }
-};
-
 namespace {
 
 // A row for each place.
@@ -158,10 +133,6 @@ void run_published(const ExpertLinear& op, int64_t rows, Ctx& ctx) {
   }
 }
 
-const int32_t* rows_of_step(const Tensor& t, const Ctx& ctx) {
-  return ctx.batch.counts + (t.rows.kind == RowKind::kLogits ? 2 : 0);
-}
-
 void prepare_published(ExpertLinear& op, Prepare& p) {
   for (size_t i = 0; i < static_cast<size_t>(op.n_parts); ++i) {
     std::vector<WeightView> views;
@@ -229,7 +200,7 @@ bool leave_published(ExpertLinear& op) {
   return true;
 }
 
-bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
+bool link(ExpertLinear& first, ExpertLinear& second, Prepare& p) {
   if (first.experts.data != second.experts.data || first.x.rows != second.x.rows || first.count() != second.count())
     return false;
   second.device->sorted = first.device;
@@ -237,6 +208,7 @@ bool link(ExpertLinear& first, ExpertLinear& second, Prepare&) {
   first.device->streams = first.device->streams || second.device->streams;
   first.device->some = first.device->some && second.device->some;
   first.device->many = first.device->many && second.device->many;
+  link_one(first, second, p);
   return true;
 }
 
@@ -244,6 +216,10 @@ bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
   if (topk.route == nullptr || topk.experts.data != experts.experts.data || topk.experts.rows != experts.x.rows)
     return false;
   DeviceRoute& route = *topk.route;
+  route.choice_bias = reinterpret_cast<const float*>(topk.bias.data);
+  route.to = {topk.experts.row<int32_t>(0), topk.weights.f32(0), topk.experts.stride, topk.weights.stride,
+              static_cast<int>(topk.experts.cols)};
+  route.spec = topk.spec;
   route.list = experts.device->list;
   route.tile_of = [device = experts.device.get(), used = experts.used(), count = experts.count()](int64_t rows) {
     return tile_of(*device, rows * used, count);
@@ -262,6 +238,7 @@ bool link(RouterTopk& topk, ExpertLinear& experts, Prepare& p) {
 }
 
 bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
+  if (begin_shared(experts, next)) return true;
   if (!experts.out || !next.input.add || experts.x.rows.kind != next.x.rows.kind) return false;
   const bool is_x = experts.out.data == next.x.data, is_added = experts.out.data == next.input.add.data;
   const Tensor& other = is_x ? next.input.add : next.x;
@@ -273,12 +250,17 @@ bool link(ExpertLinear& experts, Linear& next, Prepare& p) {
   experts.device->next = link_input(next, p);
   experts.device->residual = View(other);
   experts.device->sum = View(next.input.sum);
+  if (experts.device->next != nullptr) end_one(experts, next.input.sum, p);
   return experts.device->next != nullptr;
 }
 
 void run(const ExpertLinear& op, Ctx& ctx) {
   const int64_t rows = ctx.rows(op.x), used = op.used();
   if (rows == 0) return;
+  if (op.device->one != nullptr && leaves_route(op.device->first().route, rows)) {
+    if (op.out) run_one(op, ctx);
+    return;
+  }
   const int32_t* true_rows = rows_of_step(op.x, ctx);
   const DeviceExperts& device = *op.device;
   if (device.sorted == nullptr && !takes_route(device.route, rows)) {

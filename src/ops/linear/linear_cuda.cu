@@ -67,6 +67,7 @@ bool leave_published(Linear& op) {
 
 bool link(Linear& first, Linear& second, Prepare& p) {
   if (first.parts[0].out.rows.kind != second.x.rows.kind) return false;
+  if (link_shared(first, second, p)) return true;
   return link_products(device_product(first, p.blas, nullptr), device_product(second, p.blas, nullptr), p.allocate);
 }
 

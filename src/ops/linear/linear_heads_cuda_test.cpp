@@ -20,6 +20,8 @@ struct HeadsCase {
   int64_t cols = 64;
   int multiprocessors = 0;  // 0: the device's
   int first_page = 0;       // of the cache's, that the step uses
+  bool k_alone = false;     // a norm for each head of k, not for all of a row
+  Format v_format = Format::kF32;  // F32: `format`, too
 };
 
 constexpr int kHeads = 3, kKvHeads = 2, kPageRows = 16;
@@ -69,11 +71,11 @@ class Heads {
         rows_(batch_.n_rows),
         q_weight_(random, c.format, kHeads * c.head_dim, c.cols),
         k_weight_(random, c.format, kKvHeads * c.head_dim, c.cols),
-        v_weight_(random, c.format, kKvHeads * c.v_dim, c.cols),
+        v_weight_(random, c.v_format == Format::kF32 ? c.format : c.v_format, kKvHeads * c.v_dim, c.cols),
         q_bias_(random, Format::kF32, 1, kHeads * c.head_dim),
         v_bias_(random, Format::kF32, 1, kKvHeads * c.v_dim),
         q_norm_(random, Format::kF32, 1, c.head_dim),
-        k_norm_(random, Format::kF32, 1, kKvHeads * c.head_dim),
+        k_norm_(random, Format::kF32, 1, (c.k_alone ? 1 : kKvHeads) * c.head_dim),
         x_(rows_, c.cols),
         q_(rows_, kHeads * c.head_dim),
         k_(rows_, kKvHeads * c.head_dim),
@@ -170,7 +172,7 @@ class Heads {
                         .dtype = DType::kF32};
     if (!case_.norms) return op;
     op.heads.q_norm = {.weight = q_norm_.weight(), .width = case_.head_dim, .eps = 1e-6f};
-    op.heads.k_norm = {.weight = k_norm_.weight(), .width = kKvHeads * case_.head_dim, .eps = 1e-5f};
+    op.heads.k_norm = {.weight = k_norm_.weight(), .width = k_norm_.weight().cols, .eps = 1e-5f};
     return op;
   }
 
@@ -187,7 +189,7 @@ class Heads {
     const TestWeight& w = part == 0 ? q_weight_ : part == 1 ? k_weight_ : v_weight_;
     const Weight& bias = part == 0 ? q_bias_.weight() : v_bias_.weight();
     double most = 0, least_mean = 1e30;
-    const int64_t width = part == 0 ? case_.head_dim : w.weight().rows;
+    const int64_t width = part == 0 || case_.k_alone ? case_.head_dim : w.weight().rows;
     double squares = 0;
     for (int64_t n = 0; n < w.weight().rows; ++n) {
       const std::vector<float> row = w.row(n);
@@ -283,6 +285,26 @@ TEST(CudaLinear, HeadsBehindALinear) {
     SCOPED_TRACE(rows);
     Heads(random, {.bias = true}, {{rows, 3}}).check_linked(random);
     if (rows > 8) Heads(random, {.norms = true}, {{rows, 3}}).check_linked(random);
+  }
+}
+
+// Norms of heads in the launch of the product, which may be of two formats.
+TEST(CudaLinear, NormsOfHeadsBehindALinear) {
+  INGOT_NEEDS_DEVICE();
+  Random random(6);
+  HeadsCase c{.head_dim = 64, .v_dim = 64, .rotary = 64, .norms = true, .bias = true, .kv = DType::kBF16, .cols = 288};
+  c.k_alone = true;
+  for (const int rows : {1, 3, 8}) {
+    SCOPED_TRACE(rows);
+    c.kv = rows == 3 ? DType::kFp8 : DType::kBF16;
+    Heads(random, c, {{rows, 3}}).check_linked(random);
+    HeadsCase codes = c;
+    codes.q_bf16 = true;
+    codes.cols = 512;
+    codes.format = Format::kQ4_K;
+    Heads(random, codes, {{rows, 3}}).check_linked(random);
+    codes.v_format = Format::kQ6_K;
+    Heads(random, codes, {{rows, 7}}).check_linked(random);
   }
 }
 

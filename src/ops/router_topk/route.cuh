@@ -10,7 +10,14 @@
 #include "ops/router_topk/router_topk.cuh"
 #include "tensor/tensor.h"
 
+namespace ingot {
+struct Linear;
+}
+
 namespace ingot::cuda {
+
+struct DeviceExperts;
+struct Prepare;
 
 inline constexpr int kRouteRows = 32;
 
@@ -32,7 +39,13 @@ struct RouteWork {
 inline constexpr int kRouteCounters = 1 + kRouteRows / 8;
 
 struct DeviceRoute : RouteWork {
-  int64_t rows = 0;                               // up to so many rows; 0: each op does its own
+  int64_t rows = 0;      // up to so many rows; 0: each op does its own
+  int64_t one_rows = 0;  // up to so many of them all is done by the experts that follow
+  // RouterTopk's.
+  const float* choice_bias = nullptr;
+  RouterOut to = {};
+  RouterSpec spec = {};
+  std::shared_ptr<DeviceExperts> experts = nullptr;  // of a linear that is in their launch, which is no router
   std::function<int(int64_t rows)> tile_of = {};  // places of a tile of the list
 };
 
@@ -43,8 +56,16 @@ inline bool overlaps(const Tensor& a, const Tensor& b, int64_t rows) {
   return a.data < end(b) && b.data < end(a);
 }
 
+// Whether both linears, gate and up and down of what every row meets, are in the launch of the experts before them, for
+// one row.
+bool link_shared(Linear& first, Linear& second, Prepare& p);
+
 inline bool takes_route(const std::shared_ptr<DeviceRoute>& route, int64_t rows) {
   return route != nullptr && rows <= route->rows;
+}
+
+inline bool leaves_route(const std::shared_ptr<DeviceRoute>& route, int64_t rows) {
+  return route != nullptr && rows <= route->one_rows;
 }
 
 // `bias` chooses, and is not the linear's.

@@ -22,7 +22,7 @@ void run(const RouterTopk& op, Ctx& ctx) {
   const int64_t n = op.logits.cols, k = op.experts.cols, rows = ctx.rows(op.logits);
   CHECK(n <= kMostExperts && k <= n, "{} of {} experts", k, n);
   CHECK(op.logits.dtype == DType::kF32, "logits that are not f32");
-  if (rows == 0) return;
+  if (rows == 0 || leaves_route(op.route, rows)) return;
   const RouterOut to{op.experts.row<int32_t>(0), op.weights.f32(0), op.experts.stride, op.weights.stride,
                      static_cast<int>(k)};
   const auto* bias = reinterpret_cast<const float*>(op.bias.data);

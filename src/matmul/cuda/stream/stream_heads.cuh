@@ -1,0 +1,38 @@
+// q, k and v of one to eight rows in one launch where their heads have norms: the weights of all parts, in one format
+// or two, stream past at once, and what blocks make of them is handed to those that end whole heads. In launches of
+// their own the two formats of Q4_K_M and the heads took an H200 three times the start and end of a kernel.
+#pragma once
+
+#include "matmul/cuda/heads_item.cuh"
+
+namespace ingot::cuda {
+
+// Packed rows of some parts.
+struct HeadsWeights {
+  const std::byte* weights = nullptr;
+  int chunks = 0;    // of a tile
+  int sixteens = 0;  // rows of a tile, by 16
+  int all = 0;       // rows, by 16
+  // Rows by 16 of q, k and v that it has, in this order, and columns where they belong.
+  int rows[3] = {}, first_col[3] = {};
+};
+
+struct StreamHeadsArgs {
+  HeadsWeights of[2];
+  int units = 0;  // of x: 32 columns each
+  int rows = 0;   // of x
+  int cols = 0;   // of q, k and v
+  NormLink from;
+  HeadsInput heads;
+  float* handed = nullptr;  // [rows][cols]; kNothing, and left so
+};
+
+// Whether it takes a product whose norm the product before has made.
+bool stream_heads_takes(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx);
+void run_stream_heads(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx);
+
+// The kernel of two formats. Sets chunks.
+template <class G, class D>
+void run_heads_formats(StreamHeadsArgs args, const DeviceCtx& ctx);
+
+}  // namespace ingot::cuda
