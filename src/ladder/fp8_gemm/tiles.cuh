@@ -7,9 +7,9 @@
 
 namespace ingot::cuda {
 
-// How a warpgroup promotes: a product, its sum, the next product; or two stages' products at a time, so that one runs
-// while the other's sums are added.
-enum class Promotion { kWait, kPairs };
+// How a warpgroup promotes: a stage's products, then their sums; two stages' products at a time, so that one runs while
+// the other's sums are added; or the products in turns with the other warpgroup, so that it adds while this one multiplies.
+enum class Promotion { kWait, kPairs, kTurns };
 
 // A warpgroup has 64 rows, or twice 64 one after another.
 template <int kM_, int kDown, int kAcross, int kStages_, Promotion kPromotion_ = Promotion::kWait>
@@ -22,7 +22,7 @@ struct Fp8Tile : ClusterPlace<kDown, kAcross> {
   static constexpr int kBarriers = kStages * kStage;
   static constexpr int64_t kBytes = kBarriers + 2 * kStages * static_cast<int64_t>(sizeof(CopyBarrier));
   static constexpr int kWarps = 8;  // that multiply
-  static_assert(kPromotion == Promotion::kWait || kHalves == 1);
+  static_assert(kPromotion != Promotion::kPairs || kHalves == 1);
 };
 
 // Scales of a thread's rows in a step: its product's rows r and r + 8 of each half, times that of b.
@@ -45,17 +45,40 @@ __device__ inline void add_scaled(float* sums, const float (&d)[64], const float
   for (int i = 0; i < 64; ++i) sums[i] = __fmaf_rn(d[i], scale[i / 2 % 2], sums[i]);
 }
 
+// A warpgroup's turn to multiply is a barrier that the other one's threads arrive at.
+template <bool kTaken>
+struct Turns {
+  static __device__ void wait(int group) {
+    if constexpr (kTaken) barrier_some(1 + group, 256);
+  }
+  static __device__ void give(int group) {
+    if constexpr (kTaken) barrier_some_arrive(2 - group, 256);
+  }
+  // The first turn is group 0's; and the last, which group 1 gives behind its last product.
+  static __device__ void begin(int group) {
+    if (group == 1) give(group);
+  }
+  static __device__ void end(int group) {
+    if (group == 0) wait(group);
+  }
+};
+
 // One warpgroup's stages of a part of K, their sums added to `sums`. `wait` gives a stage's memory when it is there,
 // `done` gives it back.
 template <class T, class Wait, class Done>
 __device__ void promote_stages(float (&sums)[64 * T::kHalves], const CodeScales& scales, const TileSteps& part, int row,
                                int col, int group, const Wait& wait, const Done& done) {
+  constexpr bool kTurns = T::kPromotion == Promotion::kTurns;
   const auto start = [&](float(&d)[64], const std::byte* stage, int half) {
     const MatrixPlace a = matrix_by_rows(stage + (group * T::kHalves + half) * 64 * 128),
                       b = matrix_by_rows(stage + T::kA);
+    Turns<kTurns>::wait(group);
     products_begin();
 #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) multiply_group_fp8(d, further(a, 32 * kk), further(b, 32 * kk), kk > 0);
+    for (int kk = 0; kk < 4; ++kk) {
+      multiply_group_fp8(d, further(a, 32 * kk), further(b, 32 * kk), kk > 0);
+      if (kTurns && kk == 2) products_commit();
+    }
     products_commit();
   };
   StepScales<T::kHalves> next;
@@ -89,6 +112,10 @@ __device__ void promote_stages(float (&sums)[64 * T::kHalves], const CodeScales&
       float d[64];
       start(d, stage, half);
       if (half == 0) now = take(s);
+      if constexpr (kTurns) {  // given before the last product is done: the other's begins right behind it
+        products_done<1>();
+        Turns<kTurns>::give(group);
+      }
       products_done<0>(d);
       if (half + 1 == T::kHalves) done();
       add_scaled(sums + 64 * half, d, now.of[half]);
@@ -104,6 +131,8 @@ __device__ void multiply_codes(const View& out, const CodeScales& scales, const 
   const int thread = static_cast<int>(threadIdx.x) - 128, group = thread / 128, lane = thread % 32;
   const int rows = 64 * T::kHalves * group, own = rows + thread % 128 / 32 * 16 + lane / 4;
   const bool arrives = lane < T::kBlocks && tile.shares_with(lane);
+  using InTurns = Turns<T::kPromotion == Promotion::kTurns>;
+  InTurns::begin(group);
   int waited = 0, given = 0;
   uint32_t parity = 0;
   const auto wait = [&] {
@@ -144,6 +173,7 @@ __device__ void multiply_codes(const View& out, const CodeScales& scales, const 
     for (int half = 0; half < T::kHalves; ++half)
       store_rows<64>(sums + 64 * half, out, walk.m, row + rows + 64 * half, col);
   }
+  InTurns::end(group);
 }
 
 // The first warpgroup copies, by one thread; the other two multiply. Clusters take tiles in turn.
