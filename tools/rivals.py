@@ -13,6 +13,7 @@ INGOT_CUB_RIVALS=FILE.
 """
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -39,7 +40,8 @@ def generator(torch, case):
 
 
 def tensor(torch, case, shape, dtype=None):
-    kinds = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+    kinds = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
+             "fp8": getattr(torch, "float8_e4m3fn", None)}
     return (torch.rand(shape, device=case["device"], generator=generator(torch, case)) * 2 - 1).to(kinds[dtype or case["dtype"]])
 
 
@@ -115,6 +117,18 @@ def bf16_gemm(torch, case):
     return sgemm(torch, case)
 
 
+def fp8_gemm(torch, case, blocks=False, fast=False):
+    """With one scale for a matrix; or, as ours, one for 128 columns of a row of a and for a block of 128 x 128 of b."""
+    m, n, k = case["size"]
+    a, b = tensor(torch, case, [m, k]), tensor(torch, case, [n, k])
+    if blocks:
+        of_a, of_b = tensor(torch, case, [k // 128, m], "f32").t(), tensor(torch, case, [n // 128, k // 128], "f32").t()
+    else:
+        of_a = of_b = tensor(torch, case, [], "f32")
+    return lambda: torch._scaled_mm(a, b.t(), scale_a=of_a, scale_b=of_b, out_dtype=torch.bfloat16,
+                                    use_fast_accum=fast), a.nbytes + b.nbytes
+
+
 def gemv(torch, case):
     weight, x = tensor(torch, case, case["size"]), tensor(torch, case, case["size"][-1:])
     return lambda: weight @ x, weight.nbytes
@@ -140,8 +154,8 @@ def decode_attention(torch, case):
 
 
 OPERATORS = {f.__name__: f for f in (
-    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, bf16_gemm, gemv,
-    prompt_attention, decode_attention)}
+    softmax, transpose, layer_norm, add_rms_norm, reduce, scan, histogram, sort, route, sgemm, bf16_gemm, fp8_gemm,
+    gemv, prompt_attention, decode_attention)}
 
 
 def one_line(error):
@@ -205,9 +219,9 @@ def by_cudnn(torch, run):
 class Rival:
     """An operator of torch on as many operands as pass through the caches, recorded where the device allows it."""
 
-    def __init__(self, torch, case, change=lambda run: run):
+    def __init__(self, torch, case, change=lambda run: run, make=None):
         self.torch, self.cuda = torch, case["device"].startswith("cuda")
-        make = OPERATORS[case["op"]]
+        make = make or OPERATORS[case["op"]]
         first, size = make(torch, case)
         runs = [first] + [make(torch, case)[0] for _ in range(min(16, ROTATION // max(size, 1)))]
         self.runs = [change(run) for run in runs]
@@ -295,6 +309,10 @@ class Rivals:
         name = f"torch {torch.__version__}"
         yield name, lambda: self.first_of_torch(case, on_gpu)
         if not on_gpu:
+            return
+        if case["op"] == "fp8_gemm":  # one call of cuBLASLt: nothing to compile
+            yield f"{name}, fast sums", lambda: Rival(torch, case, make=functools.partial(fp8_gemm, fast=True))
+            yield f"{name}, 128-blocks", lambda: Rival(torch, case, make=functools.partial(fp8_gemm, blocks=True))
             return
         yield f"{name} compiled", lambda: Rival(torch, case, torch.compile)
         if case["op"] in CUDNN_OPERATORS:

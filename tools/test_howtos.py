@@ -1,4 +1,4 @@
-"""The examples of docs/adding-*.md, compiled and run as they stand there.
+"""The examples of docs/adding-*.md, compiled and run as they stand there, and a reader's step of a ladder.
 
 A block of code below a line with "`src/…`, complete:" is that file. It is laid into a scratch tree beside the folders of
 src/ that it belongs to, CMake's registry writes the lists of that tree, and the smallest program is linked: the tests of
@@ -37,7 +37,12 @@ class HowTo(unittest.TestCase):
     def lay_out(self, page):
         """Writes the page's files and the lists of the tree that has them; returns the files."""
         files = examples(page)
-        for folder in ("ops", "models", "quant/formats"):
+        self.write_lists(files)
+        return files
+
+    def write_lists(self, files, folders=("ops", "models", "quant/formats"), commands=""):
+        """Lays files, {path: text}, beside those of the folders; CMake writes the lists of that tree."""
+        for folder in folders:
             (self.root / "src" / folder).mkdir(parents=True)
             for entry in (ROOT / "src" / folder).iterdir():
                 (self.root / "src" / folder / entry.name).symlink_to(entry)
@@ -48,9 +53,8 @@ class HowTo(unittest.TestCase):
             path.write_text(text)
         (self.root / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\nproject(lists NONE)\n"
-            f'include("{ROOT}/cmake/registry.cmake")\n')
+            f'include("{ROOT}/cmake/registry.cmake")\n{commands}')
         self.call(["cmake", "-G", "Ninja", "-S", self.root, "-B", self.root / "build"])
-        return files
 
     def call(self, command, **options):
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -69,12 +73,14 @@ class HowTo(unittest.TestCase):
         self.call([words[0], *before, *words[1:], "-O1", *options])
         return target
 
-    def link(self, program, objects, kept=()):
-        """`program` with these objects in place of its own, of which those that end with a name of `kept` stay."""
+    def link(self, program, objects, kept=(), without=("?",)):
+        """`program` with these objects in place of its own, of which those that end with a name of `kept` stay, and of
+        others' that end with one of `without`."""
         line = self.call(["ninja", "-t", "commands", "-s", program]).splitlines()[-1]
         words = shlex.split(line.removeprefix(": && ").removesuffix(" && :"))
         own = f"CMakeFiles/{program}.dir/"
         words = [word for word in words if not word.startswith(own) or word.endswith(tuple(kept) or ("?",))]
+        words = [word for word in words if not word.endswith(without)]
         target = self.root / program
         at = words.index("-o")
         words[at + 1 : at + 2] = [str(target), *map(str, objects)]
@@ -117,6 +123,27 @@ class HowTo(unittest.TestCase):
         (checkpoint / "config.json").write_text(json.dumps({**config, "model_type": "example"}))
         program = self.link("golden_tests", objects, kept=("arch_test.cpp.o",))
         self.run_tests(program, "*Arch*example*", 4, INGOT_TEST_DATA=str(self.root / "data"))
+
+    def test_a_step(self):
+        # One new file: it is in the list, from which tables and pages are made, and the operator's test runs it. This one
+        # writes nothing, so the test must name it.
+        step = "src/ladder/transpose/9_mine.cu"
+        text = ('// What I try.\n#include "ladder/cuda_step.cuh"\n#include "ladder/transpose/transpose.h"\n'
+                "namespace ingot::cuda::INGOT_STEP {\nvoid run(const Transpose&, Ctx&) {}\n}\n")
+        others = [f"ladder/{path.name}" for path in (ROOT / "src/ladder").iterdir() if path.is_dir()]
+        self.write_lists({step: text}, ["ops", "models", "quant/formats", *others],
+                         f"function(ingot_isa list)\nendfunction()\ninclude({ROOT}/cmake/ladder.cmake)\n"
+                         "ingot_generate_ladders()\n")
+        lists = self.root / "build/generated/ladder"
+        self.assertRegex((lists / "step_list.inc").read_text(), f'X\\("transpose", true, 9, "mine", "What I try.", "{step}"')
+        unit = "generated/ladder/transpose_cuda.cpp"
+        objects = [self.compile(lists / "transpose_cuda.cpp", (BUILD / unit).relative_to(ROOT)),
+                   self.compile(ROOT / "src/ladder/ladder.cpp", "src/ladder/ladder.cpp")]
+        program = self.link("ladder_tests", objects, ("transpose_test.cpp.o",), (unit + ".o",))
+        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout[-3000:])
+        self.assertIn("CUDA step 9", done.stdout)
+        self.assertNotRegex(done.stdout, "CUDA step [1-8]")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "base/random_test_support.h"
 #include "cuda/device_test_support.h"
 #include "cuda/probe.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot {
 namespace {
@@ -51,6 +52,50 @@ TEST(CudaDevice, ProductsOfWarpgroups) {
         wrong += c[i] != want;
       }
       EXPECT_EQ(wrong, 0u) << "n " << n << ", kind " << kind;
+    }
+  }
+}
+
+// Whole numbers, whose sums are exact however few bits of them are kept; then others, whose sums are rough.
+TEST(CudaDevice, ProductsOfEightBitFloats) {
+  INGOT_NEEDS_DEVICE();
+  const int arch = TestDevice().ctx().arch;
+  if (arch != 90) GTEST_SKIP() << "compute capability " << arch;
+  constexpr size_t kM = 64, kN = 128, kK = 128;
+  Random random(8);
+  for (const bool whole : {true, false}) {
+    TestDevice rig;
+    std::vector<uint8_t> a(kM * kK), b(kN * kK);
+    std::vector<float> of_a(a.size()), of_b(b.size()), c(kM * kN);
+    const auto make = [&](std::vector<uint8_t>& codes, std::vector<float>& values) {
+      for (size_t i = 0; i < codes.size(); ++i) {
+        const float x = whole ? static_cast<float>(random.below(9) - 4) : random.normal();
+        F8_E4M3::encode(&x, &codes[i]);
+        F8_E4M3::decode(&codes[i], &values[i]);
+      }
+    };
+    make(a, of_a);
+    make(b, of_b);
+    const auto bytes = static_cast<int64_t>(c.size() * 4);
+    std::byte* out = rig.allocate(bytes);
+    cuda::probe_group_product_fp8(rig.ctx(), rig.upload(a.data(), static_cast<int64_t>(a.size())),
+                                  rig.upload(b.data(), static_cast<int64_t>(b.size())), reinterpret_cast<float*>(out));
+    rig.download(c.data(), out, bytes);
+    size_t wrong = 0;
+    double error = 0, all = 0;
+    for (size_t i = 0; i < c.size(); ++i) {
+      double want = 0;
+      for (size_t k = 0; k < kK; ++k)
+        want += 2 * static_cast<double>(of_a[i / kN * kK + k]) * static_cast<double>(of_b[i % kN * kK + k]);
+      wrong += static_cast<double>(c[i]) != want;
+      error += (static_cast<double>(c[i]) - want) * (static_cast<double>(c[i]) - want);
+      all += want * want;
+    }
+    if (whole) {
+      EXPECT_EQ(wrong, 0u);
+    } else {
+      EXPECT_LT(error, 1e-6 * all);
+      EXPECT_GT(error, 1e-10 * all);  // as rough as the device's
     }
   }
 }

@@ -1,6 +1,7 @@
 // Kernels for the tests of wgmma.cuh: one warpgroup, one product of each kind.
 #include "cuda/probe.h"
 #include "cuda/wgmma.cuh"
+#include "cuda/wgmma_fp8.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -65,6 +66,37 @@ __global__ void group_product(const float* a, const float* b, float* c) {
 #endif
 }
 
+// c[64, 128] = twice a[64, 128] · b[128, 128]ᵀ of e4m3; the first time it writes, the second it adds.
+__global__ void group_product_fp8(const std::byte* a, const std::byte* b, float* c) {
+#if INGOT_HAS_WGMMA
+  std::byte* as = shared_memory<std::byte>();
+  std::byte* bs = as + 64 * 128;
+  const int thread = threadIdx.x, lane = thread % 32, row = thread / 32 * 16 + lane / 4, t = lane % 4;
+  const auto put_codes = [&](const std::byte* from, int rows, std::byte* to) {
+    for (int i = thread; i < rows * 8; i += 128)
+      *reinterpret_cast<uint4*>(to + i / 8 * 128 + kv_piece(i / 8, i % 8) * 16) =
+          *reinterpret_cast<const uint4*>(from + i * 16);
+  };
+  put_codes(a, 64, as);
+  put_codes(b, 128, bs);
+  shared_writes_done();
+  __syncthreads();
+  float d[64];
+  for (float& x : d) x = 1000;
+  products_begin();
+#pragma unroll
+  for (int turn = 0; turn < 2; ++turn) {
+#pragma unroll
+    for (int kk = 0; kk < 4; ++kk)
+      multiply_group_fp8(d, further(matrix_by_rows(as), 32 * kk), further(matrix_by_rows(bs), 32 * kk), turn + kk > 0);
+    products_commit();
+  }
+  products_done<0>(d);
+#pragma unroll
+  for (int i = 0; i < 64; ++i) c[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + 2 * t + i % 2] = d[i];
+#endif
+}
+
 template <bool kBf16, bool kByColumns, bool kRegisters>
 void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b, float* c) {
   const auto go = [&]<int kN>() {
@@ -89,6 +121,10 @@ void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b,
 }
 
 }  // namespace
+
+void probe_group_product_fp8(const DeviceCtx& ctx, const std::byte* a, const std::byte* b, float* c) {
+  launch(ctx, group_product_fp8, {1, 128, (64 + 128) * 128}, a, b, c);
+}
 
 void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c) {
   const auto choose = [&]<bool kBf16, bool kByColumns>() {

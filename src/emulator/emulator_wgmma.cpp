@@ -1,9 +1,12 @@
 #include "emulator/emulator_wgmma.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <vector>
 
 #include "emulator/emulator.h"
+#include "emulator/emulator_wgmma_fp8.h"
 
 namespace ingot::cuda::emulated {
 namespace {
@@ -133,9 +136,34 @@ void multiply_rows(const GroupProduct& p, const Slots& all, WarpState& warp) {
   }
 }
 
-}  // namespace
+// e4m3 is f16 without the lowest seven bits, and 2^8 less; 0x7f is no number.
+float fp8_value(unsigned code) {
+  if ((code & 0x7f) == 0x7f) return NAN;
+  return 256 * f16_to_f32(static_cast<uint16_t>((code & 0x80) << 8 | (code & 0x7f) << 7));
+}
+void multiply_rows_fp8(const GroupProduct& p, WarpState& warp) {
+  const int first = thread_index() % 128 / 32 * 16;
+  const auto open = [&](const Read& read, int row, float (&to)[32]) {
+    for (int k = 0; k < 32; ++k) to[k] = fp8_value(element(read, row, k / 2) >> (k % 2 * 8) & 0xffu);
+  };
+  float a[16][32], column[32];
+  for (int r = 0; r < 16; ++r) open({p.a_place, 64, false}, first + r, a[r]);
+  for (int n = 0; n < p.n; ++n) {
+    open({p.b_place, p.n, false}, n, column);
+    for (int r = 0; r < 16; ++r) {
+      float sum = 0;
+      for (int k = 0; k < 32; ++k) sum += a[r][k] * column[k];
+      warp.result[r][n] = sum;
+    }
+  }
+}
 
-void multiply_group(const GroupProduct& p) {
+// What the device keeps of a sum of 8-bit floats: 14 bits behind the first.
+float cut_off(float sum) {
+  return std::isfinite(sum) ? std::bit_cast<float>(std::bit_cast<uint32_t>(sum) & ~0x1ffu) : sum;
+}
+
+void multiply(const GroupProduct& p, bool fp8) {
   ThreadState& mine = state();
   CHECK(mine.begun, "a product without products_begin() after the last wait");
   CHECK(p.n % 8 == 0 && p.n >= 8 && p.n <= kMostN, "a product of {} columns", p.n);
@@ -146,7 +174,11 @@ void multiply_group(const GroupProduct& p) {
   WarpState& warp = block().warps[static_cast<size_t>(thread_index()) / 32];
   if (lane() == 0) {
     compare_with_others(p);
-    multiply_rows(p, all, warp);
+    if (fp8) {
+      multiply_rows_fp8(p, warp);
+    } else {
+      multiply_rows(p, all, warp);
+    }
     const Read b{p.b_place, p.n, p.by_columns};
     mine.watched.push_back({b, mine.committed, hash_of(b)});
     const Read a{p.a_place, 64, false};
@@ -160,10 +192,16 @@ void multiply_group(const GroupProduct& p) {
   for (int i = 0; i < floats; ++i) {
     float& x = at->values[static_cast<size_t>(i)];
     x = (p.add ? x : 0.0f) + warp.result[lane() / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane() % 4 * 2 + i % 2];
+    if (fp8) x = cut_off(x);
   }
   std::fill_n(p.d, floats, NAN);
   __syncwarp();
 }
+
+}  // namespace
+
+void multiply_group(const GroupProduct& p) { multiply(p, false); }
+void multiply_group_fp8(const GroupProduct& p) { multiply(p, true); }
 
 void products_begin() { state().begun = true; }
 void products_commit() { ++state().committed; }

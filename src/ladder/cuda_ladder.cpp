@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "bench/device.h"
-#include "ladder/cuda_fma.h"
+#include "ladder/cuda_multipliers.h"
 #include "ladder/cuda_operands.h"
 #include "ladder/ladder.h"
 #include "ladder/measure.h"
@@ -69,6 +69,7 @@ void bench_operator(const char* name, Device& device, Rivals* rivals, const List
     cuda::Ctx ctx = device.ctx;
     ctx.scratch_bytes = scratch_bytes(ops[0]);
     ctx.scratch = operands.bytes(std::max<int64_t>(ctx.scratch_bytes, 256), 0xff);
+    for (const Op& op : ops) prepare(op, ctx);
     std::vector<cuda::RecordedGraph> graphs;
     std::vector<size_t> runs;  // of each graph
     std::vector<Runner> runners;
@@ -111,7 +112,8 @@ void bench_cuda_ladders(int index, const std::vector<std::string>& names, Rivals
   listener.begin(device.name + " " + cuda::device_facts().name, {.read_gbs = most.read_gbs,
                                                                  .copy_gbs = most.copy_gbs,
                                                                  .f32_gflops = cuda::measure_f32(device.stream.ref()),
-                                                                 .bf16_gflops = most.bf16_gflops});
+                                                                 .bf16_gflops = most.bf16_gflops,
+                                                                 .fp8_gflops = cuda::measure_fp8(device.stream.ref())});
 #define X(TYPE, NAME) \
   if (is_wanted(names, #NAME)) bench_operator<TYPE>(#NAME, device, rivals, listener);
   INGOT_CUDA_LADDERS(X)

@@ -13,6 +13,7 @@
 #include "ladder/measure.h"
 #include "ladder/operators.inc"
 #include "ladder/step_list.inc"
+#include "quant/formats/f8_e4m3.h"
 #include "tensor/memory.h"
 
 namespace ingot::ladder {
@@ -44,6 +45,8 @@ class HostOperands : public Operands {
       const float value = numbers_.next();
       if (dtype == DType::kF32) {
         reinterpret_cast<float*>(t.data)[i] = value;
+      } else if (dtype == DType::kFp8) {
+        F8_E4M3::encode(&value, reinterpret_cast<uint8_t*>(t.data) + i);
       } else {
         reinterpret_cast<uint16_t*>(t.data)[i] = dtype == DType::kBF16 ? f32_to_bf16(value) : f32_to_f16(value);
       }

@@ -55,7 +55,7 @@ struct LadderTimes {
 struct Limits {
   double read_gbs = 0;
   double copy_gbs = 0;  // bytes read and written together
-  double f32_gflops = 0, bf16_gflops = 0, int8_gops = 0;
+  double f32_gflops = 0, bf16_gflops = 0, fp8_gflops = 0, int8_gops = 0;
 
   // Seconds that the nearer of memory and products needs at least; and which it is: "read", "copy", "f32" …
   double seconds(const LadderTimes& t) const;

@@ -83,6 +83,8 @@ TEST(Ladder, LimitsAndFigures) {
   times.flops = 4e12;
   EXPECT_DOUBLE_EQ(limits.seconds(times), 1);
   EXPECT_STREQ(limits.name(times), "f32");
+  times.multiplies = Multiplier::kFp8;
+  EXPECT_STREQ(Limits{.fp8_gflops = 8}.name(times), "fp8");
   EXPECT_DOUBLE_EQ(times.figure(2), 2);
   times.unit = "TFLOP/s";
   EXPECT_DOUBLE_EQ(times.figure(2), 2);

@@ -100,6 +100,7 @@ double memory_seconds(const Limits& l, const LadderTimes& t) {
 double product_seconds(const Limits& l, const LadderTimes& t) {
   const double most = t.multiplies == Multiplier::kF32    ? l.f32_gflops
                       : t.multiplies == Multiplier::kBf16 ? l.bf16_gflops
+                      : t.multiplies == Multiplier::kFp8  ? l.fp8_gflops
                                                           : l.int8_gops;
   return most > 0 ? t.flops / 1e9 / most : 0;
 }
@@ -112,7 +113,17 @@ double Limits::seconds(const LadderTimes& t) const {
 
 const char* Limits::name(const LadderTimes& t) const {
   if (memory_seconds(*this, t) >= product_seconds(*this, t)) return t.limit == Limit::kRead ? "read" : "copy";
-  return t.multiplies == Multiplier::kF32 ? "f32" : t.multiplies == Multiplier::kBf16 ? "bf16" : "int8";
+  switch (t.multiplies) {
+    case Multiplier::kF32:
+      return "f32";
+    case Multiplier::kBf16:
+      return "bf16";
+    case Multiplier::kFp8:
+      return "fp8";
+    case Multiplier::kInt8:
+      break;
+  }
+  return "int8";
 }
 
 }  // namespace ingot::ladder

@@ -51,7 +51,7 @@ enum class Target : uint8_t { kCpu, kCuda, kEmulated };
 
 // What a memory-bound operator can reach at most.
 enum class Limit : uint8_t { kRead, kCopy };
-enum class Multiplier : uint8_t { kF32, kBf16, kInt8 };
+enum class Multiplier : uint8_t { kF32, kBf16, kInt8, kFp8 };
 
 // A matrix with so many rows in every step.
 inline Tensor fixed_tensor(std::byte* data, int64_t rows, int64_t cols, DType dtype = DType::kF32) {
@@ -111,6 +111,10 @@ template <class Op>
 int64_t scratch_bytes(const Op&) {
   return 0;
 }
+
+// What steps on a CUDA device want made of the operands once, and not measured: weights in another order.
+template <class Op>
+void prepare(const Op&, cuda::Ctx&) {}
 
 }  // namespace ladder
 }  // namespace ingot

@@ -190,6 +190,7 @@ class StepChecker {
     static_cast<cuda::DeviceCtx&>(ctx) = device.ctx();
     ctx.scratch_bytes = ladder::scratch_bytes(op_);
     ctx.scratch = device.allocate(std::max<int64_t>(ctx.scratch_bytes, 1));
+    ladder::prepare(twin, ctx);
     step.run(twin, ctx);
     device.synchronize();
     for (size_t i = 0; i < written.size(); ++i) {

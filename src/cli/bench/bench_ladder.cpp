@@ -178,6 +178,7 @@ JsonObject bench_ladder(const LadderOptions& options) {
                                 {"copy_gbs", limits.copy_gbs},
                                 {"f32_gflops", limits.f32_gflops},
                                 {"bf16_gflops", limits.bf16_gflops},
+                                {"fp8_gflops", limits.fp8_gflops},
                                 {"int8_gops", limits.int8_gops}}},
           {"ladders", ladders},
           {"not_measured", missing}};
