@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "engine/config.h"
 
 namespace ingot {
@@ -17,13 +18,9 @@ std::string_view next_line(std::string_view& rest) {
   return found;
 }
 
-// It becomes a part of a line on somebody's terminal.
-std::string printable(std::string_view text) {
+std::string shown(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
-  std::string out(text);
-  std::ranges::replace_if(
-      out, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return out;
+  return printable(text);
 }
 
 std::string_view key_of(std::string_view line) { return line.substr(0, line.find(':')); }
@@ -31,7 +28,7 @@ std::string_view key_of(std::string_view line) { return line.substr(0, line.find
 // What a line that has `key` says of it.
 std::string value_of(std::string_view line, std::string_view key) {
   const bool told = line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':';
-  return told ? printable(line.substr(key.size() + 1)) : " not told";
+  return told ? shown(line.substr(key.size() + 1)) : " not told";
 }
 
 }  // namespace
@@ -41,7 +38,7 @@ std::optional<FactDifference> first_difference(std::string_view own, std::string
     const std::string_view ours = next_line(own), other = next_line(theirs);
     if (ours == other) continue;
     const std::string_view key = key_of(ours.empty() ? other : ours);
-    const std::string what = printable(key);
+    const std::string what = shown(key);
     return FactDifference{what.empty() ? "a line" : what, value_of(other, key), value_of(ours, key)};
   }
   return std::nullopt;

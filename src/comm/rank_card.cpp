@@ -6,11 +6,10 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace ingot {
 namespace {
-
-bool is_printable(char c) { return c >= 0x20 && c <= 0x7e; }
 
 std::byte* put(const std::string& text, size_t room, std::byte* at) {
   CHECK(text.size() < room, "{} bytes for a text of {}", room, text.size());

@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/thread_pool.h"
 #include "comm/launcher_watch.h"
 #include "comm/rank_card.h"
@@ -101,12 +102,7 @@ class NoSignals {
 };
 
 // As cards have it: a host's name may be anything.
-std::string printable(std::string text, size_t room) {
-  text.resize(std::min(text.size(), room - 1));
-  std::ranges::replace_if(
-      text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return text;
-}
+std::string card_text(std::string_view text, size_t room) { return printable(text.substr(0, room - 1)); }
 
 std::string host_name() {
   std::array<char, kHostBytes> host{};
@@ -116,11 +112,11 @@ std::string host_name() {
 
 RankCard own_card() {
   RankCard card;
-  card.host = printable(host_name(), kHostBytes);
+  card.host = card_text(host_name(), kHostBytes);
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::error_code ignored;
-  card.place = printable(boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string(), kPlaceBytes);
+  card.place = card_text(boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string(), kPlaceBytes);
   cpu_set_t mask;
   CPU_ZERO(&mask);
   sched_getaffinity(0, sizeof(mask), &mask);

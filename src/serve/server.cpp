@@ -246,11 +246,15 @@ HttpHeaders Server::common_headers(const HttpHead& head) const {
 void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   const RouteMatch match = find_route(request.head.method, request.head.path);
   if (match.route == nullptr) return responder->send(refuse(request.head, no_route(request.head.path)));
-  const Route& route = *match.route;
-  // The key was checked before the body came; it may have been revoked since, also until it is in flight: from then on
-  // whoever revokes it ends it.
-  const bool keyed = keys_.required() && route.access == Access::kKey;
-  const std::shared_ptr<const ApiKey> key = keyed ? keys_.find(request.head) : nullptr;
+  // The key was checked before the body came; it may have been revoked since.
+  const bool keyed = keys_.required() && match.route->access == Access::kKey;
+  std::shared_ptr<const ApiKey> key = keyed ? keys_.find(request.head) : keys_.nobody();
+  take_in(*match.route, std::move(request), std::move(key), std::move(responder));
+}
+
+// Also until it is in flight: from then on whoever revokes the key ends it.
+void Server::take_in(const Route& route, HttpRequest request, std::shared_ptr<const ApiKey> key,
+                     std::shared_ptr<Responder> responder) {
   const std::shared_ptr<Caller> caller = make_caller(route, request.head, key ? key : keys_.nobody());
   const auto tracked = std::make_shared<TrackedResponder>(
       std::move(responder), style_of(request.head.path), common_headers(request.head),
@@ -266,7 +270,7 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   in_flight_.add(tracked, route.generates, caller);
   tracked->watch();
   std::optional<ApiError> refused;
-  if (keyed && (!key || caller->revoked())) {
+  if (!key || caller->revoked()) {
     refused = no_key();
   } else if ((refused = without_right(route, caller->rights()))) {
     // Taken from it since.

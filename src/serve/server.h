@@ -65,6 +65,10 @@ class Server {
   HttpAdmission admit(const HttpHead& head);
   std::optional<HttpResponse> check(const HttpHead& head);  // of admit(): what is refused
   void handle(HttpRequest request, std::shared_ptr<Responder> responder);
+  // The rest of handle(), once the key is known by which the route is asked for; null: it needs one and there is none.
+  // The key may have been revoked since.
+  void take_in(const Route& route, HttpRequest request, std::shared_ptr<const ApiKey> key,
+               std::shared_ptr<Responder> responder);
   HttpResponse refusal(const HttpRefusal& refused);
 
   struct Health {

@@ -8,110 +8,11 @@
 #include <future>
 #include <thread>
 
-#include "serve/http/http_test_support.h"
 #include "serve/routes.h"
-#include "serve/server.h"
-#include "serve/serving_test_support.h"
+#include "serve/server_tenants_test_support.h"
 
 namespace ingot {
 namespace {
-
-class ServerTenants : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ingot-tenants-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory = pattern;
-  }
-  // As in the program nothing of a request outlives the server: the engine has let go of all, then the workers have.
-  void TearDown() override {
-    toy.expect_idle();
-    if (server) {
-      server->context().workers.stop();
-      server->context().streams.stop();
-    }
-    server.reset();
-    std::filesystem::remove_all(directory);
-  }
-  void write(const std::string& text) {
-    std::ofstream(directory + "/new") << text;
-    std::filesystem::rename(directory + "/new", directory + "/keys");
-  }
-  void serve(const std::string& keys, ServerOptions options = {}) {
-    write(keys);
-    options.http.port = 0;
-    options.log.path = "off";
-    options.keys.file = directory + "/keys";
-    server = std::make_unique<Server>(options);
-    server->set_model(toy.model);
-  }
-  static HttpHead head_of(const std::string& key, std::string path, std::string method = "POST") {
-    HttpHead head;
-    head.method = std::move(method);
-    head.path = std::move(path);
-    head.headers = {{"host", "localhost:1"}, {"authorization", "Bearer " + key}};
-    head.id = "req-1";
-    return head;
-  }
-  // What check() says before a body is read; 0: go on.
-  int check(const std::string& key, std::string path, std::string method = "POST") {
-    const std::optional<HttpResponse> response = server->check(head_of(key, std::move(path), std::move(method)));
-    return response ? response->status : 0;
-  }
-  std::shared_ptr<TestResponder> begin(const std::string& key, std::string path, std::string body,
-                                       std::string method = "POST") {
-    auto to = std::make_shared<TestResponder>();
-    server->handle({.head = head_of(key, std::move(path), std::move(method)), .body = std::move(body)}, to);
-    return to;
-  }
-  HttpResponse call(const std::string& key, std::string path, std::string body, std::string method = "POST") {
-    return begin(key, std::move(path), std::move(body), std::move(method))->wait();
-  }
-  static std::string header(const HttpResponse& response, std::string_view name) {
-    for (const auto& [key, value] : response.headers) {
-      if (key == name) return value;
-    }
-    return "";
-  }
-  static std::string completion(int tokens) {
-    return "{\"prompt\":\"a\",\"ignore_eos\":true,\"max_tokens\":" + std::to_string(tokens) + "}";
-  }
-
-  UsageNumbers used(const std::string& name) {
-    for (const TenantUsage& tenant : server->context().keys.book().tenants()) {
-      if (tenant.name == name) return tenant.numbers;
-    }
-    return {};
-  }
-  // Of the usage log, once there are so many.
-  std::vector<JsonObject> usage_lines(size_t count) {
-    std::vector<JsonObject> lines;
-    (void)eventually([&] {
-      lines.clear();
-      std::ifstream file(directory + "/usage");
-      for (std::string line; std::getline(file, line);) lines.push_back(parse_json(line, "line").as_object());
-      return lines.size() >= count;
-    });
-    return lines;
-  }
-
-  // The engine makes no step until the gate is opened: what comes meanwhile waits for sure.
-  std::thread stand_still(std::promise<void>& gate) {
-    const auto standing = std::make_shared<std::promise<void>>();
-    std::thread stop([this, standing, open = gate.get_future().share()] {
-      toy.model.engine->call([&](LocalEngine&) {
-        standing->set_value();
-        open.wait();
-      });
-    });
-    standing->get_future().wait();
-    return stop;
-  }
-
-  ToyServer toy;
-  std::string directory;
-  std::unique_ptr<Server> server;
-};
 
 TEST_F(ServerTenants, CallWhatTheyMay) {
   serve(
@@ -215,33 +116,6 @@ TEST_F(ServerTenants, OneCannotTakeTheWholeQueue) {
   gate.set_value();
   stop.join();
   for (const auto& responder : held) EXPECT_EQ(responder->wait().status, 200);
-}
-
-// Short bodies of long prompts: what waits is held several times, here and in the engine.
-TEST_F(ServerTenants, WhatWaitsHoldsNoMoreThanItsShareOfARoom) {
-  ServerOptions options;
-  options.http.limits.bodies_bytes = 16 << 10;
-  serve("a a-key-001\nb b-key-001\n", options);
-  const auto asks = [](size_t length, int choices) {
-    return fmt::format(R"({{"prompt":"{}","max_tokens":1,"echo":true,"n":{}}})", std::string(length, 'x'), choices);
-  };
-  const std::string never = call("a-key-001", "/v1/completions", asks(250, 16)).body;
-  EXPECT_NE(never.find("at most 8192 are allowed"), std::string::npos) << never;
-  EXPECT_EQ(call("a-key-001", "/v1/completions", R"({"logprobs":5,)" + asks(200, 1).substr(1)).status, 400) << "scores";
-  std::promise<void> gate;
-  std::thread stop = stand_still(gate);
-  std::vector<std::shared_ptr<TestResponder>> all;
-  const auto answered = [&] { return std::ranges::count_if(all, [](const auto& to) { return to->answers() > 0; }); };
-  for (int i = 0; i < 8; ++i) all.push_back(begin("a-key-001", "/v1/completions", asks(200, 1)));
-  // 2.8 KB each: three of a, since a fourth would leave less than a has.
-  EXPECT_TRUE(eventually([&] { return answered() == 5; })) << answered();
-  EXPECT_EQ(call("a-key-001", "/v1/embeddings", R"({"input":")" + std::string(200, 'x') + R"("})").status, 503);
-  all.push_back(begin("b-key-001", "/v1/completions", asks(200, 1)));
-  gate.set_value();
-  stop.join();
-  const auto served = std::ranges::count_if(all, [](const auto& to) { return to->wait().status == 200; });
-  EXPECT_EQ(served, 4) << "three of a, and b's";
-  EXPECT_TRUE(eventually([&] { return server->context().requests.held() == 0; }));
 }
 
 TEST_F(ServerTenants, UsageIsToldByNameToAdminsOnly) {
@@ -469,31 +343,6 @@ TEST_F(ServerTenants, WhatOthersHaveUsedMeanwhileCountsBeforeATextIsRead) {
   EXPECT_EQ(served + limited, 8);
   EXPECT_GE(served, 1);
   EXPECT_LE(served, 2);  // as many as there are workers
-}
-
-TEST_F(ServerTenants, ARemovedKeyEndsWhatWaitsAndLeavesWhatRuns) {
-  serve("a a-key-001\nb b-key-001\n");
-  const auto running =
-      begin("a-key-001", "/v1/completions", R"({"prompt":"a","ignore_eos":true,"max_tokens":200,"stream":true})");
-  running->wait_for_writes(2);
-  std::promise<void> gate;
-  std::thread stop = stand_still(gate);
-  const auto waiting = begin("a-key-001", "/v1/completions", completion(4));
-  const auto neighbour = begin("b-key-001", "/v1/completions", completion(4));
-  write("b b-key-001\n");
-  server->reload_keys(false);
-  const HttpResponse refused = waiting->wait();
-  EXPECT_EQ(refused.status, 401);
-  gate.set_value();
-  stop.join();
-  EXPECT_TRUE(running->wait().body.ends_with("data: [DONE]\n\n"));
-  EXPECT_EQ(neighbour->wait().status, 200);
-  EXPECT_EQ(check("a-key-001", "/v1/models", "GET"), 401);
-  // A wrong file changes nothing.
-  write("b\n");
-  server->reload_keys(true);
-  EXPECT_EQ(check("b-key-001", "/v1/models", "GET"), 0);
-  EXPECT_EQ(server->metrics().key_reload_failures.value(), 1);
 }
 
 }  // namespace

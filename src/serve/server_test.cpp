@@ -266,45 +266,49 @@ TEST(TrackedResponder, AnAnswerThatOutlastsTheServerEndsWithAnError) {
   EXPECT_EQ(in_flight.all(), 0);
 }
 
+// A request that generates, in flight.
+struct Tracked {
+  explicit Tracked(bool stream = false) {
+    in_flight.add(responder, true, caller);
+    if (stream) responder->start({.content_type = "text/event-stream", .body = {}});
+  }
+  static InFlight::Verdict late(const Caller& judged) {
+    return {.error = judged.timeout_error(), .end = CallEnd::kTimeout};
+  }
+  int status() const { return inner->response->status; }
+
+  InFlight in_flight;
+  const std::shared_ptr<FakeResponder> inner = std::make_shared<FakeResponder>();
+  const std::shared_ptr<TrackedResponder> responder =
+      std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{}, [](const Ended&) {});
+  const std::shared_ptr<Caller> caller = caller_of({});
+};
+
 // Its line of usage says that it is complete, and waits for a slow disk: so does its answer.
 TEST(TrackedResponder, AnAnswerThatIsSettledIsNotEndedByItsDeadline) {
-  const auto overdue = [](const Caller& caller) -> std::optional<InFlight::Verdict> {
-    return InFlight::Verdict{.error = caller.timeout_error(), .end = CallEnd::kTimeout};
-  };
   for (const bool stream : {false, true}) {
-    InFlight in_flight;
-    const auto inner = std::make_shared<FakeResponder>();
-    const auto tracked =
-        std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{}, [](const Ended&) {});
-    const std::shared_ptr<Caller> caller = caller_of({});
-    in_flight.add(tracked, true, caller);
-    if (stream) tracked->start({.content_type = "text/event-stream", .body = {}});
-    caller->settle(CallEnd::kComplete, 200);
-    in_flight.end_where(overdue);
-    in_flight.end_all(server_busy("over"));
-    EXPECT_FALSE(inner->ended);
-    EXPECT_FALSE(caller->ended_early());
-    stream ? tracked->finish() : tracked->send({.body = "whole"});
-    EXPECT_TRUE(inner->ended);
-    EXPECT_EQ(inner->response->status, 200);
+    Tracked t(stream);
+    t.caller->settle(CallEnd::kComplete, 200);
+    t.in_flight.end_where([](const Caller& judged) -> std::optional<InFlight::Verdict> { return Tracked::late(judged); });
+    t.in_flight.end_all(server_busy("over"));
+    EXPECT_FALSE(t.inner->ended);
+    EXPECT_FALSE(t.caller->ended_early());
+    stream ? t.responder->finish() : t.responder->send({.body = "whole"});
+    EXPECT_TRUE(t.inner->ended);
+    EXPECT_EQ(t.status(), 200);
   }
 }
 
 // One that is answered while it is judged is no timeout.
 TEST(TrackedResponder, OneThatEndsInTimeIsNotToldToBeLate) {
   for (const bool in_time : {true, false}) {
-    InFlight in_flight;
-    const auto inner = std::make_shared<FakeResponder>();
-    const auto tracked =
-        std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{}, [](const Ended&) {});
-    const std::shared_ptr<Caller> caller = caller_of({});
-    in_flight.add(tracked, true, caller);
-    in_flight.end_where([&](const Caller& judged) -> std::optional<InFlight::Verdict> {
-      if (in_time) tracked->send({.body = "whole"});
-      return InFlight::Verdict{.error = judged.timeout_error(), .end = CallEnd::kTimeout};
+    Tracked t;
+    t.in_flight.end_where([&](const Caller& judged) -> std::optional<InFlight::Verdict> {
+      if (in_time) t.responder->send({.body = "whole"});
+      return Tracked::late(judged);
     });
-    EXPECT_EQ(inner->response->status, in_time ? 200 : 504);
-    EXPECT_EQ(caller->timed_out(), !in_time);
+    EXPECT_EQ(t.status(), in_time ? 200 : 504);
+    EXPECT_EQ(t.caller->timed_out(), !in_time);
   }
 }
 
