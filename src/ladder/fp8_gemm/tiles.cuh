@@ -3,7 +3,7 @@
 
 #include "cuda/wgmma_fp8.cuh"
 #include "ladder/fp8_gemm/fp8_gemm.cuh"
-#include "ladder/gemm_clusters.cuh"
+#include "matmul/cuda/gemm_clusters.cuh"
 
 namespace ingot::cuda {
 
