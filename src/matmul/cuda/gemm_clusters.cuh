@@ -1,6 +1,6 @@
 // Products of two matrices by clusters of blocks that run on tiles: what two blocks need comes once from the cache and
-// goes to both. A tile T is a ClusterPlace with kM by kN results, kK columns of 16 bits a step (rows of 128 bytes), kA
-// and kStage bytes of a stage, kStages of them. Compute capability 9.0 alone.
+// goes to both. A tile T is a ClusterPlace with kM by kN results, kK columns of 16 bits a step (rows of 128 bytes);
+// kStages of kStage bytes, of which kA are a's and the first kCopied both matrices'. Compute capability 9.0 alone.
 #pragma once
 
 #include <algorithm>
@@ -159,10 +159,16 @@ struct HandedSums {
   }
 };
 
+// What else a stage has behind the matrices, of the block's rows from `row` on.
+struct NothingBeside {
+  __device__ uint32_t bytes(int) const { return 0; }
+  __device__ void copy(int, int, std::byte*, CopyBarrier*) const {}
+};
+
 // The stages of one block's tiles on their way into the ring, by one thread.
-template <class T, int kBand>
+template <class T, int kBand, class Beside = NothingBeside>
 __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const ClusterWalk<T, kBand>& walk, const T& tile,
-                            std::byte* shared, CopyBarrier* full, CopyBarrier* empty) {
+                            std::byte* shared, CopyBarrier* full, CopyBarrier* empty, const Beside& beside = {}) {
   constexpr int kRowsA = T::kM / T::kAcross, kRowsB = T::kN / T::kDown;
   const uint32_t of_a = tile.blocks_of_a(), of_b = tile.blocks_of_b();
   int at = 0;
@@ -171,13 +177,15 @@ __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const Cluste
   for (int i = 0; walk.part(i, part); ++i) {
     int row, col;
     walk.place(tile, part.tile, row, col);
+    const int own = row;
     row += tile.across * kRowsA;
     col += tile.down * kRowsB;
     for (int s = part.from; s < part.to; ++s) {
       std::byte* to_a = shared + at * T::kStage + tile.across * kRowsA * 128;
       std::byte* to_b = shared + at * T::kStage + T::kA + tile.down * kRowsB * 128;
       barrier_wait(empty + at, parity);
-      barrier_expect(full + at, T::kStage);
+      barrier_expect(full + at, T::kCopied + beside.bytes(own));
+      beside.copy(own, s, shared + at * T::kStage + T::kCopied, full + at);
       if constexpr (T::kAcross > 1) {
         copy_tensor(to_a, a, s * T::kK, row, full + at, of_a);
       } else {
@@ -216,7 +224,7 @@ struct ClusterTile : ClusterPlace<kDown, kAcross> {
   using ClusterPlace<kDown, kAcross>::ClusterPlace;
   static constexpr int kStages = kStages_;
   static constexpr int kM = 128, kN = 256, kK = 64;
-  static constexpr int kA = kM * 128, kStage = kA + kN * 128;  // bytes; rows of 128
+  static constexpr int kA = kM * 128, kCopied = kA + kN * 128, kStage = kCopied;  // bytes; rows of 128
   static constexpr int kBarriers = kStages * kStage;
   static constexpr int64_t kBytes = kBarriers + 2 * kStages * static_cast<int64_t>(sizeof(CopyBarrier));
   static constexpr int kWarps = 8;  // that multiply
