@@ -1,7 +1,7 @@
-// Tiles of 128 x 128 through a ring of four stages in shared memory, fragments by ldmatrix. Serves without cuBLASLt.
+// Tiles of 128 x 128 through a ring of four stages in shared memory, fragments by ldmatrix. Serves elsewhere than on Hopper.
 #include "ladder/bf16_gemm/bf16_gemm.cuh"
 #include "ladder/cuda_step.cuh"
-#include "matmul/cuda/parts.cuh"
+#include "matmul/cuda/gemm_clusters.h"
 
 namespace ingot::cuda::INGOT_STEP {
 
@@ -15,7 +15,7 @@ void run(const Bf16Gemm& op, Ctx& ctx) {
   weight.data = op.b.data;
   PartOut out;
   out.out = View(op.out);
-  run_gemm(View(op.a), weight, out, ctx.rows(op.a), ctx);
+  run_gemm_tiles(View(op.a), weight, out, ctx.rows(op.a), ctx);
 }
 
 }  // namespace ingot::cuda::INGOT_STEP

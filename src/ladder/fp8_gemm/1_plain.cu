@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(32 * kWarps) gemm(CodeMatrix a, CodeMatrix b, 
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int m = i / 8, n = i / 2 % 4, h = i % 2;
-      const float scale = scales.a(row + 16 * m + 8 * h + g, s) * of_block;
+      const int r = static_cast<int>(row) + 16 * m + 8 * h + g;
+      const float scale = r < scales.m ? *scales.a(r, s) * of_block : 0.0f;
       sums[m][n][2 * h] += acc[m][n][2 * h] * scale;
       sums[m][n][2 * h + 1] += acc[m][n][2 * h + 1] * scale;
     }

@@ -26,7 +26,7 @@ struct CodeScales {
         m(static_cast<int>(ctx.rows(op.a))),
         steps(static_cast<int>(op.a.cols / ladder::kFp8Block)),
         blocks(static_cast<int>(ctx.rows(op.b_scale))) {}
-  __device__ float a(int64_t row, int step) const { return row < m ? of_a[int64_t{step} * m + row] : 0.0f; }
+  __device__ const float* a(int row, int step) const { return of_a + int64_t{step} * m + row; }
   // Of the block of columns at `col`; the last one's beyond it.
   __device__ float b(int64_t col, int step) const {
     return of_b[int64_t{min(static_cast<int>(col / ladder::kFp8Block), blocks - 1)} * steps + step];

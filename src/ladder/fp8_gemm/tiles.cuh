@@ -3,7 +3,7 @@
 
 #include "cuda/wgmma_fp8.cuh"
 #include "ladder/fp8_gemm/fp8_gemm.cuh"
-#include "ladder/gemm_clusters.cuh"
+#include "matmul/cuda/gemm_clusters.cuh"
 
 namespace ingot::cuda {
 
@@ -18,31 +18,31 @@ struct Fp8Tile : ClusterPlace<kDown, kAcross> {
   static constexpr Promotion kPromotion = kPromotion_;
   static constexpr int kM = kM_, kN = 128, kStages = kStages_, kHalves = kM / 128;
   static constexpr int kK = 64;                                // values of 16 bits
-  static constexpr int kA = kM * 128, kStage = kA + kN * 128;  // bytes
+  static constexpr int kA = kM * 128, kCopied = kA + kN * 128, kStage = kCopied + 1024;  // bytes; a's scales at the end
   static constexpr int kBarriers = kStages * kStage;
   static constexpr int64_t kBytes = kBarriers + 2 * kStages * static_cast<int64_t>(sizeof(CopyBarrier));
   static constexpr int kWarps = 8;  // that multiply
   static_assert(kPromotion != Promotion::kPairs || kHalves == 1);
 };
 
-// Scales of a thread's rows in a step: its product's rows r and r + 8 of each half, times that of b.
-template <int kHalves>
-struct StepScales {
-  float of[kHalves][2];
+// The scales of a's rows come with a stage.
+template <int kM>
+struct ScalesBeside {
+  const CodeScales& scales;
 
-  __device__ void load(const CodeScales& scales, int row, int col, int step) {
-    const float b = scales.b(col, step);
-#pragma unroll
-    for (int i = 0; i < kHalves; ++i) {
-      of[i][0] = scales.a(row + 64 * i, step) * b;
-      of[i][1] = scales.a(row + 64 * i + 8, step) * b;
-    }
+  __device__ uint32_t bytes(int row) const { return static_cast<uint32_t>(max(0, min(kM, scales.m - row))) * 4; }
+  __device__ void copy(int row, int step, std::byte* to, CopyBarrier* barrier) const {
+    if (bytes(row) > 0) copy_bulk(to, scales.a(row, step), bytes(row), barrier);
   }
 };
 
-__device__ inline void add_scaled(float* sums, const float (&d)[64], const float (&scale)[2]) {
+// d times the scales of its two rows and of b, added to sums.
+struct Scale {
+  float first, second;
+};
+__device__ inline void add_scaled(float* sums, const float (&d)[64], const Scale& scale) {
 #pragma unroll
-  for (int i = 0; i < 64; ++i) sums[i] = __fmaf_rn(d[i], scale[i / 2 % 2], sums[i]);
+  for (int i = 0; i < 64; ++i) sums[i] = __fmaf_rn(d[i], i / 2 % 2 == 0 ? scale.first : scale.second, sums[i]);
 }
 
 // A warpgroup's turn to multiply is a barrier that the other one's threads arrive at.
@@ -66,7 +66,7 @@ struct Turns {
 // One warpgroup's stages of a part of K, their sums added to `sums`. `wait` gives a stage's memory when it is there,
 // `done` gives it back.
 template <class T, class Wait, class Done>
-__device__ void promote_stages(float (&sums)[64 * T::kHalves], const CodeScales& scales, const TileSteps& part, int row,
+__device__ void promote_stages(float (&sums)[64 * T::kHalves], const CodeScales& scales, const TileSteps& part, int own,
                                int col, int group, const Wait& wait, const Done& done) {
   constexpr bool kTurns = T::kPromotion == Promotion::kTurns;
   const auto start = [&](float(&d)[64], const std::byte* stage, int half) {
@@ -81,44 +81,50 @@ __device__ void promote_stages(float (&sums)[64 * T::kHalves], const CodeScales&
     }
     products_commit();
   };
-  StepScales<T::kHalves> next;
-  next.load(scales, row, col, part.from);
-  const auto take = [&](int s) {  // those of the next step come while this one's products run
-    const StepScales<T::kHalves> now = next;
-    if (s + 1 < part.to) next.load(scales, row, col, s + 1);
+  float next = scales.b(col, part.from);
+  const auto take_b = [&](int s) {  // that of the next step comes while this one's products run
+    const float now = next;
+    if (s + 1 < part.to) next = scales.b(col, s + 1);
     return now;
+  };
+  const auto scale_of = [&](const std::byte* stage, int half, float b) {
+    const float* of_a = reinterpret_cast<const float*>(stage + T::kCopied) + own + 64 * half;
+    return Scale{of_a[0] * b, of_a[8] * b};
   };
   int s = part.from;
   if constexpr (T::kPromotion == Promotion::kPairs) {
     for (; s + 1 < part.to; s += 2) {
       float first[64], second[64];
-      start(first, wait(), 0);
-      const StepScales<1> of_first = take(s);
-      start(second, wait(), 0);
-      const StepScales<1> of_second = take(s + 1);
+      const std::byte* stage = wait();
+      start(first, stage, 0);
+      const Scale of_first = scale_of(stage, 0, take_b(s));
+      stage = wait();
+      start(second, stage, 0);
+      const Scale of_second = scale_of(stage, 0, take_b(s + 1));
       products_done<1>(first);
       done();
-      add_scaled(sums, first, of_first.of[0]);
+      add_scaled(sums, first, of_first);
       products_done<0>(second);
       done();
-      add_scaled(sums, second, of_second.of[0]);
+      add_scaled(sums, second, of_second);
     }
   }
   for (; s < part.to; ++s) {
     const std::byte* stage = wait();
-    StepScales<T::kHalves> now;
+    float b = 0;
 #pragma unroll
     for (int half = 0; half < T::kHalves; ++half) {
       float d[64];
       start(d, stage, half);
-      if (half == 0) now = take(s);
+      if (half == 0) b = take_b(s);
+      const Scale scale = scale_of(stage, half, b);
       if constexpr (kTurns) {  // given before the last product is done: the other's begins right behind it
         products_done<1>();
         Turns<kTurns>::give(group);
       }
       products_done<0>(d);
       if (half + 1 == T::kHalves) done();
-      add_scaled(sums + 64 * half, d, now.of[half]);
+      add_scaled(sums + 64 * half, d, scale);
     }
   }
 }
@@ -159,7 +165,7 @@ __device__ void multiply_codes(const View& out, const CodeScales& scales, const 
     float sums[64 * T::kHalves];
 #pragma unroll
     for (float& x : sums) x = 0;
-    promote_stages<T>(sums, scales, part, row + own, col, group, wait, done);
+    promote_stages<T>(sums, scales, part, own, col, group, wait, done);
     if constexpr (T::kHalves == 2) {
       if (part.to < walk.steps) {
         handed.give(sums, thread);
@@ -198,7 +204,7 @@ __global__ void __launch_bounds__(384, 1)
   const T tile(cluster_rank());
   if (threadIdx.x < 128) {
     give_registers<40>();
-    if (threadIdx.x == 0) copy_stages(a, b, walk, tile, shared, full, empty);
+    if (threadIdx.x == 0) copy_stages(a, b, walk, tile, shared, full, empty, ScalesBeside<T::kM>{scales});
     __syncwarp();
   } else {
     take_registers<232>();
@@ -213,7 +219,8 @@ template <class T, int kBand>
 bool run_codes(const Fp8Gemm& op, const Ctx& ctx, Sharing sharing) {
   const CodeMatrix a(op.a, ctx), b(op.b, ctx);
   if (a.rows == 0 || b.rows == 0) return true;
-  if (ctx.arch != 90 || b.rows % 8 != 0 || op.out.stride % 8 != 0) return false;
+  // a's scales are copied 16 bytes at a time.
+  if (ctx.arch != 90 || a.rows % 4 != 0 || b.rows % 8 != 0 || op.out.stride % 8 != 0) return false;
   const int64_t pairs = a.cols / 2;  // of codes: what tensor copies count in
   ClusterWalk<T, kBand> walk(a.rows, b.rows, pairs);
   const int clusters = clusters_of(walk, sharing, ctx.multiprocessors, ctx.scratch_bytes);

@@ -1,6 +1,7 @@
 // Many rows of bf16 without a library: blocks of 128 rows of x by 128 outputs, by matrix instructions, 32 columns at a
 // time through a ring of four stages. Every output is one sum over K in ascending order, whatever the number of rows.
 #include "base/check.h"
+#include "matmul/cuda/gemm_clusters.h"
 #include "matmul/cuda/parts.cuh"
 
 namespace ingot::cuda {
@@ -107,6 +108,11 @@ bool gemm_takes(const View& x, const Weight& weight) {
 
 void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   CHECK(gemm_takes(x, weight), "weight {}", weight.name);
+  if (run_gemm_clusters(x, weight, out, rows, ctx)) return;
+  run_gemm_tiles(x, weight, out, rows, ctx);
+}
+
+void run_gemm_tiles(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   GemmArgs args;
   args.x = reinterpret_cast<const uint16_t*>(x.data);
   args.x_stride = x.stride;

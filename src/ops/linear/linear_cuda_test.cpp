@@ -286,6 +286,36 @@ TEST(CudaLinear, SeveralParts) {
   }
 }
 
+// Many rows by clusters (gemm_clusters_cuda.cu) and few outputs by tiles of warps: with and without a bias and a residual,
+// and the first rows have the bits that they have alone.
+TEST(CudaLinear, ManyRowsOfBf16) {
+  INGOT_NEEDS_DEVICE();
+  Random random(12);
+  const int64_t cols = 200, n = 200;
+  const TestWeight w(random, Format::kBF16, n, cols), bias(random, Format::kF32, 1, n);
+  const int most = 300;
+  Buffer x(most, cols, kTokenRows, 208), residual(most, n);
+  x.fill_outliers(random);
+  residual.fill_outliers(random);
+  for (const bool more : {false, true}) {
+    std::vector<float> first;
+    for (const int rows : {1, 40, most}) {
+      Buffer out(rows, n);
+      Linear op = plain(x, w, out);
+      if (more) {
+        op.parts[0].bias = bias.weight();
+        op.residual = residual.tensor();
+      }
+      const Batch batch = rows_batch(rows);
+      DeviceRig(batch, {.batch_invariant = true}).run(op);
+      std::vector<float> row = out.values();
+      row.resize(static_cast<size_t>(n));
+      if (rows == 1) first = row;
+      expect_same_bits(row, first, std::to_string(rows) + " rows");
+    }
+  }
+}
+
 // A row's bits are the same in every batch.
 TEST(CudaLinear, BatchInvariant) {
   INGOT_NEEDS_DEVICE();

@@ -1,6 +1,6 @@
 // Products of two matrices by clusters of blocks that run on tiles: what two blocks need comes once from the cache and
-// goes to both. A tile T is a ClusterPlace with kM by kN results, kK columns of 16 bits a step (rows of 128 bytes), kA
-// and kStage bytes of a stage, kStages of them. Compute capability 9.0 alone.
+// goes to both. A tile T is a ClusterPlace with kM by kN results, kK columns of 16 bits a step (rows of 128 bytes);
+// kStages of kStage bytes, of which kA are a's and the first kCopied both matrices'. Compute capability 9.0 alone.
 #pragma once
 
 #include <algorithm>
@@ -159,10 +159,16 @@ struct HandedSums {
   }
 };
 
+// What else a stage has behind the matrices, of the block's rows from `row` on.
+struct NothingBeside {
+  __device__ uint32_t bytes(int) const { return 0; }
+  __device__ void copy(int, int, std::byte*, CopyBarrier*) const {}
+};
+
 // The stages of one block's tiles on their way into the ring, by one thread.
-template <class T, int kBand>
+template <class T, int kBand, class Beside = NothingBeside>
 __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const ClusterWalk<T, kBand>& walk, const T& tile,
-                            std::byte* shared, CopyBarrier* full, CopyBarrier* empty) {
+                            std::byte* shared, CopyBarrier* full, CopyBarrier* empty, const Beside& beside = {}) {
   constexpr int kRowsA = T::kM / T::kAcross, kRowsB = T::kN / T::kDown;
   const uint32_t of_a = tile.blocks_of_a(), of_b = tile.blocks_of_b();
   int at = 0;
@@ -171,13 +177,15 @@ __device__ void copy_stages(const TensorMap& a, const TensorMap& b, const Cluste
   for (int i = 0; walk.part(i, part); ++i) {
     int row, col;
     walk.place(tile, part.tile, row, col);
+    const int own = row;
     row += tile.across * kRowsA;
     col += tile.down * kRowsB;
     for (int s = part.from; s < part.to; ++s) {
       std::byte* to_a = shared + at * T::kStage + tile.across * kRowsA * 128;
       std::byte* to_b = shared + at * T::kStage + T::kA + tile.down * kRowsB * 128;
       barrier_wait(empty + at, parity);
-      barrier_expect(full + at, T::kStage);
+      barrier_expect(full + at, T::kCopied + beside.bytes(own));
+      beside.copy(own, s, shared + at * T::kStage + T::kCopied, full + at);
       if constexpr (T::kAcross > 1) {
         copy_tensor(to_a, a, s * T::kK, row, full + at, of_a);
       } else {
@@ -209,5 +217,109 @@ int clusters_of(ClusterWalk<T, kBand>& walk, Sharing sharing, int multiprocessor
   if (scratch_bytes >= int64_t{4} * kPartFloats * T::kBlocks * at_a_time) walk.split(at_a_time);
   return at_a_time;
 }
+
+// Of bf16: tiles of 128 by 256 results.
+template <int kDown, int kAcross, int kStages_ = 4>
+struct ClusterTile : ClusterPlace<kDown, kAcross> {
+  using ClusterPlace<kDown, kAcross>::ClusterPlace;
+  static constexpr int kStages = kStages_;
+  static constexpr int kM = 128, kN = 256, kK = 64;
+  static constexpr int kA = kM * 128, kCopied = kA + kN * 128, kStage = kCopied;  // bytes; rows of 128
+  static constexpr int kBarriers = kStages * kStage;
+  static constexpr int64_t kBytes = kBarriers + 2 * kStages * static_cast<int64_t>(sizeof(CopyBarrier));
+  static constexpr int kWarps = 8;  // that multiply
+};
+
+template <class T, int kBand, class Store>
+__device__ void multiply_stages(const Store& store, const ClusterWalk<T, kBand>& walk, const T& tile,
+                                const HandedSums& handed, const std::byte* shared, CopyBarrier* full,
+                                CopyBarrier* empty) {
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1, lane = static_cast<int>(threadIdx.x) % 32;
+  const bool arrives = lane < T::kBlocks && tile.shares_with(lane);
+  const auto give_back = [&](int at) {
+    if constexpr (T::kBlocks > 1) {
+      if (arrives) barrier_arrive_at(empty + at, lane);
+    } else {
+      if (arrives) barrier_arrive(empty + at);
+    }
+  };
+  int at = 0, before = 0;
+  uint32_t parity = 0;
+  float acc[128];
+  TileSteps part;
+  for (int i = 0; walk.part(i, part); ++i) {
+    for (int s = part.from; s < part.to; ++s) {
+      const MatrixPlace a = matrix_by_rows(shared + at * T::kStage + group * 64 * 128),
+                        b = matrix_by_rows(shared + at * T::kStage + T::kA);
+      barrier_wait(full + at, parity);
+      products_begin();
+#pragma unroll
+      for (int kk = 0; kk < T::kK / 16; ++kk)
+        multiply_group<true, false>(acc, further(a, 32 * kk), further(b, 32 * kk), s > part.from || kk > 0);
+      products_commit();
+      products_done<1>();
+      if (s > part.from) give_back(before);
+      before = at;
+      if (++at == T::kStages) {
+        at = 0;
+        parity ^= 1;
+      }
+    }
+    products_done<0>(acc);
+    give_back(before);
+    const int thread = static_cast<int>(threadIdx.x) - 128;
+    if (part.to < walk.steps) {
+      handed.give(acc, thread);
+      continue;
+    }
+    if (part.from > 0)
+      for (int c = walk.cluster() - 1; c >= 0 && walk.has_part(c, part.tile); --c)
+        handed.add(acc, c * T::kBlocks + cluster_rank(), thread);
+    int row, col;
+    walk.place(tile, part.tile, row, col);
+    store(acc, walk.m, row + 64 * group, col);
+  }
+}
+
+// The first warpgroup copies, by one thread; the other two multiply, 64 rows each, and give them to store(sums, rows, row,
+// column). Clusters take tiles in turn.
+template <class T, int kBand, class Store>
+__global__ void __launch_bounds__(384, 1)
+    gemm_clusters(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const Store store,
+                  const ClusterWalk<T, kBand> walk, const HandedSums handed) {
+#if INGOT_HAS_WGMMA
+  let_next_begin();
+  std::byte* shared = shared_memory<std::byte>();
+  auto* full = reinterpret_cast<CopyBarrier*>(shared + T::kBarriers);
+  CopyBarrier* empty = full + T::kStages;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < T::kStages; ++i) {
+      barrier_init(full + i, 1);
+      barrier_init(empty + i, T::kWarps * (T::kDown + T::kAcross - 1));
+    }
+    barrier_inits_done();
+  }
+  cluster_sync();
+  wait_for_inputs();
+  const T tile(cluster_rank());
+  if (threadIdx.x < 128) {
+    give_registers<40>();
+    if (threadIdx.x == 0) copy_stages(a, b, walk, tile, shared, full, empty);
+    __syncwarp();
+  } else {
+    take_registers<232>();
+    multiply_stages(store, walk, tile, handed, shared, full, empty);
+  }
+  cluster_sync();  // others write into this block's memory until then
+#endif
+}
+
+struct StoreRows {
+  View out;
+
+  __device__ void operator()(const float (&acc)[128], int64_t rows, int64_t row, int64_t col) const {
+    store_rows<128>(acc, out, rows, row, col);
+  }
+};
 
 }  // namespace ingot::cuda
