@@ -11,10 +11,11 @@
 #ifdef INGOT_CUDA_EMULATED
 namespace ingot::cuda {
 void require_kernels() {}
-TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int64_t stride, int box_rows) {
+TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int64_t stride, int box_rows,
+                          bool permuted) {
   CHECK(reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride % 16 == 0 && rows > 0 && cols > 0 && box_rows <= 256,
         "a map of {} x {} values, {} bytes a row", rows, cols, stride);
-  return {data, rows, cols, stride, box_rows};
+  return {data, rows, cols, stride, box_rows, permuted};
 }
 }  // namespace ingot::cuda
 #else
@@ -55,7 +56,8 @@ void allow_large_clusters(const void* kernel) {
   check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), "large clusters");
 }
 
-TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int64_t stride, int box_rows) {
+TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int64_t stride, int box_rows,
+                          bool permuted) {
   static const auto encode = [] {  // the driver's, found at run time: no program needs it to start
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result = {};
@@ -68,9 +70,10 @@ TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride)};
   const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_rows)}, steps[] = {1, 1};
-  const CUresult error = encode(&to.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<std::byte*>(data), sizes,
-                                strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult error =
+      encode(&to.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<std::byte*>(data), sizes, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, permuted ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   CHECK(error == CUDA_SUCCESS, "a map of {} x {} values, {} bytes a row: error {}", rows, cols, stride,
         static_cast<int>(error));
   return to;

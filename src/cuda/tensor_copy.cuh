@@ -71,7 +71,9 @@ __device__ inline void barrier_arrive_at(CopyBarrier* barrier, int rank) {
 
 #endif
 
+// Not `permuted`: the values lie in shared memory as they do in the matrix (which may be permuted itself).
 // REQUIRES: data and stride (bytes) multiples of 16; box_rows at most 256; rows and cols not 0.
-TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int64_t stride, int box_rows);
+TensorMap make_tensor_map(const std::byte* data, int64_t rows, int64_t cols, int64_t stride, int box_rows,
+                          bool permuted = true);
 
 }  // namespace ingot::cuda

@@ -28,6 +28,7 @@ struct TensorMap {
   const std::byte* data = nullptr;
   int64_t rows = 0, cols = 0, stride = 0;  // stride: bytes
   int box_rows = 0;
+  bool permuted = true;
 };
 void copy_box(void* shared, const TensorMap& map, int64_t col, int64_t row, CopyBarrier* barrier, uint32_t blocks);
 

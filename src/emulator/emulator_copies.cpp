@@ -66,7 +66,7 @@ void copy_box(void* shared, const TensorMap& map, int64_t col, int64_t row, Copy
     auto* to = static_cast<std::byte*>(of_cluster(shared, rank));
     for (int r = 0; r < map.box_rows; ++r)
       for (int piece = 0; piece < 8; ++piece)
-        read_piece(to + r * 128 + (piece ^ (r & 7)) * 16, map, row + r, col + 8 * piece);
+        read_piece(to + r * 128 + (map.permuted ? piece ^ (r & 7) : piece) * 16, map, row + r, col + 8 * piece);
     auto* there = static_cast<CopyBarrier*>(of_cluster(barrier, rank));
     there->pieces = static_cast<int16_t>(there->pieces - 8 * map.box_rows);
     settle(there);

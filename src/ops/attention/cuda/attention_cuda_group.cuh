@@ -1,7 +1,7 @@
 // Attention of many rows of a seq by warpgroups, compute capability 9.0 alone, FlashAttention-3's way: as many blocks
 // as multiprocessors go through items of 128 packed rows. One warpgroup copies queries, keys and values into a ring
 // (attention_cuda_group_load.cuh); two have 64 packed rows each and multiply, each with the product of the last step's
-// values in flight while it weighs the scores of this one.
+// values in flight while it weighs the scores of this one. Steps go from the last keys to the first.
 #pragma once
 
 #include <algorithm>
@@ -32,27 +32,26 @@ struct GroupRows {
   }
 };
 
-// s = query · key, o += weight · value. `q`: the warpgroup's 64 rows. (In registers, a product of them would keep its
-// warp until the one before it is done: 260 us in place of 254 for a prompt of 4096.)
-template <class S>
-__device__ inline void start_scores(float (&s)[S::kKeys / 2], MatrixPlace q, MatrixPlace k) {
+// s = query · key, o += weight · value, of a step of kKeys. `q`: the warpgroup's 64 rows. (In registers, a product of
+// them would keep its warp until the one before it is done: 260 us in place of 254 for a prompt of 4096.)
+template <class S, int kKeys = S::kKeys>
+__device__ inline void start_scores(float (&s)[kKeys / 2], MatrixPlace q, MatrixPlace k) {
 #pragma unroll
   for (int kk = 0; kk < S::kDim / 16; ++kk)
     multiply_group<S::kBf16, false>(s, further(q, kk / 4 * S::kQueryPanel + kk % 4 * 32),
-                                    further(k, kk / 4 * S::kPanel + kk % 4 * 32), kk > 0);
+                                    further(k, kk / 4 * (kKeys * 128) + kk % 4 * 32), kk > 0);
   products_commit();
 }
-template <class S>
-__device__ inline void start_values(float (&o)[S::kDim / 2], const uint32_t (&p)[S::kKeys / 16][4], MatrixPlace v) {
+template <class S, int kKeys = S::kKeys>
+__device__ inline void start_values(float (&o)[S::kDim / 2], const uint32_t (&p)[kKeys / 16][4], MatrixPlace v) {
 #pragma unroll
-  for (int j = 0; j < S::kKeys / 16; ++j) multiply_group<S::kBf16, true>(o, p[j], further(v, 2048 * j));
+  for (int j = 0; j < kKeys / 16; ++j) multiply_group<S::kBf16, true>(o, p[j], further(v, 2048 * j));
   products_commit();
 }
 
 // Scores of keys from position `first` on that the thread's rows do not see are taken out, after the soft cap.
-template <class S>
-__device__ inline void mask_group(const AttentionArgs& a, const GroupRows<S>& rows, float (&s)[S::kKeys / 2],
-                                  int first) {
+template <int kKeys, class S>
+__device__ inline void mask_group(const AttentionArgs& a, const GroupRows<S>& rows, float (&s)[kKeys / 2], int first) {
   if (a.softcap > 0) {
     const float in = 2 * kLog2E * a.scale / a.softcap, out = a.softcap * kLog2E;
 #pragma unroll
@@ -63,7 +62,7 @@ __device__ inline void mask_group(const AttentionArgs& a, const GroupRows<S>& ro
   for (int h = 0; h < 2; ++h) {
     const int last = rows.last[h] - from, lowest = a.window > 0 ? last - a.window + 1 : -(1 << 30);
 #pragma unroll
-    for (int n = 0; n < S::kKeys / 8; ++n) {
+    for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         float& x = s[4 * n + 2 * h + c];
@@ -75,19 +74,19 @@ __device__ inline void mask_group(const AttentionArgs& a, const GroupRows<S>& ro
 
 // Scores of keys from position `first` on become weights; factor: what the sums of values so far are to be multiplied
 // by. True where one of the warp's is not 1. See weigh_scores().
-template <class S>
-__device__ inline bool weigh_group(const AttentionArgs& a, GroupRows<S>& rows, float (&s)[S::kKeys / 2], int first,
+template <class S, int kKeys = S::kKeys>
+__device__ inline bool weigh_group(const AttentionArgs& a, GroupRows<S>& rows, float (&s)[kKeys / 2], int first,
                                    float (&factor)[2]) {
   float scale = a.scale_log2;
-  if (first + S::kKeys - 1 > rows.seen.all || first < rows.seen.lowest || a.softcap > 0) {
-    mask_group<S>(a, rows, s, first);
+  if (first + kKeys - 1 > rows.seen.all || first < rows.seen.lowest || a.softcap > 0) {
+    mask_group<kKeys>(a, rows, s, first);
     if (a.softcap > 0) scale = 1;
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float most[2] = {s[2 * h], s[2 * h + 1]};
 #pragma unroll
-    for (int n = 1; n < S::kKeys / 8; ++n) {
+    for (int n = 1; n < kKeys / 8; ++n) {
       most[0] = fmaxf(most[0], s[4 * n + 2 * h]);
       most[1] = fmaxf(most[1], s[4 * n + 2 * h + 1]);
     }
@@ -100,7 +99,7 @@ __device__ inline bool weigh_group(const AttentionArgs& a, GroupRows<S>& rows, f
     rows.top[h] = top;
     float sum[2] = {0, 0};
 #pragma unroll
-    for (int n = 0; n < S::kKeys / 8; ++n) {
+    for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         float& x = s[4 * n + 2 * h + c];
@@ -112,71 +111,96 @@ __device__ inline bool weigh_group(const AttentionArgs& a, GroupRows<S>& rows, f
   return __any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f) != 0;
 }
 
-template <class S>
-__device__ inline void pack_weights(uint32_t (&p)[S::kKeys / 16][4], const float (&s)[S::kKeys / 2]) {
+template <class S, int kKeys = S::kKeys>
+__device__ inline void pack_weights(uint32_t (&p)[kKeys / 16][4], const float (&s)[kKeys / 2]) {
 #pragma unroll
-  for (int j = 0; j < S::kKeys / 16; ++j) {
+  for (int j = 0; j < kKeys / 16; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) p[j][i] = pack<S::kBf16>(s[8 * j + 2 * i], s[8 * j + 2 * i + 1]);
   }
 }
 
-// The ring as the warps that multiply see it: matrix number i, of keys and values in turn.
-template <class S>
+// The ring as the warps that multiply see it: slots [i, i + kEach) have a matrix, of keys and of values in turn.
+template <class S, int kEach>
 struct GroupRing {
   GroupControl<S>& control;
   std::byte* slots;
 
   __device__ const std::byte* wait(int i) const {
-    barrier_wait(&control.full[i % S::kSlots], i / S::kSlots & 1);
-    shared_writes_done();
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) barrier_wait(&control.full[i % S::kSlots + j], i / S::kSlots & 1);
+    if constexpr (!S::kBoxed) shared_writes_done();
     return slots + i % S::kSlots * S::kSlotBytes;
   }
   __device__ void give_back(int i, bool now = true) const {
     __syncwarp();
-    if (threadIdx.x % 32 == 0 && now) barrier_arrive(&control.empty[i % S::kSlots]);
+    if (threadIdx.x % 32 < kEach && now) barrier_arrive(&control.empty[i % S::kSlots + threadIdx.x % 32]);
   }
 };
 
-// One item's steps, matrices [taken, taken + 2 · steps) of the ring.
+// The two warpgroups ask for their products in turn: while one weighs its scores, the other's are multiplied.
 template <class S>
-__device__ inline void attend_steps(const AttentionArgs& a, GroupRows<S>& rows, const GroupRing<S>& ring, int taken,
-                                    MatrixPlace q, int key, int steps) {
-  float s[S::kKeys / 2], factor[2];
-  uint32_t p[S::kKeys / 16][4];
+struct GroupTurns {
+  int group;
+
+  __device__ void mine() const {
+    if constexpr (S::kTurns) barrier_some(2 + group, 2 * 128);
+  }
+  __device__ void others() const {
+    if constexpr (S::kTurns) barrier_some_arrive(3 - group, 2 * 128);
+  }
+};
+
+// One item's steps of kKeys, in slots from number `taken` on, from the last keys to the first.
+template <class S, int kKeys>
+__device__ inline void attend_steps(const AttentionArgs& a, GroupRows<S>& rows, GroupControl<S>& control,
+                                    std::byte* slots, const GroupTurns<S>& turns, int taken, MatrixPlace q,
+                                    const GroupSteps<S>& steps) {
+  constexpr int kEach = kKeys / S::kKeys, kPanel = kKeys * 128;
+  const GroupRing<S, kEach> ring{control, slots};
+  float s[kKeys / 2], factor[2];
+  uint32_t p[kKeys / 16][4];
+  int key = steps.key(0);
   const std::byte* k = ring.wait(taken);
+  turns.mine();
   products_begin();
-  start_scores<S>(s, q, matrix_by_rows(k));
+  start_scores<S, kKeys>(s, q, matrix_by_rows(k));
+  turns.others();
   products_done<0>(s);
   ring.give_back(taken);
-  weigh_group<S>(a, rows, s, key, factor);
-  pack_weights<S>(p, s);
+  weigh_group<S, kKeys>(a, rows, s, key, factor);
+  pack_weights<S, kKeys>(p, s);
+  int at = taken;  // of the keys of the step that is weighed
 #pragma unroll 1
-  for (int step = 1; step < steps; ++step) {
-    const int at = taken + 2 * step;
+  while (key > steps.begin) {
+    at += 2 * kEach;
+    key -= kKeys;
     k = ring.wait(at);
+    const std::byte* v = ring.wait(at - kEach);
+    turns.mine();
     products_begin();
-    start_scores<S>(s, q, matrix_by_rows(k));
-    const std::byte* v = ring.wait(at - 1);
-    products_begin();
-    start_values<S>(rows.out, p, matrix_by_columns(v, S::kPanel));
+    start_scores<S, kKeys>(s, q, matrix_by_rows(k));
+    start_values<S, kKeys>(rows.out, p, matrix_by_columns(v, kPanel));
+    turns.others();
     products_done<1>(s);
-    const bool grown = weigh_group<S>(a, rows, s, key + step * S::kKeys, factor);
+    const bool grown = weigh_group<S, kKeys>(a, rows, s, key, factor);
     // No sum is negative. ptxas moves a wait up as far as nothing with an effect keeps it: without this one the weights
     // would be computed after the product that they could be computed under.
     ring.give_back(at, !(rows.sum[0] + rows.sum[1] < 0));
     products_done<0>(rows.out);
-    ring.give_back(at - 1);
+    ring.give_back(at - kEach);
     if (grown) {
 #pragma unroll
       for (int i = 0; i < S::kDim / 2; ++i) rows.out[i] *= factor[i / 2 % 2];
     }
-    pack_weights<S>(p, s);
+    pack_weights<S, kKeys>(p, s);
   }
-  const int at = taken + 2 * steps - 1;
+  at += kEach;
   const std::byte* v = ring.wait(at);
+  turns.mine();
   products_begin();
-  start_values<S>(rows.out, p, matrix_by_columns(v, S::kPanel));
+  start_values<S, kKeys>(rows.out, p, matrix_by_columns(v, kPanel));
+  turns.others();
   products_done<0>(rows.out);
   ring.give_back(at);
 }
@@ -237,29 +261,36 @@ __device__ inline void store_group(const AttentionArgs& a, const RowsItem& item,
 template <class S>
 __device__ inline void attend_items(const AttentionArgs& a, std::byte* shared, GroupControl<S>& control, int group) {
   const int of = 64 * group + 16 * (static_cast<int>(threadIdx.x) % 128 / 32);  // the warp's first row in an item
-  const GroupRing<S> ring{control, shared + S::kRing};
+  const GroupTurns<S> turns{group};
   wait_for_inputs();
   int taken = 0;
+  if (group == 1) turns.others();  // the first group begins
 #pragma unroll 1
   for (int turn = 0;; ++turn) {
     const int slot = turn % 2;
     barrier_wait(&control.queries_full[slot], turn / 2 & 1);
     shared_writes_done();
     const RowsItem& item = control.items[turn % S::kItems];
-    if (item.seq < 0) return;
+    if (item.seq < 0) break;
     const MatrixPlace queries = matrix_by_rows(shared + slot * S::kQueryBytes + group * 64 * 128);
-    const int steps = (item.keys_end - item.keys_begin + S::kKeys - 1) / S::kKeys;
+    const GroupSteps<S> steps(item);
     GroupRows<S> rows(a, item, of);
-    attend_steps<S>(a, rows, ring, taken, queries, item.keys_begin, steps);
-    taken += 2 * steps;
+    if (S::kBoxed && steps.keys == S::kLongKeys) {
+      attend_steps<S, S::kLongKeys>(a, rows, control, shared + S::kRing, turns, taken, queries, steps);
+    } else {
+      attend_steps<S, S::kKeys>(a, rows, control, shared + S::kRing, turns, taken, queries, steps);
+    }
+    taken += 2 * steps.count * steps.slots();
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(&control.queries_empty[slot]);
     store_group<S>(a, item, rows, of, shared + S::kResults + of / 16 * S::kResultBytes);
   }
+  if (group == 0) turns.mine();  // the other's last
 }
 
 template <class S>
-__global__ void __launch_bounds__(S::kThreads, 1) attend_group(AttentionArgs a) {
+__global__ void __launch_bounds__(S::kThreads, 1)
+    attend_group(AttentionArgs a, const __grid_constant__ GroupMaps maps) {
 #if INGOT_HAS_WGMMA
   let_next_begin();
   std::byte* shared = shared_memory<std::byte>();
@@ -268,7 +299,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_group(AttentionArgs a) 
   __syncthreads();
   if (threadIdx.x < 128) {
     give_registers<S::kFewRegisters>();
-    copy_items<S>(a, shared, control);
+    copy_items<S>(a, maps, shared, control);
   } else {
     take_registers<S::kManyRegisters>();
     attend_items<S>(a, shared, control, static_cast<int>(threadIdx.x) / 128 - 1);
@@ -278,14 +309,23 @@ __global__ void __launch_bounds__(S::kThreads, 1) attend_group(AttentionArgs a) 
 #endif
 }
 
-template <DType kCache, int kDim>
+template <class S>
 void launch_group(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
-  using S = GroupShape<kCache, kDim>;
   const int64_t blocks = std::min(int64_t{ctx.multiprocessors}, tiles * a.kv_heads);
+  GroupMaps maps;
+  if constexpr (S::kBoxed) maps = GroupMaps(a.kv);
   launch(ctx, attend_group<S>,
          {dim3(static_cast<unsigned>(blocks)), dim3(S::kThreads),
           S::kControl + static_cast<int64_t>(sizeof(GroupControl<S>))},
-         a);
+         a, maps);
+}
+
+template <DType kCache, int kDim>
+void launch_group(const Ctx& ctx, const AttentionArgs& a, int64_t tiles) {
+  if constexpr (!kv_is_coded(kCache)) {
+    if (a.q.dtype == kCache && GroupMaps::fit(a.kv)) return launch_group<GroupShape<kCache, kDim, true>>(ctx, a, tiles);
+  }
+  launch_group<GroupShape<kCache, kDim>>(ctx, a, tiles);
 }
 
 template <DType kCache>

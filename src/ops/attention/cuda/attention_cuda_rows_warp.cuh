@@ -82,11 +82,11 @@ class TileFinder {
 struct StepPages {
   int page = -1, slot = 0;
 
-  template <class S>
+  template <class S, int kKeys = S::kKeys>
   __device__ static StepPages of(const AttentionArgs& a, const RowsItem& item, int key) {
     const int lane = static_cast<int>(threadIdx.x) % 32, p = key + 16 * lane;
     StepPages result;
-    if (lane >= S::kKeys / 16 || p >= item.keys_end) return result;
+    if (lane >= kKeys / 16 || p >= item.keys_end) return result;
     const int index = p / a.kv.page_rows;
     result.page = a.page_table[static_cast<int64_t>(item.seq) * a.pages_per_seq + index];
     result.slot = p - index * a.kv.page_rows;

@@ -166,6 +166,30 @@ TEST(CudaAttention, PromptsInManyTiles) {
   }
 }
 
+// Items of so many keys that their steps are long, beside others in the ring: by tensor copies, whole steps and parts,
+// with and without the pages behind a window.
+TEST(CudaAttention, PromptsBehindManyKeys) {
+  INGOT_NEEDS_DEVICE();
+  const Case cases[] = {
+      {.heads = 8, .kv_heads = 2, .k_dim = 128, .v_dim = 128, .page_rows = 64, .q_dtype = DType::kBF16},
+      {.heads = 4, .kv_heads = 1, .page_rows = 128, .q_dtype = DType::kBF16, .out_dtype = DType::kBF16},
+      {.heads = 3,
+       .kv_heads = 1,
+       .k_dim = 128,
+       .v_dim = 128,
+       .dtype = DType::kF16,
+       .window = 1100,
+       .sinks = true,
+       .page_rows = 64,
+       .q_dtype = DType::kF16,
+       .out_dtype = DType::kF16}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(name(c));
+    expect_matches(c, {{1, 70, 990}, {2, 1, 40}, {3, 20, 100}}, {.more_rows = 5});
+    expect_matches(c, {{1, 45, 1240}});
+  }
+}
+
 // Many seqs with prompts: more than a warp looks through at a time.
 TEST(CudaAttention, TilesOfManySeqs) {
   INGOT_NEEDS_DEVICE();

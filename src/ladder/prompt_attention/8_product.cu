@@ -1,4 +1,4 @@
-// What serves: a third warpgroup copies ahead, blocks stay for many tiles, the next scores come beside the values.
+// What serves: tensor copies by one thread each, 128 keys a step of long tiles, the two warpgroups in turn.
 #include "ladder/cuda_step.cuh"
 #include "ladder/paged_attention.cuh"
 #include "ladder/prompt_attention/prompt_attention.h"
