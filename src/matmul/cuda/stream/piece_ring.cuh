@@ -12,12 +12,12 @@ namespace ingot::cuda {
 inline constexpr int kPieceWarps = 16, kPieceThreads = 32 * kPieceWarps;
 inline constexpr int kSumRow = kPieceWarps + 1;  // floats between rows of sums, for a column of each warp
 
-// This block's share of so many packed rows, in sixteens.
+// This block's share of so many times `each` packed rows, in sixteens.
 struct PieceShare {
   int first = 0, end = 0;
-  __device__ static PieceShare of(int all) {
+  __device__ static PieceShare of(int all, int each = 1) {
     const auto block = static_cast<int64_t>(blockIdx.x);
-    return {static_cast<int>(block * all / gridDim.x), static_cast<int>((block + 1) * all / gridDim.x)};
+    return {static_cast<int>(block * all / gridDim.x) * each, static_cast<int>((block + 1) * all / gridDim.x) * each};
   }
   // What of it lies in [from, to), as seen from there.
   __device__ PieceShare within(int from, int to) const {
