@@ -22,7 +22,8 @@ namespace {
 // Gate and up of one format, down of another.
 template <class G, class D>
 inline constexpr int kOnePiece = G::kBytes > D::kBytes ? G::kBytes : D::kBytes;
-// No other block is beside this one: what comes before and after it are kernels of a block for each multiprocessor, too.
+// No other block is beside this one: what comes before and after it are kernels of a block for each multiprocessor,
+// too.
 inline constexpr int kOneRing = 160 << 10;
 template <class G, class D>
 inline constexpr int kOneStages = std::clamp(kOneRing / (kPieceWarps * kOnePiece<G, D>), 2, 12);
@@ -81,8 +82,8 @@ struct OneRing : PieceRing<OneRing<G, D>, kOnePiece<G, D>, kOneStages<G, D>> {
     if (threadIdx.x % 32 == 0) {
       const int place = piece / args.down.chunks, of_all = piece - args.to.used * args.down.chunks;
       this->copy(of_all >= 0 ? place_of<D>(args.shared_down, 0, tile, of_all)
-                       : place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks),
-           D::kBytes);
+                             : place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks),
+                 D::kBytes);
     }
     piece += kPieceWarps;
     if (piece >= down_pieces()) {
@@ -365,9 +366,27 @@ __device__ void multiply_down(const ExpertOneArgs& args, OneRing<G, D>& ring, co
   leave_sums<D>(total, 0, sums);
 }
 
+// The block's columns of the result. `ends`: sums of two times 16 rows.
+template <class G, class D>
+__device__ void finish_tiles(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* taken,
+                             const float* weights, float* ends) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = lane_of_warp();
+  const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+  for (int tile = block; tile < args.tiles; tile += blocks) {
+    float* end = ends + tile / blocks % 2 * 16 * kSumRow;
+    const int col = tile * 16 + lane / 2;
+    float residual = 0, weight = 0;
+    if (warp == 0 && args.residual.data != nullptr) residual = args.residual.get(0, col);
+    if (warp == 0 && args.next.weight != nullptr) weight = args.next.weight[col];
+    multiply_down<G, D>(args, ring, taken, weights, end);
+    __syncthreads();
+    if (warp == 0) finish_columns(args, tile, residual, weight, end);
+  }
+}
+
 template <class G, class D>
 __global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_constant__ ExpertOneArgs args) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   const OneRoom room(args, blocks);
   std::byte* ring_memory = shared_memory<std::byte>();
@@ -397,7 +416,6 @@ __global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_cons
   uint32_t* others = args.handed + (1 - *turn) * args.words();
   uint32_t* places = handed + args.logit_words();
   for (int i = block * kPieceThreads + thread; i < args.words(); i += blocks * kPieceThreads) others[i] = kNothing;
-  if (*args.true_rows < 1) return;
 
   make_logits(args, router, values, reinterpret_cast<float*>(memory + room.part), x, handed);
   if (args.shared_outputs > 0) {
@@ -421,17 +439,7 @@ __global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_cons
     args.to.experts[thread] = experts[thread];
     args.to.weights[thread] = weights[thread];
   }
-  auto* ends = reinterpret_cast<float*>(memory + room.ends);
-  for (int tile = block; tile < args.tiles; tile += blocks) {
-    float* end = ends + tile / blocks % 2 * 16 * kSumRow;
-    const int col = tile * 16 + lane / 2;
-    float residual = 0, weight = 0;
-    if (warp == 0 && args.residual.data != nullptr) residual = args.residual.get(0, col);
-    if (warp == 0 && args.next.weight != nullptr) weight = args.next.weight[col];
-    multiply_down<G, D>(args, ring, taken, weights, end);
-    __syncthreads();
-    if (warp == 0) finish_columns(args, tile, residual, weight, end);
-  }
+  finish_tiles<G, D>(args, ring, taken, weights, reinterpret_cast<float*>(memory + room.ends));
 }
 
 }  // namespace
@@ -447,14 +455,13 @@ void run_one_formats(const ExpertOneArgs& given, const DeviceCtx& ctx) {
   args.up.chunks = static_cast<int>(stream_chunks(int64_t{args.up.units} * kStreamCols, G::kUnits));
   args.down.chunks = static_cast<int>(stream_chunks(int64_t{args.down.units} * kStreamCols, D::kUnits));
   args.shared_up.chunks = args.shared_outputs > 0 ? args.up.chunks : 0;
-  args.shared_down.chunks =
-      static_cast<int>(stream_chunks(int64_t{args.shared_down.units} * kStreamCols, D::kUnits));
+  args.shared_down.chunks = static_cast<int>(stream_chunks(int64_t{args.shared_down.units} * kStreamCols, D::kUnits));
   launch(ctx, expert_one<G, D>,
          {dim3(ctx.multiprocessors), dim3(kPieceThreads), one_shared<G, D>(args, ctx.multiprocessors), true}, args);
 }
 
 // In each file that makes kernels for some formats.
-#define INGOT_ONE_KERNELS(UP, DOWN)                                                                      \
+#define INGOT_ONE_KERNELS(UP, DOWN)                                                                         \
   template void run_one_formats<Stream##UP, Stream##DOWN>(const ExpertOneArgs& args, const DeviceCtx& ctx); \
   template int64_t one_shared<Stream##UP, Stream##DOWN>(const ExpertOneArgs& args, int blocks);
 

@@ -1,5 +1,5 @@
-// What kernels of 16 warps share that read packed weights 16 rows at a time for one to eight rows of x, and do more than
-// one thing in a launch: a warp's weights on their way from one part of the work to the next, and its sums.
+// What kernels of 16 warps share that read packed weights 16 rows at a time for one to eight rows of x, and do more
+// than one thing in a launch: a warp's weights on their way from one part of the work to the next, and its sums.
 #pragma once
 
 #include <algorithm>
@@ -95,7 +95,8 @@ __device__ __forceinline__ uint4 unit_of(const std::byte* row, int unit, int uni
   return make_uint4(a.x, a.y, b.x, b.y);
 }
 
-// The sums of a warp over its columns, of 16 packed rows and row `r` of x, to its column of `to`, if this lane has them.
+// The sums of a warp over its columns, of 16 packed rows and row `r` of x, to its column of `to`, if this lane has
+// them.
 template <class W>
 __device__ __forceinline__ void leave_sums(const float (&of)[4], int r, float* to) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
