@@ -41,7 +41,6 @@ struct ExpertOneArgs {
   int tiles = 0;  // of 16 columns of out
   View residual, out;
   NormLink next;  // weight null: none
-  const int32_t* true_rows = nullptr;
   // Of this route alone: how many blocks have begun in all launches so far; two times words() words that are kNothing
   // where nothing is handed over, of which launches take turns, and each leaves the other's clean.
   unsigned long long* begun = nullptr;

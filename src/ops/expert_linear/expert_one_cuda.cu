@@ -9,10 +9,10 @@ namespace {
 // f(StreamBF16{}, StreamBF16{}), and so on: true where there is a kernel.
 template <class F>
 bool visit_one(Format up, Format down, F&& f) {
-#define X(UP, DOWN)                                            \
-  if (up == Format::k##UP && down == Format::k##DOWN) {        \
-    f(Stream##UP{}, Stream##DOWN{});                           \
-    return true;                                               \
+#define X(UP, DOWN)                                     \
+  if (up == Format::k##UP && down == Format::k##DOWN) { \
+    f(Stream##UP{}, Stream##DOWN{});                    \
+    return true;                                        \
   }
   X(BF16, BF16)
   X(Q4_K, Q4_K)
@@ -34,8 +34,7 @@ int64_t expert_one_shared(Format up, Format down, const ExpertOneArgs& args, int
 }
 
 void run_expert_one(Format up, Format down, ExpertOneArgs args, const DeviceCtx& ctx) {
-  const bool has = visit_one(
-      up, down, [&](auto g, auto d) { run_one_formats<decltype(g), decltype(d)>(args, ctx); });
+  const bool has = visit_one(up, down, [&](auto g, auto d) { run_one_formats<decltype(g), decltype(d)>(args, ctx); });
   CHECK(has, "experts of one row in {} and {}", format_name(up), format_name(down));
 }
 

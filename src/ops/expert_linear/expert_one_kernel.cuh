@@ -22,7 +22,8 @@ namespace {
 // Gate and up of one format, down of another.
 template <class G, class D>
 inline constexpr int kOnePiece = G::kBytes > D::kBytes ? G::kBytes : D::kBytes;
-// No other block is beside this one: what comes before and after it are kernels of a block for each multiprocessor, too.
+// No other block is beside this one: what comes before and after it are kernels of a block for each multiprocessor,
+// too.
 inline constexpr int kOneRing = 160 << 10;
 template <class G, class D>
 inline constexpr int kOneStages = std::clamp(kOneRing / (kPieceWarps * kOnePiece<G, D>), 2, 12);
@@ -31,22 +32,22 @@ __host__ __device__ constexpr int routers_of_block(int count, int blocks) { retu
 
 // Where a block has what. The router's rows and the norm's weight give way to what down meets and to sums.
 struct OneRoom {
-  int experts = 0, weights, turn, part, ends, x, router, values, taken, sums, total;
+  int experts = 0, weights, turn, part, ends, choice, x, router, values, taken, sums, total;
 
   __host__ __device__ OneRoom(const ExpertOneArgs& args, int blocks) {
     const int rows = routers_of_block(args.count, blocks), cols = args.x.cols;
-    const int halves = max_of(most_of_share(args.to.used * args.outputs / 8, blocks),
-                              most_of_share(args.shared_outputs / 8, blocks));
+    const int halves = 2 * max_of(most_of_share(args.to.used * args.outputs / 16, blocks),
+                                  most_of_share(args.shared_outputs / 16, blocks));
     weights = kMostExpertsUsed * 4;
     turn = weights + kMostExpertsUsed * 4;
     part = turn + 16;
     ends = part + (rows + 1) * kSumRow * 4;
-    x = (ends + 2 * 16 * kSumRow * 4 + 15) / 16 * 16;
+    choice = (ends + 2 * 16 * kSumRow * 4 + 15) / 16 * 16;
+    x = (choice + args.count * kRouterBytes + 15) / 16 * 16;
     router = x + args.up.units * kStreamCols * 2;
-    values = router + max_of(rows * cols * 4, (args.count * kRouterBytes + 15) / 16 * 16);
+    values = router + rows * cols * 4;
     taken = router;
-    // Choosing takes the router's place after sums were first made.
-    sums = max_of(taken + args.values() * 2, values);
+    sums = taken + args.values() * 2;
     total = max_of(values + cols * 4, sums + halves * 16 * kSumRow * 4);
   }
   __host__ __device__ static constexpr int max_of(int a, int b) { return a > b ? a : b; }
@@ -81,8 +82,8 @@ struct OneRing : PieceRing<OneRing<G, D>, kOnePiece<G, D>, kOneStages<G, D>> {
     if (threadIdx.x % 32 == 0) {
       const int place = piece / args.down.chunks, of_all = piece - args.to.used * args.down.chunks;
       this->copy(of_all >= 0 ? place_of<D>(args.shared_down, 0, tile, of_all)
-                       : place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks),
-           D::kBytes);
+                             : place_of<D>(args.down, experts[place], tile, piece - place * args.down.chunks),
+                 D::kBytes);
     }
     piece += kPieceWarps;
     if (piece >= down_pieces()) {
@@ -98,16 +99,16 @@ struct OneRing : PieceRing<OneRing<G, D>, kOnePiece<G, D>, kOneStages<G, D>> {
     const int tile = sixteen / m.sixteens, in_tile = sixteen - tile * m.sixteens;
     return m.weights + expert * m.stride + ((int64_t{tile} * m.chunks + chunk) * m.sixteens + in_tile) * W::kBytes;
   }
+  // Shares are of whole pairs. Where a pair lies together, as in a tile of 32 rows, one copy brings both.
   __device__ bool ask_up(PieceShare& of, bool every_row) {
     if (threadIdx.x % 32 == 0) {
-      // Of an odd number the last has no second.
       const int sixteen = of.first + second, of_expert = args.outputs / 8;
       const int place = every_row ? 0 : sixteen / of_expert;
-      const std::byte* from = nullptr;
-      if (sixteen < of.end)
-        from = every_row ? place_of<G>(args.shared_up, 0, sixteen, chunk)
-                         : place_of<G>(args.up, experts[place], sixteen - place * of_expert, chunk);
-      this->copy(from, from != nullptr ? G::kBytes : 0);
+      const OneMatrix& m = every_row ? args.shared_up : args.up;
+      const bool together = kOnePiece<G, D> == G::kBytes && m.sixteens == 2;
+      const std::byte* from = every_row ? place_of<G>(m, 0, sixteen, chunk)
+                                        : place_of<G>(m, experts[place], sixteen - place * of_expert, chunk);
+      this->copy(from, !together ? G::kBytes : second == 0 ? 2 * G::kBytes : 0);
     }
     second ^= 1;
     if (second != 0) return true;
@@ -161,8 +162,12 @@ __device__ inline void make_logits(const ExpertOneArgs& args, const float4* rout
   const int own = first < args.count ? (args.count - first + blocks - 1) / blocks : 0;
   const auto* from = reinterpret_cast<const float4*>(args.x.row(0));
   float squares = 0;
+  // Asked for before the router's rows have come.
+  float4 asked = thread < fours ? from[thread] : make_float4(0, 0, 0, 0);
+  copies_done<0>();
+  __syncthreads();
   for (int i = thread; i < fours; i += kPieceThreads) {
-    float4 v = from[i];
+    float4 v = i == thread ? asked : from[i];
     if (args.norm != nullptr) {
       const float4 norm = values[i];
       squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
@@ -208,19 +213,70 @@ __device__ inline void make_logits(const ExpertOneArgs& args, const float4* rout
   }
 }
 
-// Which experts the row meets and their weights, to shared memory, by one warp.
+// Whether the choice needs no more than each expert's own logit, and so comes before the weights.
+__device__ inline bool chooses_first(const ExpertOneArgs& args) {
+  return args.spec.score != RouterScore::kSparsemixer && args.spec.groups == 1 && args.count <= 8 * kLanes &&
+         (args.choice_bias == nullptr || args.spec.score == RouterScore::kSigmoid);
+}
+
+__device__ inline bool is_bad(const float* logits, int count) {
+  bool bad = false;
+  for (int e = lane_of_warp(); e < count; e += kLanes) bad = bad || !isfinite(logits[e]);
+  return __any_sync(0xffffffffu, bad) != 0;
+}
+
+// Which experts the row meets, to shared memory, by one warp. `room`: kRouterBytes for each expert.
 __device__ inline void choose_for_block(const ExpertOneArgs& args, const uint32_t* handed, float* room,
                                         int32_t* experts, float* weights) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Of an odd number the last word is nobody's.
-  take_pairs<2>(handed, reinterpret_cast<uint32_t*>(room), args.count / 2, lane, 32);
-  if (args.count % 2 != 0 && lane == 0) {
-    uint32_t last = look(handed + args.count - 1);
-    for (; last == kNothing; last = look(handed + args.count - 1)) look_again();
-    room[args.count - 1] = __uint_as_float(last);
+  const int lane = lane_of_warp(), count = args.count;
+  take_pairs<2>(handed, reinterpret_cast<uint32_t*>(room), count / 2, lane, kLanes);
+  if (count % 2 != 0 && lane == 0) {
+    uint32_t last = look(handed + count - 1);
+    for (; last == kNothing; last = look(handed + count - 1)) look_again();
+    room[count - 1] = __uint_as_float(last);
   }
   __syncwarp();
-  choose_experts(args.count, 0, args.choice_bias, {experts, weights, 0, 0, args.to.used}, args.spec, room);
+  if (!chooses_first(args))
+    return choose_experts(count, 0, args.choice_bias, {experts, weights, 0, 0, args.to.used}, args.spec, room);
+  if (is_bad(room, count)) {
+    for (int j = lane; j < args.to.used; j += kLanes) experts[j] = j;
+    return;
+  }
+  float* keys = room;
+  if (args.choice_bias != nullptr) {
+    keys = room + count;
+    for (int e = lane; e < count; e += kLanes)
+      keys[e] = activate<ActivationKind::kSigmoid>(room[e]) + args.choice_bias[e];
+  }
+  const uint32_t mine = count <= 4 * kLanes ? detail::best_by_lane<4>(keys, count, args.to.used)
+                                            : detail::best_by_lane<8>(keys, count, args.to.used);
+  for (int first = 0, before = 0; first < count; first += kLanes) {
+    const bool is_chosen = (mine >> first / kLanes & 1) != 0;
+    const uint32_t chosen = __ballot_sync(0xffffffffu, is_chosen);
+    if (is_chosen) experts[before + __popc(chosen & ((1u << lane) - 1))] = first + lane;
+    before += __popc(chosen);
+  }
+}
+
+// Their weights, while others' values are on their way.
+__device__ inline void weigh_chosen(const ExpertOneArgs& args, const float* logits, const int32_t* experts,
+                                    float* weights) {
+  if (!chooses_first(args)) return;
+  const int lane = lane_of_warp(), used = args.to.used;
+  const bool bad = is_bad(logits, args.count), sigmoid = args.spec.score == RouterScore::kSigmoid;
+  float largest = -INFINITY, all = 0, chosen = 0;
+  for (int e = lane; e < args.count; e += kLanes) largest = fmaxf(largest, logits[e]);
+  largest = warp_max(largest);
+  for (int e = lane; e < args.count; e += kLanes) all += expf(logits[e] - largest);
+  all = warp_sum(all);
+  for (int j = lane; j < used; j += kLanes) {
+    const float logit = logits[experts[j]];
+    weights[j] = sigmoid ? activate<ActivationKind::kSigmoid>(logit) : expf(logit - largest) / all;
+    chosen += weights[j];
+  }
+  chosen = warp_sum(chosen);
+  const float by = args.spec.renormalize ? fmaxf(chosen, args.spec.least_sum) : 1.0f;
+  for (int j = lane; j < used; j += kLanes) weights[j] = bad ? NAN : weights[j] / by * args.spec.scale;
 }
 
 // f(gate) · up of a share of the packed rows, from the sums of the block's warps, to all.
@@ -281,7 +337,7 @@ __device__ void multiply_up(const ExpertOneArgs& args, OneRing<G, D>& ring, cons
       ring.give_back(2);
     }
     leave_sums<G>(acc[0][0], 0, sums + i * 16 * kSumRow);
-    if (i + 1 < share.count()) leave_sums<G>(acc[1][0], 0, sums + (i + 1) * 16 * kSumRow);
+    leave_sums<G>(acc[1][0], 0, sums + (i + 1) * 16 * kSumRow);
   }
 }
 
@@ -310,9 +366,27 @@ __device__ void multiply_down(const ExpertOneArgs& args, OneRing<G, D>& ring, co
   leave_sums<D>(total, 0, sums);
 }
 
+// The block's columns of the result. `ends`: sums of two times 16 rows.
+template <class G, class D>
+__device__ void finish_tiles(const ExpertOneArgs& args, OneRing<G, D>& ring, const std::byte* taken,
+                             const float* weights, float* ends) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = lane_of_warp();
+  const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+  for (int tile = block; tile < args.tiles; tile += blocks) {
+    float* end = ends + tile / blocks % 2 * 16 * kSumRow;
+    const int col = tile * 16 + lane / 2;
+    float residual = 0, weight = 0;
+    if (warp == 0 && args.residual.data != nullptr) residual = args.residual.get(0, col);
+    if (warp == 0 && args.next.weight != nullptr) weight = args.next.weight[col];
+    multiply_down<G, D>(args, ring, taken, weights, end);
+    __syncthreads();
+    if (warp == 0) finish_columns(args, tile, residual, weight, end);
+  }
+}
+
 template <class G, class D>
 __global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_constant__ ExpertOneArgs args) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   const OneRoom room(args, blocks);
   std::byte* ring_memory = shared_memory<std::byte>();
@@ -326,21 +400,22 @@ __global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_cons
   auto* sums = reinterpret_cast<float*>(memory + room.sums);
   std::byte* x = memory + room.x;
 
-  const PieceShare shared = PieceShare::of(args.shared_outputs / 8), share = PieceShare::of(args.to.used * args.outputs / 8);
-  OneRing<G, D> ring(args, ring_memory, shared, share);
+  const PieceShare shared = PieceShare::of(args.shared_outputs / 16, 2),
+                   share = PieceShare::of(args.to.used * args.outputs / 16, 2);
   ask_for_router(args, router, values);
+  if (thread == 0) {
+    // All blocks of a launch have begun before one of the next with this route does.
+    *turn = static_cast<uint32_t>(atomicAdd(args.begun, 1ull) / gridDim.x % 2);
+    let_next_begin();
+  }
+  OneRing<G, D> ring(args, ring_memory, shared, share);
   ring.fill();
-  // All blocks of a launch begin before one of the next with this route does.
-  if (thread == 0) *turn = static_cast<uint32_t>(atomicAdd(args.begun, 1ull) / gridDim.x % 2);
-  copies_done<0>();
   __syncthreads();
-  let_next_begin();
   wait_for_inputs();
   uint32_t* handed = args.handed + *turn * args.words();
   uint32_t* others = args.handed + (1 - *turn) * args.words();
   uint32_t* places = handed + args.logit_words();
   for (int i = block * kPieceThreads + thread; i < args.words(); i += blocks * kPieceThreads) others[i] = kNothing;
-  if (*args.true_rows < 1) return;
 
   make_logits(args, router, values, reinterpret_cast<float*>(memory + room.part), x, handed);
   if (args.shared_outputs > 0) {
@@ -349,30 +424,22 @@ __global__ void __launch_bounds__(kPieceThreads, 1) expert_one(const __grid_cons
     __syncthreads();
     hand_over_glu(args, shared, sums, places + args.to.used * args.outputs / 2);
   }
-  if (warp == 0) choose_for_block(args, handed, reinterpret_cast<float*>(router), experts, weights);
+  auto* choice = reinterpret_cast<float*>(memory + room.choice);
+  if (warp == 0) choose_for_block(args, handed, choice, experts, weights);
   __syncthreads();
   ring.experts = experts;
   ring.fill();
+  multiply_up<G, D>(args, ring, x, share, sums);
+  __syncthreads();
+  hand_over_glu(args, share, sums, places);
+  if (warp == 0) weigh_chosen(args, choice, experts, weights);
+  take_pairs<4>(places, reinterpret_cast<uint32_t*>(taken), args.values() / 4, thread, kPieceThreads);
+  __syncthreads();
   if (block == 0 && thread < args.to.used) {
     args.to.experts[thread] = experts[thread];
     args.to.weights[thread] = weights[thread];
   }
-  multiply_up<G, D>(args, ring, x, share, sums);
-  __syncthreads();
-  hand_over_glu(args, share, sums, places);
-  take_pairs<4>(places, reinterpret_cast<uint32_t*>(taken), args.values() / 4, thread, kPieceThreads);
-  __syncthreads();
-  auto* ends = reinterpret_cast<float*>(memory + room.ends);
-  for (int tile = block; tile < args.tiles; tile += blocks) {
-    float* end = ends + tile / blocks % 2 * 16 * kSumRow;
-    const int col = tile * 16 + lane / 2;
-    float residual = 0, weight = 0;
-    if (warp == 0 && args.residual.data != nullptr) residual = args.residual.get(0, col);
-    if (warp == 0 && args.next.weight != nullptr) weight = args.next.weight[col];
-    multiply_down<G, D>(args, ring, taken, weights, end);
-    __syncthreads();
-    if (warp == 0) finish_columns(args, tile, residual, weight, end);
-  }
+  finish_tiles<G, D>(args, ring, taken, weights, reinterpret_cast<float*>(memory + room.ends));
 }
 
 }  // namespace
@@ -388,14 +455,13 @@ void run_one_formats(const ExpertOneArgs& given, const DeviceCtx& ctx) {
   args.up.chunks = static_cast<int>(stream_chunks(int64_t{args.up.units} * kStreamCols, G::kUnits));
   args.down.chunks = static_cast<int>(stream_chunks(int64_t{args.down.units} * kStreamCols, D::kUnits));
   args.shared_up.chunks = args.shared_outputs > 0 ? args.up.chunks : 0;
-  args.shared_down.chunks =
-      static_cast<int>(stream_chunks(int64_t{args.shared_down.units} * kStreamCols, D::kUnits));
+  args.shared_down.chunks = static_cast<int>(stream_chunks(int64_t{args.shared_down.units} * kStreamCols, D::kUnits));
   launch(ctx, expert_one<G, D>,
          {dim3(ctx.multiprocessors), dim3(kPieceThreads), one_shared<G, D>(args, ctx.multiprocessors), true}, args);
 }
 
 // In each file that makes kernels for some formats.
-#define INGOT_ONE_KERNELS(UP, DOWN)                                                                      \
+#define INGOT_ONE_KERNELS(UP, DOWN)                                                                         \
   template void run_one_formats<Stream##UP, Stream##DOWN>(const ExpertOneArgs& args, const DeviceCtx& ctx); \
   template int64_t one_shared<Stream##UP, Stream##DOWN>(const ExpertOneArgs& args, int blocks);
 

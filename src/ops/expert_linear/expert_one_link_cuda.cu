@@ -145,7 +145,6 @@ bool link_shared(Linear& first, Linear& second, Prepare& p) {
 void run_one(const ExpertLinear& op, Ctx& ctx) {
   const DeviceExperts& device = *op.device;
   ExpertOneArgs one = *device.one;
-  one.true_rows = rows_of_step(op.x, ctx);
   if (device.next != nullptr && device.next->rows > 0) {
     one.residual = device.residual;
     one.out = device.sum;

@@ -18,9 +18,9 @@ struct HeadsCase {
   Format format = Format::kBF16;
   bool q_bf16 = false, x_bf16 = false;
   int64_t cols = 64;
-  int multiprocessors = 0;  // 0: the device's
-  int first_page = 0;       // of the cache's, that the step uses
-  bool k_alone = false;     // a norm for each head of k, not for all of a row
+  int multiprocessors = 0;         // 0: the device's
+  int first_page = 0;              // of the cache's, that the step uses
+  bool k_alone = false;            // a norm for each head of k, not for all of a row
   Format v_format = Format::kF32;  // F32: `format`, too
 };
 

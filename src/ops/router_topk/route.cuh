@@ -46,7 +46,7 @@ struct DeviceRoute : RouteWork {
   RouterOut to = {};
   RouterSpec spec = {};
   std::shared_ptr<DeviceExperts> experts = nullptr;  // of a linear that is in their launch, which is no router
-  std::function<int(int64_t rows)> tile_of = {};  // places of a tile of the list
+  std::function<int(int64_t rows)> tile_of = {};     // places of a tile of the list
 };
 
 // Whether two tensors of `rows` rows have memory in common. What one launch reads and writes was planned for several

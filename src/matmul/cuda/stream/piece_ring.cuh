@@ -1,5 +1,5 @@
-// What kernels of 16 warps share that read packed weights 16 rows at a time for one to eight rows of x, and do more than
-// one thing in a launch: a warp's weights on their way from one part of the work to the next, and its sums.
+// What kernels of 16 warps share that read packed weights 16 rows at a time for one to eight rows of x, and do more
+// than one thing in a launch: a warp's weights on their way from one part of the work to the next, and its sums.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace ingot::cuda {
 inline constexpr int kPieceWarps = 16, kPieceThreads = 32 * kPieceWarps;
 inline constexpr int kSumRow = kPieceWarps + 1;  // floats between rows of sums, for a column of each warp
 
-// This block's share of so many packed rows, in sixteens.
+// This block's share of so many times `each` packed rows, in sixteens.
 struct PieceShare {
   int first = 0, end = 0;
-  __device__ static PieceShare of(int all) {
+  __device__ static PieceShare of(int all, int each = 1) {
     const auto block = static_cast<int64_t>(blockIdx.x);
-    return {static_cast<int>(block * all / gridDim.x), static_cast<int>((block + 1) * all / gridDim.x)};
+    return {static_cast<int>(block * all / gridDim.x) * each, static_cast<int>((block + 1) * all / gridDim.x) * each};
   }
   // What of it lies in [from, to), as seen from there.
   __device__ PieceShare within(int from, int to) const {
@@ -95,7 +95,8 @@ __device__ __forceinline__ uint4 unit_of(const std::byte* row, int unit, int uni
   return make_uint4(a.x, a.y, b.x, b.y);
 }
 
-// The sums of a warp over its columns, of 16 packed rows and row `r` of x, to its column of `to`, if this lane has them.
+// The sums of a warp over its columns, of 16 packed rows and row `r` of x, to its column of `to`, if this lane has
+// them.
 template <class W>
 __device__ __forceinline__ void leave_sums(const float (&of)[4], int r, float* to) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

@@ -11,10 +11,10 @@ namespace {
 // f(StreamBF16{}, StreamBF16{}), and so on: true where there is a kernel. One format alone is both.
 template <class F>
 bool visit_two(Format one, Format two, F&& f) {
-#define X(ONE, TWO)                                       \
-  if (one == Format::k##ONE && two == Format::k##TWO) {   \
-    f(Stream##ONE{}, Stream##TWO{});                      \
-    return true;                                          \
+#define X(ONE, TWO)                                     \
+  if (one == Format::k##ONE && two == Format::k##TWO) { \
+    f(Stream##ONE{}, Stream##TWO{});                    \
+    return true;                                        \
   }
   X(BF16, BF16)
   X(Q4_K, Q4_K)
@@ -72,8 +72,7 @@ void run_stream_heads(const DeviceProduct& product, int64_t rows, const DeviceCt
   args.heads = heads_input(product, views[0], views[1], views[2]);
   args.handed = ctx.handed;
   const Format one = streamed.parts[0].format, two = streamed.parts[streamed.n_parts - 1].format;
-  const bool has = visit_two(
-      one, two, [&](auto g, auto d) { run_heads_formats<decltype(g), decltype(d)>(args, ctx); });
+  const bool has = visit_two(one, two, [&](auto g, auto d) { run_heads_formats<decltype(g), decltype(d)>(args, ctx); });
   CHECK(has, "heads in {} and {}", format_name(one), format_name(two));
 }
 

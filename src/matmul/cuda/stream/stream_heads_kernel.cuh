@@ -26,6 +26,7 @@ struct HeadsRing : PieceRing<HeadsRing<G, D>, kHeadsPiece<G, D>, kHeadsStages<G,
   __device__ HeadsRing(const StreamHeadsArgs& of, std::byte* ring, const PieceShare& one, const PieceShare& two)
       : PieceRing<HeadsRing<G, D>, kHeadsPiece<G, D>, kHeadsStages<G, D>>(ring), args(of), shares{one, two} {
     chunk = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
     for (int f = 0; f < 2; ++f)
       if (chunk >= args.of[f].chunks) shares[f].first = shares[f].end;
   }
@@ -113,23 +114,24 @@ __device__ inline void hand_over_share(const StreamHeadsArgs& args, const HeadsW
 __device__ inline void finish_share(const StreamHeadsArgs& args) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int items = head_items(args.heads), each = (items + 31) / 32;
-  const int first[3] = {0, args.heads.q.cols, args.heads.q.cols + args.heads.k.cols};
+  const int first_k = args.heads.q.cols, first_v = first_k + args.heads.k.cols;
   for (int w = static_cast<int>(blockIdx.x) + warp * static_cast<int>(gridDim.x); w < each * args.rows;
        w += kPieceWarps * static_cast<int>(gridDim.x)) {
     const int row = w / each;
-    finish_item<true>(args.heads, row, args.heads.to.slot[row], w % each * 32 + lane, items,
-                      [&](int part, int64_t col, int apart, float(&a)[8], float(&b)[8]) {
-                        float* from = args.handed + row * args.cols + first[part] + col;
-                        float* const fours[4] = {from, from + 4, from + apart, from + apart + 4};
-                        float4 v[4];
-                        take_over(fours, v);
+    finish_item<true>(
+        args.heads, row, args.heads.to.slot[row], w % each * 32 + lane, items,
+        [&](int part, int64_t col, int apart, float(&a)[8], float(&b)[8]) {
+          float* from = args.handed + row * args.cols + (part == 0 ? 0 : part == 1 ? first_k : first_v) + col;
+          float* const fours[4] = {from, from + 4, from + apart, from + apart + 4};
+          float4 v[4];
+          take_over(fours, v);
 #pragma unroll
-                        for (int f = 0; f < 2; ++f) {
-                          a[4 * f] = v[f].x, a[4 * f + 1] = v[f].y, a[4 * f + 2] = v[f].z, a[4 * f + 3] = v[f].w;
-                          b[4 * f] = v[2 + f].x, b[4 * f + 1] = v[2 + f].y;
-                          b[4 * f + 2] = v[2 + f].z, b[4 * f + 3] = v[2 + f].w;
-                        }
-                      });
+          for (int f = 0; f < 2; ++f) {
+            a[4 * f] = v[f].x, a[4 * f + 1] = v[f].y, a[4 * f + 2] = v[f].z, a[4 * f + 3] = v[f].w;
+            b[4 * f] = v[2 + f].x, b[4 * f + 1] = v[2 + f].y;
+            b[4 * f + 2] = v[2 + f].z, b[4 * f + 3] = v[2 + f].w;
+          }
+        });
   }
 }
 
@@ -182,8 +184,8 @@ void run_heads_formats(StreamHeadsArgs args, const DeviceCtx& ctx) {
                          (kStreamRows + most * args.rows * 16 * kSumRow) * 4;
   // More than half of a multiprocessor's (stream_kernel.cuh).
   constexpr int64_t kOneBlock = 116 << 10;
-  launch(ctx, stream_heads<G, D>,
-         {dim3(ctx.multiprocessors), dim3(kPieceThreads), std::max(kOneBlock, shared), true}, args);
+  launch(ctx, stream_heads<G, D>, {dim3(ctx.multiprocessors), dim3(kPieceThreads), std::max(kOneBlock, shared), true},
+         args);
 }
 
 #define INGOT_HEADS_KERNELS(ONE, TWO) \
