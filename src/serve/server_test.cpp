@@ -289,7 +289,8 @@ TEST(TrackedResponder, AnAnswerThatIsSettledIsNotEndedByItsDeadline) {
   for (const bool stream : {false, true}) {
     Tracked t(stream);
     t.caller->settle(CallEnd::kComplete, 200);
-    t.in_flight.end_where([](const Caller& judged) -> std::optional<InFlight::Verdict> { return Tracked::late(judged); });
+    t.in_flight.end_where(
+        [](const Caller& judged) -> std::optional<InFlight::Verdict> { return Tracked::late(judged); });
     t.in_flight.end_all(server_busy("over"));
     EXPECT_FALSE(t.inner->ended);
     EXPECT_FALSE(t.caller->ended_early());

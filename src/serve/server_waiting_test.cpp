@@ -48,8 +48,8 @@ TEST_F(ServerWaiting, WhatWaitsForItsGrammarHoldsRoomToo) {
     for (int k = 0; k < 60; ++k) choices += static_cast<char>('0' + (i * 7919 + k * k * 31 + i * k) % 10);
     choices += '"';
   }
-  const std::string ask =
-      fmt::format(R"({{"prompt":"{}","max_tokens":1,"echo":true,"guided_choice":[{}]}})", std::string(200, 'x'), choices);
+  const std::string ask = fmt::format(R"({{"prompt":"{}","max_tokens":1,"echo":true,"guided_choice":[{}]}})",
+                                      std::string(200, 'x'), choices);
   std::promise<void> gate;
   const JobCost large{.payer = "b", .bytes = Workers::kLargeBytes + 1};
   ASSERT_TRUE(server->context().workers.post([open = gate.get_future().share()] { open.wait(); }, large));

@@ -29,12 +29,12 @@ struct TenantShare {
   double next_turn = 0;            // and none before Tenants::spent() is
   double turn_again = 0;           // nor what they have by a turn: Tenants::ask_turn()
   // Of the step that is being planned.
-  int want = 0;         // rows of prompts that it has
-  int grant = 0;        // of them, its share
-  bool hungry = false;  // not all rows of its running prompts had room
+  int want = 0;          // rows of prompts that it has
+  int grant = 0;         // of them, its share
+  bool hungry = false;   // not all rows of its running prompts had room
   bool in_line = false;  // its first waits for pages, and it is not its turn
-  bool passed = false;  // others went past that one
-  bool full = false;    // there is no place for its first that waits, and it has its share of them
+  bool passed = false;   // others went past that one
+  bool full = false;     // there is no place for its first that waits, and it has its share of them
 
   // It waits for rows, or for what others have.
   bool behind() const { return hungry || (!queue.empty() && !passed); }
