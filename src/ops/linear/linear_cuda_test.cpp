@@ -288,7 +288,7 @@ TEST(CudaLinear, SeveralParts) {
 
 // Many rows by clusters (gemm_clusters_cuda.cu) and few outputs by tiles of warps: with and without a bias and a residual,
 // and the first rows have the bits that they have alone.
-TEST(CudaLinear, ManyRowsOfBf16) {
+TEST(CudaLinear, ManyRowsByClusters) {
   INGOT_NEEDS_DEVICE();
   Random random(12);
   const int64_t cols = 200, n = 200;
