@@ -1,6 +1,5 @@
 // Many rows of bf16 without a library on compute capability 9.0: two blocks of a cluster share 256 columns of the weights,
-// each has 128 rows (gemm_clusters.cuh). Every output is one sum over K in ascending order by 16, as gemm_cuda.cu's: the
-// same bits.
+// each has 128 rows (gemm_clusters.cuh).
 #include "matmul/cuda/gemm_clusters.cuh"
 #include "matmul/cuda/gemm_clusters.h"
 

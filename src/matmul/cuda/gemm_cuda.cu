@@ -108,7 +108,7 @@ bool gemm_takes(const View& x, const Weight& weight) {
 
 void run_gemm(const View& x, const Weight& weight, const PartOut& out, int64_t rows, const DeviceCtx& ctx) {
   CHECK(gemm_takes(x, weight), "weight {}", weight.name);
-  if (run_gemm_clusters(x, weight, out, rows, ctx)) return;
+  if (!ctx.batch_invariant && run_gemm_clusters(x, weight, out, rows, ctx)) return;
   run_gemm_tiles(x, weight, out, rows, ctx);
 }
 

@@ -61,6 +61,7 @@ TEST(CudaLinear, ManyRowsOfBf16) {
   check_plain(random, TestWeight(random, Format::kBF16, 67, 72), 65);
   check_plain(random, TestWeight(random, Format::kBF16, 131, 136), 70, 2);
   check_plain(random, TestWeight(random, Format::kBF16, 40, 256), 130);
+  check_plain(random, TestWeight(random, Format::kBF16, 520, 200), 300);  // gemm_clusters_cuda.cu, on Hopper
   check_plain(random, TestWeight(random, Format::kBF16, 19, 45), 66);  // rows that no 16 bytes fit
 }
 
@@ -88,7 +89,7 @@ TEST(CudaLinear, ScalesBesideTheData) {
 TEST(CudaLinear, Bf16InAndOut) {
   INGOT_NEEDS_DEVICE();
   Random random(5);
-  for (const int rows : {1, 9, 16, 21, 67}) {
+  for (const int rows : {1, 9, 16, 21, 67, 260}) {
     for (const int64_t cols : {64, 40}) {
       SCOPED_TRACE(testing::Message() << rows << " rows of " << cols);
       const TestWeight w(random, Format::kBF16, 50, cols);
@@ -224,7 +225,7 @@ TEST(CudaLinear, ResidualAndBias) {
   INGOT_NEEDS_DEVICE();
   Random random(8);
   for (const Format format : {Format::kBF16, Format::kF16}) {
-    for (const int rows : {1, 9, 15, 16, 20, 71}) {
+    for (const int rows : {1, 9, 15, 16, 20, 71, 260}) {
       SCOPED_TRACE(testing::Message() << format_name(format) << ", " << rows << " rows");
       const int64_t cols = 64, n = 33;
       const TestWeight w(random, format, n, cols), bias(random, Format::kF32, 1, n);
@@ -282,36 +283,6 @@ TEST(CudaLinear, SeveralParts) {
     for (size_t i = 0; i < 3; ++i) {
       const ProductError error(x, *weights[i], true);
       expect_near(out[i]->values(), want[i]->values(), out[i]->cols(), error.tolerance(), "part " + std::to_string(i));
-    }
-  }
-}
-
-// Many rows by clusters (gemm_clusters_cuda.cu) and few outputs by tiles of warps: with and without a bias and a residual,
-// and the first rows have the bits that they have alone.
-TEST(CudaLinear, ManyRowsOfBf16) {
-  INGOT_NEEDS_DEVICE();
-  Random random(12);
-  const int64_t cols = 200, n = 200;
-  const TestWeight w(random, Format::kBF16, n, cols), bias(random, Format::kF32, 1, n);
-  const int most = 300;
-  Buffer x(most, cols, kTokenRows, 208), residual(most, n);
-  x.fill_outliers(random);
-  residual.fill_outliers(random);
-  for (const bool more : {false, true}) {
-    std::vector<float> first;
-    for (const int rows : {1, 40, most}) {
-      Buffer out(rows, n);
-      Linear op = plain(x, w, out);
-      if (more) {
-        op.parts[0].bias = bias.weight();
-        op.residual = residual.tensor();
-      }
-      const Batch batch = rows_batch(rows);
-      DeviceRig(batch, {.batch_invariant = true}).run(op);
-      std::vector<float> row = out.values();
-      row.resize(static_cast<size_t>(n));
-      if (rows == 1) first = row;
-      expect_same_bits(row, first, std::to_string(rows) + " rows");
     }
   }
 }
