@@ -288,7 +288,7 @@ TEST(CudaLinear, HeadsBehindALinear) {
   }
 }
 
-// Norms of heads in the launch of the product, which may be of two formats.
+// Norms of heads, in the launch of the product where that has two formats.
 TEST(CudaLinear, NormsOfHeadsBehindALinear) {
   INGOT_NEEDS_DEVICE();
   Random random(6);

@@ -8,7 +8,7 @@
 namespace ingot::cuda {
 namespace {
 
-// f(StreamBF16{}, StreamBF16{}), and so on: true where there is a kernel. One format alone is both.
+// f(StreamQ4_K{}, StreamQ6_K{}): true where there is a kernel.
 template <class F>
 bool visit_two(Format one, Format two, F&& f) {
 #define X(ONE, TWO)                                     \
@@ -16,8 +16,6 @@ bool visit_two(Format one, Format two, F&& f) {
     f(Stream##ONE{}, Stream##TWO{});                    \
     return true;                                        \
   }
-  X(BF16, BF16)
-  X(Q4_K, Q4_K)
   X(Q4_K, Q6_K)
 #undef X
   return false;
@@ -28,7 +26,7 @@ constexpr int64_t kMostCols = 4096;
 
 bool has_kernel(const StreamedProduct& streamed) {
   const Format one = streamed.parts[0].format, two = streamed.parts[streamed.n_parts - 1].format;
-  return streamed.n_parts <= 2 && visit_two(one, two, [](auto, auto) {});
+  return streamed.n_parts == 2 && visit_two(one, two, [](auto, auto) {});
 }
 
 HeadsWeights weights_of(const StreamedPart& part, const int (&first_col)[3]) {
