@@ -19,7 +19,7 @@ struct PeerHands {
   __host__ __device__ static int64_t most_pieces(int ranks) { return kPeerHandBytes / 16 / ranks; }
 
   // Which half it is. By every thread, before anything is given.
-  __device__ uint32_t turn() const { return turns()[blockIdx.x] & 1; }
+  __device__ uint32_t turn() const { return __ldcg(turns() + blockIdx.x) & 1; }  // past L1, as next_meeting()
 
   // Gives a piece to all others.
   __device__ void give(uint32_t turn, uint32_t i, const float (&piece)[kWidth]) const {

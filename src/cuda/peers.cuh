@@ -99,8 +99,9 @@ __device__ inline bool await_peer(const Peers& peers, int r, uint32_t meeting) {
   return true;
 }
 
-// The number of this block's next meeting.
-__device__ inline uint32_t next_meeting(const Peers& peers) { return peers.meetings[blockIdx.x] + 1; }
+// The number of this block's next meeting. Past the L1 cache: a kernel that has begun before the last one read its
+// numbers on the same multiprocessor would find those there.
+__device__ inline uint32_t next_meeting(const Peers& peers) { return __ldcg(peers.meetings + blockIdx.x) + 1; }
 // After the last meeting of the kernel, which is the same for all its blocks, by all threads. Blocks that it does not
 // have count it too: at the next kernel all have come to as many.
 __device__ inline void end_meetings(const Peers& peers, uint32_t last) {

@@ -44,7 +44,7 @@ TEST(CudaDevices, CollectivesAreRightAndTimed) {
   std::vector<std::string> told;
   time_gpu_comm({place(0), place(1)}, 1 << 10, 1 << 14, [&](const GpuCommTime& time) {
     if (time.bytes == 1 << 14) told.push_back(time.op);
-    EXPECT_GT(time.us, 0) << time.op;
+    EXPECT_TRUE(time.us > 0 || cuda::is_emulated()) << time.op;  // there events tell no time
   });
   EXPECT_EQ(told, (std::vector<std::string>{"all_gather", "all_reduce", "all_reduce, add, rms_norm",
                                             "all_reduce, add_rms_norm", "all_reduce_add_norm"}));

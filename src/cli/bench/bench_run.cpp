@@ -51,6 +51,7 @@ BenchSpeed run_once(Engine& engine, int batch, const BenchWork& work) {
     while (seq.stream->next()) throw_if_interrupted();
   }
   speed.whole = elapsed();
+  if (const std::string lost = engine.lost(); !lost.empty()) throw Error("[bench] {}", lost);
   return speed;
 }
 

@@ -21,6 +21,12 @@ struct Rows {
 template <class Row>
 constexpr int kAtOnce = Row::kCount == 2 ? 2 : 1;
 
+// Past the L1 cache.
+__device__ void load_fresh_group(const float* row, int i, float (&to)[4]) {
+  const float4 x = __ldcg(reinterpret_cast<const float4*>(row) + i);
+  to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+}
+
 // A block has a row: it gives the rank's part to all others, and keeps the sum in registers for the norm.
 template <class Row>
 __global__ void __launch_bounds__(Row::kThreads)
@@ -30,11 +36,10 @@ __global__ void __launch_bounds__(Row::kThreads)
   wait_for_inputs();
   float* const room = shared_memory<float>();
   const uint32_t turn = hands.turn();
-  const auto bytes = [](const float* p) { return reinterpret_cast<const std::byte*>(p); };
   for (int r = static_cast<int>(blockIdx.x); r < g.rows; r += static_cast<int>(gridDim.x)) {
     const auto first = static_cast<uint32_t>(r) * (g.cols / 4);
-    Row row;
-    row.template load<DType::kF32>(bytes(g.x + int64_t{r} * g.cols), g.cols);
+    Row row = {};
+    row.each(g.cols, [&](auto& v, int i) { load_fresh_group(g.x + int64_t{r} * g.cols, i, v); });
     row.each(g.cols, [&](auto& v, int i) { hands.give(turn, first + i, v); });
     float squares = 0;
 #pragma unroll
@@ -45,9 +50,7 @@ __global__ void __launch_bounds__(Row::kThreads)
       for (int p = 0; p < kStep; ++p) {
         const bool within = Row::within(j + p, g.cols);
         at[p] = within ? first + Row::group(j + p) : ~0u;
-        if (within)
-          Row::template load_group<DType::kF32>(bytes(g.residual + r * g.residual_stride), Row::group(j + p),
-                                                residual[p]);
+        if (within) load_fresh_group(g.residual + r * g.residual_stride, Row::group(j + p), residual[p]);
 #pragma unroll
         for (int k = 0; k < 4; ++k) piece[p][k] = row.v[j + p][k];
       }
@@ -68,7 +71,7 @@ __global__ void __launch_bounds__(Row::kThreads)
     const float inverse = inverse_root(block_sum(squares, room), g.cols, g.eps);
     row.each(g.cols, [&](auto& v, int i) {
       float w[4];
-      Row::template load_group<DType::kF32>(bytes(g.weight), i, w);
+      Row::template load_group<DType::kF32>(reinterpret_cast<const std::byte*>(g.weight), i, w);
 #pragma unroll
       for (int k = 0; k < 4; ++k) v[k] = v[k] * inverse * w[k];
       Row::template store_group<DType::kF32>(reinterpret_cast<std::byte*>(g.out + r * g.out_stride), i, v);

@@ -24,7 +24,7 @@ struct Apart {
 
 // Where the ranks of a test compute: each on a device of its own in the emulator, else on a part of one.
 inline cuda::DevicePlace place_of(int rank, int ranks) {
-  if (cuda::is_emulated()) return {.index = rank};
+  if (cuda::is_emulated()) return {.index = rank % cuda::device_count()};
   return {.part = ranks > 1 ? rank : 0, .parts = ranks};
 }
 
