@@ -1,4 +1,5 @@
-// Blocks alone again. The warpgroups multiply in turns: else both end at the same time, and nobody multiplies while both add.
+// Blocks alone again. The warpgroups multiply in turns: else both end at the same time, and nobody multiplies while
+// both add.
 #include "ladder/cuda_step.cuh"
 #include "ladder/fp8_gemm/tiles.cuh"
 
