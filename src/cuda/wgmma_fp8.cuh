@@ -1,7 +1,7 @@
-// Products of 8-bit floats (e4m3) by warpgroups: multiply_group() of wgmma.cuh with d[64, 128] += a[64, 32] · b[32, 128],
-// all else as there. Both matrices lie by rows in shared memory, whose 128 bytes are 128 values of K; the next 32 of K are
-// 32 bytes further. The device keeps about 14 bits of a sum (squared errors of 2e-9 after 32 values of K, 1.8e-6 after
-// 4096): so every 128 of K or so sums are taken and added up in float32.
+// Products of 8-bit floats (e4m3) by warpgroups: multiply_group() of wgmma.cuh with d[64, 128] += a[64, 32] · b[32,
+// 128], all else as there. Both matrices lie by rows in shared memory, whose 128 bytes are 128 values of K; the next 32
+// of K are 32 bytes further. The device keeps about 14 bits of a sum (squared errors of 2e-9 after 32 values of
+// K, 1.8e-6 after 4096): so every 128 of K or so sums are taken and added up in float32.
 #pragma once
 
 #include "cuda/wgmma.cuh"

@@ -143,7 +143,7 @@ float fp8_value(unsigned code) {
 }
 void multiply_rows_fp8(const GroupProduct& p, WarpState& warp) {
   const int first = thread_index() % 128 / 32 * 16;
-  const auto open = [&](const Read& read, int row, float (&to)[32]) {
+  const auto open = [&](const Read& read, int row, float(&to)[32]) {
     for (int k = 0; k < 32; ++k) to[k] = fp8_value(element(read, row, k / 2) >> (k % 2 * 8) & 0xffu);
   };
   float a[16][32], column[32];

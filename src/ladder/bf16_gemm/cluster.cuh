@@ -14,7 +14,8 @@ bool run_clusters(const Bf16Gemm& op, const Ctx& ctx, Sharing sharing) {
   if (ctx.arch != 90 || b.rows % 8 != 0 || op.out.stride % 8 != 0) return false;
   ClusterWalk<T, kBand> walk(a.rows, b.rows, a.cols);
   const int clusters = clusters_of(walk, sharing, ctx.multiprocessors, ctx.scratch_bytes);
-  launch_clusters(ctx, T::kBlocks, gemm_clusters<T, kBand, StoreRows>, {dim3(clusters * T::kBlocks), dim3(384), T::kBytes},
+  launch_clusters(ctx, T::kBlocks, gemm_clusters<T, kBand, StoreRows>,
+                  {dim3(clusters * T::kBlocks), dim3(384), T::kBytes},
                   make_tensor_map(a.data, a.rows, a.cols, a.stride, T::kM / T::kAcross),
                   make_tensor_map(b.data, b.rows, b.cols, b.stride, T::kN / T::kDown), StoreRows{View(op.out)}, walk,
                   HandedSums{reinterpret_cast<float*>(ctx.scratch), ctx.tickets});

@@ -8,7 +8,8 @@
 namespace ingot::cuda {
 
 // How a warpgroup promotes: a stage's products, then their sums; two stages' products at a time, so that one runs while
-// the other's sums are added; or the products in turns with the other warpgroup, so that it adds while this one multiplies.
+// the other's sums are added; or the products in turns with the other warpgroup, so that it adds while this one
+// multiplies.
 enum class Promotion { kWait, kPairs, kTurns };
 
 // A warpgroup has 64 rows, or twice 64 one after another.
@@ -17,7 +18,7 @@ struct Fp8Tile : ClusterPlace<kDown, kAcross> {
   using ClusterPlace<kDown, kAcross>::ClusterPlace;
   static constexpr Promotion kPromotion = kPromotion_;
   static constexpr int kM = kM_, kN = 128, kStages = kStages_, kHalves = kM / 128;
-  static constexpr int kK = 64;                                // values of 16 bits
+  static constexpr int kK = 64;                                                          // values of 16 bits
   static constexpr int kA = kM * 128, kCopied = kA + kN * 128, kStage = kCopied + 1024;  // bytes; a's scales at the end
   static constexpr int kBarriers = kStages * kStage;
   static constexpr int64_t kBytes = kBarriers + 2 * kStages * static_cast<int64_t>(sizeof(CopyBarrier));

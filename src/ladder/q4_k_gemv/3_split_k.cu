@@ -10,8 +10,8 @@ using namespace q4_k_parts;
 constexpr int kSome = 4, kRows = 4;  // warps, rows of a block: 4 x 4 blocks of values are a row of 4,096
 constexpr int kPass = kSome * 4;
 
-// Codes of one half of each byte, as 128 + code: seven bits of mantissa behind 2^7 are whole numbers. `shift` brings the
-// four bits of byte e to bit 16.
+// Codes of one half of each byte, as 128 + code: seven bits of mantissa behind 2^7 are whole numbers. `shift` brings
+// the four bits of byte e to bit 16.
 template <int kHalf>
 __device__ float dot_codes(const uint32_t (&words)[4], const float (&x)[16]) {
   float sum = 0;
@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(kSome * 32) gemv(const Product p) {
     for (int r = 0; r < kRows; ++r) {
       const uint32_t words[4] = {codes[r].x, codes[r].y, codes[r].z, codes[r].w};
       const Affine low = affine_of(heads[r], piece / 2 * 2), high = affine_of(heads[r], piece / 2 * 2 + 1);
-      const float of_low = dot_codes<0>(words, x[0]) - 128 * of_x[0], of_high = dot_codes<1>(words, x[1]) - 128 * of_x[1];
+      const float of_low = dot_codes<0>(words, x[0]) - 128 * of_x[0],
+                  of_high = dot_codes<1>(words, x[1]) - 128 * of_x[1];
       sums[r] = __fmaf_rn(low.scale, of_low, __fmaf_rn(-low.min, of_x[0], sums[r]));
       sums[r] = __fmaf_rn(high.scale, of_high, __fmaf_rn(-high.min, of_x[1], sums[r]));
     }

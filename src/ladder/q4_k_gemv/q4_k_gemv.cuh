@@ -1,6 +1,6 @@
 // What the steps of q4_k_gemv share. A block of 256 values has 144 bytes: d and dmin in f16, eight 6-bit scales and
-// minimums in 12 bytes, then 128 bytes of codes, whose p-th 32 hold values 64p … 64p + 31 in the low halves of bytes and
-// the next 32 in the high ones. A value is d · scale · code - dmin · min.
+// minimums in 12 bytes, then 128 bytes of codes, whose p-th 32 hold values 64p … 64p + 31 in the low halves of bytes
+// and the next 32 in the high ones. A value is d · scale · code - dmin · min.
 #pragma once
 
 #include "cuda/kernel.cuh"
@@ -25,9 +25,7 @@ struct Product {
         x(reinterpret_cast<const uint16_t*>(op.x.data)),
         out(reinterpret_cast<float*>(op.out.data)) {}
   __device__ int blocks() const { return cols / kBlockValues; }
-  __device__ const uint8_t* block(int row, int i) const {
-    return weight + (int64_t{row} * blocks() + i) * kBlockBytes;
-  }
+  __device__ const uint8_t* block(int row, int i) const { return weight + (int64_t{row} * blocks() + i) * kBlockBytes; }
 };
 
 struct Affine {

@@ -1,8 +1,7 @@
-#include "ladder/q4_k_gemv/q4_k_gemv.h"
-
 #include <algorithm>
 #include <cstring>
 
+#include "ladder/q4_k_gemv/q4_k_gemv.h"
 #include "tensor/dtype.h"
 
 namespace ingot {
@@ -13,8 +12,7 @@ void ref::run(const Q4KGemv& op, Ctx&) {
   for (int64_t n = 0; n < op.weight.rows; ++n) {
     op.weight.decode_row(n, row.data());
     double sum = 0;
-    for (size_t k = 0; k < row.size(); ++k)
-      sum += static_cast<double>(row[k]) * static_cast<double>(bf16_to_f32(x[k]));
+    for (size_t k = 0; k < row.size(); ++k) sum += static_cast<double>(row[k]) * static_cast<double>(bf16_to_f32(x[k]));
     reinterpret_cast<float*>(op.out.data)[n] = static_cast<float>(sum);
   }
 }

@@ -10,8 +10,8 @@
 
 namespace ingot::cuda {
 
-// Where a block is in its cluster: kDown blocks have the same columns, each copies its part of b for all of them; kAcross
-// have the same rows and do so with a.
+// Where a block is in its cluster: kDown blocks have the same columns, each copies its part of b for all of them;
+// kAcross have the same rows and do so with a.
 template <int kDown_, int kAcross_>
 struct ClusterPlace {
   static constexpr int kDown = kDown_, kAcross = kAcross_, kBlocks = kDown * kAcross;
@@ -105,8 +105,8 @@ __device__ inline void turn_words(uint32_t (&words)[4], int t) {
   }
 }
 
-// 64 rows of 2 kFloats results, 16 bytes of a lane at a time: four lanes write 64 bytes of a row. REQUIRES: columns and the
-// stride of `out` are multiples of 8.
+// 64 rows of 2 kFloats results, 16 bytes of a lane at a time: four lanes write 64 bytes of a row. REQUIRES: columns and
+// the stride of `out` are multiples of 8.
 template <int kFloats>
 __device__ void store_rows(const float* acc, const View& out, int64_t rows, int64_t row, int64_t col) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4, t = lane % 4;
@@ -281,8 +281,8 @@ __device__ void multiply_stages(const Store& store, const ClusterWalk<T, kBand>&
   }
 }
 
-// The first warpgroup copies, by one thread; the other two multiply, 64 rows each, and give them to store(sums, rows, row,
-// column). Clusters take tiles in turn.
+// The first warpgroup copies, by one thread; the other two multiply, 64 rows each, and give them to store(sums, rows,
+// row, column). Clusters take tiles in turn.
 template <class T, int kBand, class Store>
 __global__ void __launch_bounds__(384, 1)
     gemm_clusters(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const Store store,

@@ -1,5 +1,5 @@
-// The two kernels behind run_gemm() (parts.cuh). The first alone serves where the bits of a row may not depend on how many
-// there are.
+// The two kernels behind run_gemm() (parts.cuh). The first alone serves where the bits of a row may not depend on how
+// many there are.
 #pragma once
 
 #include "matmul/cuda/parts.cuh"

@@ -1,5 +1,5 @@
-// Many rows of bf16 without a library on compute capability 9.0: two blocks of a cluster share 256 columns of the weights,
-// each has 128 rows (gemm_clusters.cuh).
+// Many rows of bf16 without a library on compute capability 9.0: two blocks of a cluster share 256 columns of the
+// weights, each has 128 rows (gemm_clusters.cuh).
 #include "matmul/cuda/gemm_clusters.cuh"
 #include "matmul/cuda/gemm_clusters.h"
 
@@ -31,8 +31,8 @@ void launch_tiles(const View& x, const Weight& weight, const Store& store, int64
   launch_clusters(ctx, Tile::kBlocks, gemm_clusters<Tile, kBand, Store>,
                   {dim3(clusters * Tile::kBlocks), dim3(384), Tile::kBytes},
                   make_tensor_map(x.data, rows, weight.cols, x.stride * 2, Tile::kM),
-                  make_tensor_map(weight.data, weight.rows, weight.cols, weight.cols * 2, Tile::kN / Tile::kDown), store,
-                  walk, HandedSums{});
+                  make_tensor_map(weight.data, weight.rows, weight.cols, weight.cols * 2, Tile::kN / Tile::kDown),
+                  store, walk, HandedSums{});
 }
 
 }  // namespace

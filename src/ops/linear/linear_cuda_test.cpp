@@ -62,7 +62,7 @@ TEST(CudaLinear, ManyRowsOfBf16) {
   check_plain(random, TestWeight(random, Format::kBF16, 131, 136), 70, 2);
   check_plain(random, TestWeight(random, Format::kBF16, 40, 256), 130);
   check_plain(random, TestWeight(random, Format::kBF16, 520, 200), 300);  // gemm_clusters_cuda.cu, on Hopper
-  check_plain(random, TestWeight(random, Format::kBF16, 19, 45), 66);  // rows that no 16 bytes fit
+  check_plain(random, TestWeight(random, Format::kBF16, 19, 45), 66);     // rows that no 16 bytes fit
 }
 
 TEST(CudaLinear, EveryFormat) {
