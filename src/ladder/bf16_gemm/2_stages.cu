@@ -1,5 +1,4 @@
-// Tiles of 128 x 128 through a ring of four stages in shared memory, fragments by ldmatrix. Serves elsewhere than on
-// Hopper.
+// Tiles of 128 x 128 through a ring of four stages in shared memory, fragments by ldmatrix. Serves before Hopper.
 #include "ladder/bf16_gemm/bf16_gemm.cuh"
 #include "ladder/cuda_step.cuh"
 #include "matmul/cuda/gemm_clusters.h"

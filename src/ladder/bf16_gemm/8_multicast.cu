@@ -1,5 +1,4 @@
-// Two blocks with the same columns copy half of their part of b each, for both: a third less of the cache. Serves
-// without cuBLASLt.
+// Two blocks with the same columns copy half of their part of b each, for both. What serves without cuBLASLt.
 #include "ladder/bf16_gemm/cluster.cuh"
 #include "ladder/cuda_step.cuh"
 

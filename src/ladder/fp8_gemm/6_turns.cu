@@ -1,5 +1,4 @@
-// Blocks alone again. The warpgroups multiply in turns: else both end at the same time, and nobody multiplies while
-// both add.
+// Blocks alone; the warpgroups multiply in turns, by barriers, so that one adds up while the other multiplies.
 #include "ladder/cuda_step.cuh"
 #include "ladder/fp8_gemm/tiles.cuh"
 

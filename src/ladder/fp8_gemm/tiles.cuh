@@ -152,6 +152,7 @@ __device__ void multiply_codes(const View& out, const CodeScales& scales, const 
     return stage;
   };
   const auto done = [&] {
+    __syncwarp();  // all lanes have read their scales
     if constexpr (T::kBlocks > 1) {
       if (arrives) barrier_arrive_at(empty + given, lane);
     } else {
