@@ -43,6 +43,7 @@ EngineDevice check_counts(const OpenOptions& options) {
     if (World::joined() != nullptr) throw Error("[tp] processes that share a model compute on the CPU: --device cpu");
     if (options.model.ep > 1) throw Error("[ep] experts are spread over ranks of the CPU: --device cpu");
     if (options.model.pp > 1) throw Error("[pp] several stages are the CPU's: --device cpu");
+    if (options.tp_form == "reduce") throw Error("[tp] ranks on GPUs gather: --tp-form gather, or --device cpu");
   }
   const EngineDevice device = choose_devices(options.device, options.ref, options.model.ranks());
   config.device.cuda = device.cuda;
