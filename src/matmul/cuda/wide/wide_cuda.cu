@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "matmul/cuda/stream/stream_formats.cuh"
 #include "matmul/cuda/wide/wide_end.cuh"
+#include "matmul/cuda/wide/wide_step.cuh"
 
 namespace ingot::cuda {
 
