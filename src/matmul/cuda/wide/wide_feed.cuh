@@ -197,10 +197,11 @@ __device__ void bring(const WideArgs& args, const Walk& walk, Ring ring, int lan
   const StreamArgs& in = args.stream;
   const int total = walk.total(), deep = min(ring.stages, total);
   WeightFeed<W, 1> weights{walk.slab, walk.begin};
+  if (lane == 0) expect_copies_by(args.x);
   for (Ring first = ring; first.parity == 0 && first.stage < deep; first.advance())
     weights.fetch(args, walk, first, 0, lane);
   await_inputs(in);
-  const std::byte* from = in.x.row(min(lane, in.rows - 1));
+  const auto bytes = static_cast<uint32_t>((in.rows + 7) / 8 * 2048);
   int step = walk.begin;
   for (int i = 0; i < total; ++i) {
     if (i >= ring.stages) {
@@ -208,11 +209,12 @@ __device__ void bring(const WideArgs& args, const Walk& walk, Ring ring, int lan
       shared_writes_done();  // turned x makes room for copies
       weights.fetch(args, walk, ring, 0, lane);
     }
-    const auto bytes = static_cast<uint32_t>(min(4, in.units - step * 4) * 64);
-    if (lane == 0) barrier_expect(ring.copied() + ring.stage, bytes * static_cast<uint32_t>(in.rows));
-    __syncwarp();
-    if (lane < in.rows)
-      copy_bulk(ring.x() + group_row_at(lane), from + step * 256, bytes, ring.copied() + ring.stage, false);
+    if (lane == 0) {
+      CopyBarrier* copied = ring.copied() + ring.stage;
+      barrier_expect(copied, bytes);
+      copy_tensor(ring.x(), args.x, step * 128, 0, copied);
+      copy_tensor(ring.x() + kWideXHalf, args.x, step * 128 + 64, 0, copied);
+    }
     ring.advance();
     if (++step == walk.end) step = walk.begin;
   }
@@ -223,17 +225,16 @@ template <class W>
 __device__ void turn(const WideArgs& args, const Walk& walk, Ring ring, int turner, int lane) {
   const StreamArgs& in = args.stream;
   const int octets = (in.rows + 7) / 8;
-  int left = walk.total(), step = walk.begin, octet = turner;
+  int left = walk.total(), octet = turner;
   while (true) {
     while (octet >= octets) {
       octet -= octets;
       if (--left == 0) return;
       ring.advance();
-      if (++step == walk.end) step = walk.begin;
     }
     barrier_wait(ring.copied() + ring.stage, ring.parity);
     OctetTurn<W> x;
-    x.turn(ring.x(), octet, in.rows, in.units - step * 4, lane);
+    x.turn(ring.x(), octet, lane);
     __syncwarp();
     if (lane == 0) barrier_arrive(ring.full + ring.stage);
     octet += kTurners;

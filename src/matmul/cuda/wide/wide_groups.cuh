@@ -17,37 +17,37 @@ namespace {
 
 constexpr int kTurners = 3;
 
-// 256 bytes of a row of a step; behind every second 64 more, so that eight lanes that read four pieces of two rows have
-// all banks.
-__device__ inline int group_row_at(int row) { return row * 256 + (row + 1) / 2 * 64; }
+// Where lanes find their 16 bytes of unit u of octet j.
+__device__ inline int turned_at(int u, int j, int lane) {
+  return u / 2 * kWideXHalf + j * 1024 + u % 2 * 512 + lane * 16;
+}
 
-// Octet j of x of a step, by a warp: units from `units` on are zeros. Sums are made by products with ones.
+// Octet j of x of a step, in its place, by a warp. Sums are made by products with ones.
 template <class W>
 struct OctetTurn {
   using Sums = WideSums<W>;
   uint4 v[4];
 
-  __device__ __forceinline__ void turn(std::byte* x, int j, int rows, int units, int lane) {
-    const int row = j * 8 + lane / 4;
-    std::byte* at = x + group_row_at(row) + lane % 4 * 16;
+  __device__ __forceinline__ void turn(std::byte* x, int j, int lane) {
+    const int g = lane / 4, t = lane % 4;
     constexpr uint32_t kPower = static_cast<uint32_t>(127 + W::kXPower) * 0x00800080u;
     const auto times = [](uint32_t pair) { return W::kXPower == 0 ? pair : multiply_pair(pair, kPower); };
 #pragma unroll
     for (int u = 0; u < 4; ++u) {
-      v[u] = make_uint4(0, 0, 0, 0);
-      if (row >= rows || u >= units) continue;
+      const std::byte* row = x + u / 2 * kWideXHalf + j * 1024 + g * 128;
       if constexpr (W::kBySixteens) {
-        const std::byte* from = at + u * 64 - lane % 4 * 8;
-        const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
+        const int piece = u % 2 * 4 + t / 2, half = t % 2 * 8;
+        const uint2 a = *reinterpret_cast<const uint2*>(row + kv_piece(g, piece) * 16 + half),
+                    b = *reinterpret_cast<const uint2*>(row + kv_piece(g, piece + 2) * 16 + half);
         v[u] = make_uint4(times(a.x), times(a.y), times(b.x), times(b.y));
       } else {
-        const uint4 a = *reinterpret_cast<const uint4*>(at + u * 64);
+        const uint4 a = *reinterpret_cast<const uint4*>(row + kv_piece(g, u % 2 * 4 + t) * 16);
         v[u] = make_uint4(times(a.x), times(a.y), times(a.z), times(a.w));
       }
     }
-    if constexpr (W::kBySixteens) __syncwarp();
+    __syncwarp();
 #pragma unroll
-    for (int u = 0; u < 4; ++u) *reinterpret_cast<uint4*>(at + u * 64) = v[u];
+    for (int u = 0; u < 4; ++u) *reinterpret_cast<uint4*>(x + turned_at(u, j, lane)) = v[u];
     std::byte* beside = x + kWideXBytes + j * Sums::kOctet;
     if constexpr (Sums::kByMins) {
       put_terms(beside, lane);
@@ -180,14 +180,15 @@ __device__ __forceinline__ void multiply_groups(const std::byte* const (&chunks)
     for (int i = 0; i < 2; ++i) rows[m][i] = Scales::load(chunks[m] + W::kScalesAt, lane / 4 + 8 * i);
   }
   const std::byte* beside = x + kWideXBytes;
-  const std::byte* of_lane = x + group_row_at(lane / 4) + first_unit * 64 + lane % 4 * 16;
-  float of[M][J][4];
+  // One octet's chain of a long group is two, so that instructions need not wait for each other.
+  constexpr int kChains = J == 1 && kSteps == 8 ? 2 : 1, kLong = kSteps / kChains;
+  float of[M][kChains][J][4];
 #pragma unroll
   for (int u = 0; u < W::kUnits; ++u) {
     uint4 of_x[J];
 #pragma unroll
     for (int j = 0; j < J; ++j)
-      of_x[j] = *reinterpret_cast<const uint4*>(of_lane + group_row_at(8) * j + u * 64);
+      of_x[j] = *reinterpret_cast<const uint4*>(x + turned_at(first_unit + u, j, lane));
 #pragma unroll
     for (int m = 0; m < M; ++m) {
 #pragma unroll
@@ -196,16 +197,17 @@ __device__ __forceinline__ void multiply_groups(const std::byte* const (&chunks)
         Codes::operand(codes[m], u, i % 2, a);
 #pragma unroll
         for (int j = 0; j < J; ++j) {
-          if (i % kSteps == 0) {
+          float(&sum)[4] = of[m][i % kSteps / kLong][j];
+          if (i % kLong == 0) {
             float4 begin = make_float4(0, 0, 0, 0);
-            if constexpr (Sums::kHasSums)
+            if (Sums::kHasSums && i % kSteps == 0)
               begin = *reinterpret_cast<const float4*>(
                   beside + ((first_unit * 2 + i) / kSteps * kWideOctets + j) * Sums::kOctet + lane % 4 * 16);
-            of[m][j][0] = begin.x, of[m][j][1] = begin.y, of[m][j][2] = begin.z, of[m][j][3] = begin.w;
+            sum[0] = begin.x, sum[1] = begin.y, sum[2] = begin.z, sum[3] = begin.w;
           }
           uint32_t b[2];
           b_of(of_x[j], i % 2, b);
-          multiply_bf16(of[m][j], a, b);
+          multiply_bf16(sum, a, b);
         }
         if (i % kSteps != kSteps - 1) continue;
 #pragma unroll
@@ -214,7 +216,10 @@ __device__ __forceinline__ void multiply_groups(const std::byte* const (&chunks)
 #pragma unroll
           for (int j = 0; j < J; ++j) {
 #pragma unroll
-            for (int e = 2 * r; e < 2 * r + 2; ++e) sums[m][j][e] = __fmaf_rn(scale, of[m][j][e], sums[m][j][e]);
+            for (int e = 2 * r; e < 2 * r + 2; ++e) {
+              const float value = kChains == 2 ? of[m][0][j][e] + of[m][kChains - 1][j][e] : of[m][0][j][e];
+              sums[m][j][e] = __fmaf_rn(scale, value, sums[m][j][e]);
+            }
           }
         }
       }

@@ -21,15 +21,16 @@ struct WideSums {
   static_assert(W::kGroupSteps <= 8 && (!W::Scales::kMins || (kByMins && W::kUnits == 4)));
 };
 
-// 32 rows of x of a step of codes, with room between them (group_row_at()).
-inline constexpr int kWideXBytes = kWideRows * (256 + 32);
+// x of a step of codes: two rectangles of 64 columns (tensor_copy.cuh), then, octet by octet, as lanes read it.
+inline constexpr int kWideXHalf = kWideRows * 128, kWideXBytes = 2 * kWideXHalf;
 
 // What a format (stream_formats.cuh) brings in a step.
 template <class W>
 constexpr WideStep wide_step() {
   constexpr int kUnits = W::kByGroups || W::kUnits > 2 ? 4 : 2;
   WideStep step{.units = kUnits, .sixteen_bytes = kUnits / W::kUnits * W::kBytes, .most_slices = W::kByGroups && !W::kScaled ? 4 : 8};
-  if constexpr (W::kScaled) step.beside_x = kWideXBytes - kWideRows * 256 + WideSums<W>::kBytes;
+  // Rectangles begin at multiples of 1 KB.
+  if constexpr (W::kScaled) step.beside_x = (WideSums<W>::kBytes + 1023) / 1024 * 1024;
   return step;
 }
 
