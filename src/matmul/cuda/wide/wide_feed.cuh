@@ -46,7 +46,7 @@ struct Walk {
 // where an arrival of one lane for all is a race in the eyes of compute-sanitizer.
 struct Ring {
   std::byte* memory;
-  CopyBarrier* full;  // and behind them what copied() gives
+  CopyBarrier* full;           // and behind them what copied() gives
   int stages, x_bytes, bytes;  // of a stage: of x, of weights
   int meeting;                 // threads
   int stage = 0;

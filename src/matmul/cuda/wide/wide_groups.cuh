@@ -187,8 +187,7 @@ __device__ __forceinline__ void multiply_groups(const std::byte* const (&chunks)
   for (int u = 0; u < W::kUnits; ++u) {
     uint4 of_x[J];
 #pragma unroll
-    for (int j = 0; j < J; ++j)
-      of_x[j] = *reinterpret_cast<const uint4*>(x + turned_at(first_unit + u, j, lane));
+    for (int j = 0; j < J; ++j) of_x[j] = *reinterpret_cast<const uint4*>(x + turned_at(first_unit + u, j, lane));
 #pragma unroll
     for (int m = 0; m < M; ++m) {
 #pragma unroll

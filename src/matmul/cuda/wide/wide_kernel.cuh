@@ -52,6 +52,7 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
   }
 }
 
+// The same of codes, J octets of x.
 template <class W, int M, int J>
 __device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                                 const int (&weights_at)[M], int lane,
@@ -80,7 +81,7 @@ __device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk
   }
 }
 
-// The same of codes.
+// By the octets that there are: one loop for all would multiply octets that nobody asked for.
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
@@ -223,8 +224,8 @@ __device__ __forceinline__ void finish_sixteen(const WideArgs& args, int64_t six
 }
 
 template <class W, int M, int S, WideEnd E>
-__device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, float* scale,
-                        CopyBarrier* scales_there, float* room, int warp, int lane) {
+__device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
+                        float* room, int warp, int lane) {
   constexpr bool kPairs = E != WideEnd::kPlain;
   const WidePlan& plan = args.plan;
   const float* scales = args.stream.from.weight != nullptr ? scale : nullptr;
@@ -309,10 +310,10 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   // Operands and sums of two sixteens take more registers than a block's threads have each; the feeders need few.
   constexpr bool kMore = W::kByGroups && M > 1;
   if (warp >= kWideConsumers) {
-    if constexpr (kMore) give_registers<W::kScaled ? 88 : 72>();
+    if constexpr (kMore) give_registers<W::kScaled ? 120 : 72>();
     return feed<W>(args, walk, ring, scale, scales_there, warp - kWideConsumers, lane);
   }
-  if constexpr (kMore) take_registers<W::kScaled ? 208 : 216>();
+  if constexpr (kMore) take_registers<W::kScaled ? 192 : 216>();
   consume<W, M, S, E>(args, walk, ring, scale, scales_there, room + warp * kTurnedRoom, warp, lane);
   end_launch(args.stream);
 }

@@ -28,7 +28,9 @@ inline constexpr int kWideXHalf = kWideRows * 128, kWideXBytes = 2 * kWideXHalf;
 template <class W>
 constexpr WideStep wide_step() {
   constexpr int kUnits = W::kByGroups || W::kUnits > 2 ? 4 : 2;
-  WideStep step{.units = kUnits, .sixteen_bytes = kUnits / W::kUnits * W::kBytes, .most_slices = W::kByGroups && !W::kScaled ? 4 : 8};
+  WideStep step{.units = kUnits,
+                .sixteen_bytes = kUnits / W::kUnits * W::kBytes,
+                .most_slices = W::kByGroups && !W::kScaled ? 4 : 8};
   // Rectangles begin at multiples of 1 KB.
   if constexpr (W::kScaled) step.beside_x = (WideSums<W>::kBytes + 1023) / 1024 * 1024;
   return step;
