@@ -24,6 +24,7 @@ inline void copy_tensor(void* shared, const TensorMap& map, int64_t col, int64_t
   emulated::copy_box(shared, map, col, row, barrier, 1u << cluster_rank());
 }
 inline void barrier_arrive_at(CopyBarrier* barrier, int rank) { barrier_arrive(of_cluster(barrier, rank)); }
+inline void expect_copies_by(const TensorMap&) {}
 
 #else
 
@@ -31,6 +32,12 @@ struct TensorMap {  // a parameter of a kernel: const __grid_constant__
   CUtensorMap map;
 };
 
+// The map will be wanted soon.
+__device__ inline void expect_copies_by(const TensorMap& map) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+#endif
+}
 // The rectangle whose first value is at (row, col) to `shared`, a multiple of 1024 bytes; box_rows · 128 bytes complete
 // the barrier, whatever part of them is beyond the matrix.
 __device__ inline void copy_tensor(void* shared, const TensorMap& map, int64_t col, int64_t row, CopyBarrier* barrier) {

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "matmul/cuda/stream/stream_formats.cuh"
 #include "matmul/cuda/wide/wide_end.cuh"
+#include "matmul/cuda/wide/wide_step.cuh"
 
 namespace ingot::cuda {
 
@@ -30,6 +31,9 @@ void run_wide(const StreamRun& run, const DeviceCtx& ctx) {
   visit_stream(run.part->format, [&](auto w) {
     using W = decltype(w);
     if constexpr (W::kWide) {
+      const View& x = run.x;
+      if constexpr (W::kScaled)
+        args.x = make_tensor_map(x.data, run.rows, x.cols, x.stride * 2, static_cast<int>((run.rows + 7) / 8 * 8));
       run_wide_format<W>(args, ctx);
     } else {
       CHECK(false, "{} rows of {}", run.rows, format_name(run.part->format));

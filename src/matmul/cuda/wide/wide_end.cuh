@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "cuda/tensor_copy.cuh"
 #include "matmul/cuda/wide/wide.cuh"
 
 namespace ingot::cuda {
@@ -14,6 +15,7 @@ struct WideArgs {
   StreamArgs stream;
   WidePlan plan;
   float* handed = nullptr;  // [slab, slice, sixteen, octet, lane, 4] what slices hand to each other
+  TensorMap x;              // of codes: rectangles of the octets of x and 64 columns
 };
 
 // The kernel of a format (stream_formats.cuh).

@@ -5,8 +5,7 @@
 #include <type_traits>
 
 #include "cuda/wgmma.cuh"  // barrier_arrive_after_copies, barrier_some
-#include "matmul/cuda/stream/stream_formats.cuh"
-#include "matmul/cuda/wide/wide_end.cuh"
+#include "matmul/cuda/wide/wide_groups.cuh"
 
 namespace ingot::cuda {
 namespace {
@@ -22,6 +21,9 @@ template <class W>
 constexpr int kXRow = kStep<W>.x_row();
 
 constexpr int kThreads = 32 * (kWideConsumers + kFeeders);
+// Those that meet where a stage is handed back: of codes one feeder alone.
+template <class W>
+constexpr int kMeeting = W::kScaled ? 32 * (kWideConsumers + 1) : kThreads;
 
 // A block's way through its work: the steps of one slice, or of slab after slab.
 struct Walk {
@@ -44,19 +46,22 @@ struct Walk {
 // where an arrival of one lane for all is a race in the eyes of compute-sanitizer.
 struct Ring {
   std::byte* memory;
-  CopyBarrier* full;
+  CopyBarrier* full;           // and behind them what copied() gives
   int stages, x_bytes, bytes;  // of a stage: of x, of weights
+  int meeting;                 // threads
   int stage = 0;
   uint32_t parity = 0;
   // By consumers, and by feeders; whole warps.
   __device__ void hand_back(int which) const {
     __syncwarp();
-    barrier_some_arrive(1 + which, kThreads);
+    barrier_some_arrive(1 + which, meeting);
   }
   __device__ void wait_until_handed_back() const {
     __syncwarp();
-    barrier_some(1 + stage, kThreads);
+    barrier_some(1 + stage, meeting);
   }
+  // Of codes: x as it is.
+  __device__ CopyBarrier* copied() const { return full + stages; }
   __device__ std::byte* x() const { return memory + stage * x_bytes; }
   __device__ std::byte* at() const { return memory + stages * x_bytes + stage * bytes; }
   __device__ void advance() {
@@ -64,8 +69,8 @@ struct Ring {
   }
 };
 
-// What feeders ask for next, one packed tile for each lane of a few.
-template <class W>
+// What kWarps feeders ask for next, one packed tile for each lane of a few.
+template <class W, int kWarps = kFeeders>
 struct WeightFeed {
   int64_t slab;
   int step;
@@ -74,11 +79,11 @@ struct WeightFeed {
     const int chunk_bytes = plan.tile_rows / 16 * W::kBytes, chunk = step * kStepChunks<W>;
     const uint32_t bytes = static_cast<uint32_t>(min(kStepChunks<W>, args.stream.chunks - chunk) * chunk_bytes);
     const int tiles = static_cast<int>(min(int64_t{plan.tiles}, args.stream.tiles - slab * plan.tiles));
-    const int mine = tiles > warp ? (tiles - warp + kFeeders - 1) / kFeeders : 0;  // warp, warp + kFeeders, …
+    const int mine = tiles > warp ? (tiles - warp + kWarps - 1) / kWarps : 0;  // warp, warp + kWarps, …
     if (lane == 0) barrier_expect(ring.full + ring.stage, bytes * static_cast<uint32_t>(mine));
     __syncwarp();
     if (lane < mine) {
-      const int of_slab = warp + lane * kFeeders;
+      const int of_slab = warp + lane * kWarps;
       const int64_t tile = slab * plan.tiles + of_slab;
       copy_bulk(ring.at() + of_slab * kStepChunks<W> * chunk_bytes,
                 args.stream.weights + (tile * args.stream.chunks + chunk) * chunk_bytes, bytes, ring.full + ring.stage);
@@ -186,9 +191,66 @@ struct TurnedFeed {
   }
 };
 
+// Of codes: weights and rows of x, as deep as the ring is.
+template <class W>
+__device__ void bring(const WideArgs& args, const Walk& walk, Ring ring, int lane) {
+  const StreamArgs& in = args.stream;
+  const int total = walk.total(), deep = min(ring.stages, total);
+  WeightFeed<W, 1> weights{walk.slab, walk.begin};
+  if (lane == 0) expect_copies_by(args.x);
+  for (Ring first = ring; first.parity == 0 && first.stage < deep; first.advance())
+    weights.fetch(args, walk, first, 0, lane);
+  await_inputs(in);
+  const auto bytes = static_cast<uint32_t>((in.rows + 7) / 8 * 2048);
+  int step = walk.begin;
+  for (int i = 0; i < total; ++i) {
+    if (i >= ring.stages) {
+      ring.wait_until_handed_back();
+      shared_writes_done();  // turned x makes room for copies
+      weights.fetch(args, walk, ring, 0, lane);
+    }
+    if (lane == 0) {
+      CopyBarrier* copied = ring.copied() + ring.stage;
+      barrier_expect(copied, bytes);
+      copy_tensor(ring.x(), args.x, step * 128, 0, copied);
+      copy_tensor(ring.x() + kWideXHalf, args.x, step * 128 + 64, 0, copied);
+    }
+    ring.advance();
+    if (++step == walk.end) step = walk.begin;
+  }
+}
+
+// The octets of all steps in turn, every kTurners-th for each of these warps.
+template <class W>
+__device__ void turn(const WideArgs& args, const Walk& walk, Ring ring, int turner, int lane) {
+  const StreamArgs& in = args.stream;
+  const int octets = (in.rows + 7) / 8;
+  int left = walk.total(), octet = turner;
+  while (true) {
+    while (octet >= octets) {
+      octet -= octets;
+      if (--left == 0) return;
+      ring.advance();
+    }
+    barrier_wait(ring.copied() + ring.stage, ring.parity);
+    OctetTurn<W> x;
+    x.turn(ring.x(), octet, lane);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(ring.full + ring.stage);
+    octet += kTurners;
+  }
+}
+
 template <class W>
 __device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
-                     int warp, int lane) {
+                     int warp, int lane) requires(W::kScaled) {
+  if (warp == kTurners) return bring<W>(args, walk, ring, lane);
+  turn<W>(args, walk, ring, warp, lane);
+}
+
+template <class W>
+__device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
+                     int warp, int lane) requires(!W::kScaled) {
   const StreamArgs& in = args.stream;
   const int total = walk.total(), deep = min(ring.stages, total), steps = walk.end - walk.begin;
   WeightFeed<W> weights{walk.slab, walk.begin};

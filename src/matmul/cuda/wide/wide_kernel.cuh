@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_x(const std::byte* rows, int unit, int lane
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
-                                         float (&sums)[M][kWideOctets][4]) requires(!W::kByGroups) {
+                                         float (&sums)[M][kWideOctets][4]) requires(!W::kScaled && !W::kByGroups) {
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
   for (int step = walk.begin; step < walk.end; ++step) {
     barrier_wait(ring.full + ring.stage, ring.parity);
@@ -52,13 +52,52 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
   }
 }
 
+// The same of codes, J octets of x.
+template <class W, int M, int J>
+__device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+                                                const int (&weights_at)[M], int lane,
+                                                float (&sums)[M][kWideOctets][4]) {
+  const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
+  for (int step = walk.begin; step < walk.end; ++step) {
+    barrier_wait(ring.full + ring.stage, ring.parity);
+#pragma unroll
+    for (int c = 0; c < kStepChunks<W>; ++c) {
+      if (c > 0 && step * kStepChunks<W> + c >= chunks) break;
+      const std::byte* at[M];
+#pragma unroll
+      for (int i = 0; i < M; ++i) at[i] = ring.at() + c * chunk_bytes + weights_at[i];
+      multiply_groups<W, M, J>(at, ring.x(), c * W::kUnits, lane, sums);
+    }
+    if (--left >= ring.stages) ring.hand_back(ring.stage);  // else nobody waits for it any more
+    ring.advance();
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[m][j][e] *= power_of_two(W::kSumPower - (e < 2 ? 0 : W::kOdd));
+    }
+  }
+}
+
+// By the octets that there are: one loop for all would multiply octets that nobody asked for.
+template <class W, int M>
+__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+                                         const int (&weights_at)[M], int lane,
+                                         float (&sums)[M][kWideOctets][4]) requires(W::kScaled) {
+  if (args.stream.rows <= 8) return multiply_octets<W, M, 1>(args, walk, ring, left, weights_at, lane, sums);
+  if (args.stream.rows <= 16) return multiply_octets<W, M, 2>(args, walk, ring, left, weights_at, lane, sums);
+  multiply_octets<W, M, kWideOctets>(args, walk, ring, left, weights_at, lane, sums);
+}
+
 // The same by warpgroups, 64 columns at a time: while their products run, the operands of the next are unpacked into
 // other registers (a loop that fills them more than once a turn makes the compiler wait for every product). A stage is
 // handed back when the first products of the next are on their way and its own are done.
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
-                                         float (&sums)[M][kWideOctets][4]) requires(W::kByGroups) {
+                                         float (&sums)[M][kWideOctets][4]) requires(!W::kScaled && W::kByGroups) {
   constexpr int kChunks = kStepChunks<W>, kHalves = TurnedFeed<W>::kHalves;
   static_assert(kHalves == 2 && kWideRows == 32);
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
@@ -185,8 +224,8 @@ __device__ __forceinline__ void finish_sixteen(const WideArgs& args, int64_t six
 }
 
 template <class W, int M, int S, WideEnd E>
-__device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, const float* scale,
-                        CopyBarrier* scales_there, float* room, int warp, int lane) {
+__device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
+                        float* room, int warp, int lane) {
   constexpr bool kPairs = E != WideEnd::kPlain;
   const WidePlan& plan = args.plan;
   const float* scales = args.stream.from.weight != nullptr ? scale : nullptr;
@@ -204,6 +243,11 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, const
   if constexpr (S > 1) items.find(args, walk, mine);
   await_inputs(args.stream);
   if constexpr (S > 1) items.read(args.stream);
+  if constexpr (W::kScaled) {
+    if (scales != nullptr) make_row_scales(args.stream, scale, warp, lane);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(scales_there);
+  }
   int left = walk.total();
   for (int s = 0; s < walk.slabs; ++s) {
     if (s > 0) mine.find(args, walk.slab + int64_t{s} * gridDim.x, warp);
@@ -242,16 +286,23 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
 #endif
   const WidePlan& plan = args.plan;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  Ring ring{shared_memory<std::byte>(), nullptr, plan.stages, kWideRows * kXRow<W>,
-            plan.stage_bytes() - kWideRows * kXRow<W>};
+  Ring ring{shared_memory<std::byte>(),
+            nullptr,
+            plan.stages,
+            kStep<W>.x_bytes(),
+            plan.stage_bytes() - kStep<W>.x_bytes(),
+            kMeeting<W>};
   float* scale = reinterpret_cast<float*>(ring.memory + ring.stages * plan.stage_bytes());
   float* room = scale + kWideRows;
   ring.full = reinterpret_cast<CopyBarrier*>(room + kWideConsumers * kTurnedRoom);
-  CopyBarrier* scales_there = ring.full + ring.stages;
+  CopyBarrier* scales_there = ring.full + 2 * ring.stages;
   begin_launch(args.stream);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < ring.stages; ++i) barrier_init(ring.full + i, kFeeders + 32 * kFeeders);
-    barrier_init(scales_there, kFeeders);
+    for (int i = 0; i < ring.stages; ++i) {
+      barrier_init(ring.full + i, W::kScaled ? 1 + (args.stream.rows + 7) / 8 : kFeeders + 32 * kFeeders);
+      barrier_init(ring.copied() + i, 1);
+    }
+    barrier_init(scales_there, W::kScaled ? kWideConsumers : kFeeders);
     barrier_inits_done();
   }
   __syncthreads();
@@ -259,10 +310,10 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   // Operands and sums of two sixteens take more registers than a block's threads have each; the feeders need few.
   constexpr bool kMore = W::kByGroups && M > 1;
   if (warp >= kWideConsumers) {
-    if constexpr (kMore) give_registers<72>();
+    if constexpr (kMore) give_registers<W::kScaled ? 120 : 72>();
     return feed<W>(args, walk, ring, scale, scales_there, warp - kWideConsumers, lane);
   }
-  if constexpr (kMore) take_registers<216>();
+  if constexpr (kMore) take_registers<W::kScaled ? 192 : 216>();
   consume<W, M, S, E>(args, walk, ring, scale, scales_there, room + warp * kTurnedRoom, warp, lane);
   end_launch(args.stream);
 }

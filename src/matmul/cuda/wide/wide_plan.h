@@ -19,9 +19,13 @@ struct WideStep {
   int units = 2;             // of 32 columns
   int sixteen_bytes = 2048;  // of 16 rows of weights
   int most_slices = 8;
+  int beside_x = 0;  // bytes
 
   constexpr int x_row() const { return units * 64; }  // bytes of a row of x
+  constexpr int x_bytes() const;
 };
+
+constexpr int WideStep::x_bytes() const { return kWideRows * x_row() + beside_x; }
 
 // Slabs of `tiles` packed tiles; their steps in `slices`, 1, 4 or 8. With slices there is one item for each block.
 struct WidePlan {
@@ -34,9 +38,9 @@ struct WidePlan {
 
   // Times 16 rows of each consumer.
   constexpr int sixteens() const { return tiles * tile_rows <= 16 * kWideConsumers ? 1 : 2; }
-  constexpr int stage_bytes() const { return tiles * (tile_rows / 16) * step.sixteen_bytes + kWideRows * step.x_row(); }
+  constexpr int stage_bytes() const { return tiles * (tile_rows / 16) * step.sixteen_bytes + step.x_bytes(); }
   constexpr int shared_bytes() const {
-    return stages * (stage_bytes() + 8) + 8 + kWideRows * 4 + kWideConsumers * kTurnedRoom * 4;
+    return stages * (stage_bytes() + 16) + 8 + kWideRows * 4 + kWideConsumers * kTurnedRoom * 4;
   }
 };
 
@@ -60,7 +64,7 @@ constexpr WidePlan wide_plan(int64_t tiles, int tile_rows, int units, int multip
       int64_t cost = of_block * each;
       if (slices > 1) cost += (54 << 10) + plan.sixteens() * (12 << 10);
       if (best_cost != 0 && cost >= best_cost) continue;
-      plan.stages = std::min(15, (kShared - 6144) / (plan.stage_bytes() + 8));
+      plan.stages = std::min(15, (kShared - 6144) / (plan.stage_bytes() + 16));
       best = plan;
       best_cost = cost;
     }
