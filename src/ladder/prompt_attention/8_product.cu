@@ -1,4 +1,4 @@
-// What serves: tensor copies by one thread each, 128 keys a step of long tiles, the two warpgroups in turn.
+// What serves: one thread asks for 64 rows of keys or values (tensor copies), and long tiles have steps of 128 keys.
 #include "ladder/cuda_step.cuh"
 #include "ladder/paged_attention.cuh"
 #include "ladder/prompt_attention/prompt_attention.h"

@@ -13,23 +13,23 @@ namespace ingot::cuda {
 // (GroupMaps). Items with many keys have steps of 128 then.
 template <DType kCache_, int kDim_, bool kBoxed_ = false>
 struct GroupShape {
-  static constexpr bool kBoxed = kBoxed_, kTurns = kBoxed;
+  static constexpr bool kBoxed = kBoxed_;
   static constexpr DType kCache = kCache_;
   static constexpr bool kBf16 = kCache == DType::kBF16, kCoded = kv_is_coded(kCache);
   static constexpr int kDim = kDim_;
   static constexpr DType kType = kBf16 ? DType::kBF16 : DType::kF16;  // of what is multiplied
   static constexpr int kPieces = kDim / 8;                            // of a row
   static constexpr int kKeys = 64, kLongKeys = 128;                   // of a step
-  // Keys from which on an item's steps are long: 1024 rows of a prompt took 29.2 us with short ones and 31.5 with long
-  // ones, 4096 rows 298 and 268.
+  // Keys from which on an item's steps are long: 4096 rows of a prompt took 298 us with short ones and 268 with long
+  // ones, 1024 rows 29.2 and 31.5.
   static constexpr int kLongItem = 1024;
 
   static constexpr int kThreads = 3 * 128;  // one warpgroup copies, two have 64 packed rows each
   static constexpr int kTakers = 8;         // warps of the two
   // Of a thread that copies, and of one that multiplies; together what 168 of each would be. With more a block would
   // wait for them for ever.
-  static constexpr int kFewRegisters = kBoxed ? 72 : kBf16 ? 72 : 120;
-  static constexpr int kManyRegisters = kBoxed ? 216 : kBf16 ? 216 : 192;
+  static constexpr int kFewRegisters = kBoxed ? 88 : kBf16 ? 72 : 120;
+  static constexpr int kManyRegisters = kBoxed ? 208 : kBf16 ? 216 : 192;
 
   static_assert(kFewRegisters + 2 * kManyRegisters == 3 * 168);
 
