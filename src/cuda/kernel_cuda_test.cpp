@@ -55,6 +55,31 @@ TEST(CudaDevice, ProductsOfWarpgroups) {
   }
 }
 
+TEST(CudaDevice, WarpgroupsMultiplyFloatsOf8Bits) {
+  INGOT_NEEDS_DEVICE();
+  TestDevice rig;
+  if (rig.ctx().arch != 90) GTEST_SKIP() << "compute capability 9.0 alone";
+  for (const size_t n : {32u, 64u, 128u}) {
+    // Small integers: every sum is exact.
+    std::vector<float> a(64 * 128), b(n * 128), c(64 * n);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 9) - 4;
+    for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 5 % 13) - 6;
+    const auto* on_a = reinterpret_cast<const float*>(rig.upload(a.data(), static_cast<int64_t>(a.size() * 4)));
+    const auto* on_b = reinterpret_cast<const float*>(rig.upload(b.data(), static_cast<int64_t>(b.size() * 4)));
+    const auto bytes = static_cast<int64_t>(c.size() * 4);
+    std::byte* out = rig.allocate(bytes);
+    cuda::probe_group_product_e4m3(rig.ctx(), static_cast<int>(n), on_a, on_b, reinterpret_cast<float*>(out));
+    rig.download(c.data(), out, bytes);
+    size_t wrong = 0;
+    for (size_t i = 0; i < c.size(); ++i) {
+      float want = 0;
+      for (size_t k = 0; k < 128; ++k) want += 2 * a[i / n * 128 + k] * b[i % n * 128 + k];
+      wrong += c[i] != want;
+    }
+    EXPECT_EQ(wrong, 0u) << "n " << n;
+  }
+}
+
 TEST(CudaDevice, BulkCopiesBarriersAndShuffles) {
   INGOT_NEEDS_DEVICE();
   TestDevice rig;

@@ -1,4 +1,5 @@
 // Kernels for the tests of wgmma.cuh: one warpgroup, one product of each kind.
+#include "cuda/codes.cuh"
 #include "cuda/probe.h"
 #include "cuda/wgmma.cuh"
 
@@ -65,6 +66,38 @@ __global__ void group_product(const float* a, const float* b, float* c) {
 #endif
 }
 
+// c[64, N] = twice a[64, 128] · b[N, 128]; the first time it writes, the second it adds.
+template <int kN>
+__global__ void group_product_e4m3(const float* a, const float* b, float* c) {
+#if INGOT_HAS_WGMMA
+  std::byte* as = shared_memory<std::byte>();
+  std::byte* bs = as + 64 * 128;
+  const int thread = threadIdx.x, lane = thread % 32, row = thread / 32 * 16 + lane / 4, t = lane % 4;
+  const auto put = [&](std::byte* panel, const float* from, int rows) {
+    for (int i = thread; i < rows * 64; i += 128) {
+      const int r = i / 64, k = i % 64 * 2;
+      const uint32_t codes = round_to_fp8(from[r * 128 + k], from[r * 128 + k + 1]);
+      *reinterpret_cast<uint16_t*>(panel + r * 128 + kv_piece(r, k / 16) * 16 + k % 16) = static_cast<uint16_t>(codes);
+    }
+  };
+  put(as, a, 64);
+  put(bs, b, kN);
+  shared_writes_done();
+  __syncthreads();
+  float d[kN / 2];
+  for (float& x : d) x = 1000;
+  const MatrixPlace a_place = matrix_by_rows(as), b_place = matrix_by_rows(bs);
+  products_begin();
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    multiply_group_e4m3(d, further(a_place, i % 4 * 32), further(b_place, i % 4 * 32), i > 0);
+  products_commit();
+  products_done<0>(d);
+#pragma unroll
+  for (int i = 0; i < kN / 2; ++i) c[(row + i / 2 % 2 * 8) * kN + i / 4 * 8 + 2 * t + i % 2] = d[i];
+#endif
+}
+
 template <bool kBf16, bool kByColumns, bool kRegisters>
 void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b, float* c) {
   const auto go = [&]<int kN>() {
@@ -89,6 +122,14 @@ void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b,
 }
 
 }  // namespace
+
+void probe_group_product_e4m3(const DeviceCtx& ctx, int n, const float* a, const float* b, float* c) {
+  const Launch shape{1, 128, (64 + n) * 128};
+  if (n == 32) return launch(ctx, group_product_e4m3<32>, shape, a, b, c);
+  if (n == 64) return launch(ctx, group_product_e4m3<64>, shape, a, b, c);
+  CHECK(n == 128, "{} columns", n);
+  launch(ctx, group_product_e4m3<128>, shape, a, b, c);
+}
 
 void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c) {
   const auto choose = [&]<bool kBf16, bool kByColumns>() {

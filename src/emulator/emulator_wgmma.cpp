@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "emulator/emulator.h"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot::cuda::emulated {
 namespace {
@@ -62,6 +63,7 @@ BlockState& block() {
 }
 ThreadState& state() { return block().threads[static_cast<size_t>(thread_index())]; }
 
+// 16 bits of K each: two values where they have 8.
 uint16_t element(const Read& read, int row, int k) {
   const auto field = [&](int bit) { return static_cast<uint32_t>(read.place >> bit & 0x3fff) << 4; };
   CHECK(read.place >> 62 == 1 && (read.place >> 49 & 7) == 0, "a place of swizzle {}", read.place >> 62);
@@ -94,7 +96,8 @@ void compare_with_others(const GroupProduct& p) {
   GroupState& group = block().groups[static_cast<size_t>(thread) / 128];
   size_t& at = group.at[thread % 128 / 32];
   uint64_t key = p.b_place * 31 + p.a_place;
-  for (const uint64_t x : {uint64_t{p.a == nullptr}, uint64_t(p.n), uint64_t{p.bf16}, uint64_t{p.by_columns}})
+  for (const uint64_t x :
+       {uint64_t{p.a == nullptr}, uint64_t(p.n), uint64_t{p.bf16}, uint64_t{p.by_columns}, uint64_t{p.e4m3}})
     key = key * 1099511628211u + x;
   if (at == group.asked.size()) group.asked.push_back(key);
   CHECK(group.asked[at] == key, "the warps of a warpgroup ask for different products");
@@ -102,6 +105,28 @@ void compare_with_others(const GroupProduct& p) {
   if (std::ranges::all_of(group.at, [&](size_t a) { return a == group.asked.size(); })) {
     group.asked.clear();
     std::ranges::fill(group.at, 0);
+  }
+}
+
+// The same of 32 values of 8 bits, both out of shared memory.
+void multiply_rows_of_8_bits(const GroupProduct& p, WarpState& warp) {
+  const auto load = [](const Read& read, int row, float(&to)[32]) {
+    for (int k = 0; k < 16; ++k) {
+      const uint16_t two = element(read, row, k);
+      const uint8_t codes[2] = {static_cast<uint8_t>(two), static_cast<uint8_t>(two >> 8)};
+      for (int i = 0; i < 2; ++i) F8_E4M3::decode(codes + i, to + 2 * k + i);
+    }
+  };
+  const int first = thread_index() % 128 / 32 * 16;
+  float a[16][32], column[32];
+  for (int r = 0; r < 16; ++r) load({p.a_place, 64, false}, first + r, a[r]);
+  for (int n = 0; n < p.n; ++n) {
+    load({p.b_place, p.n, false}, n, column);
+    for (int r = 0; r < 16; ++r) {
+      float sum = 0;
+      for (int k = 0; k < 32; ++k) sum += a[r][k] * column[k];
+      warp.result[r][n] = sum;
+    }
   }
 }
 
@@ -146,7 +171,11 @@ void multiply_group(const GroupProduct& p) {
   WarpState& warp = block().warps[static_cast<size_t>(thread_index()) / 32];
   if (lane() == 0) {
     compare_with_others(p);
-    multiply_rows(p, all, warp);
+    if (p.e4m3) {
+      multiply_rows_of_8_bits(p, warp);
+    } else {
+      multiply_rows(p, all, warp);
+    }
     const Read b{p.b_place, p.n, p.by_columns};
     mine.watched.push_back({b, mine.committed, hash_of(b)});
     const Read a{p.a_place, 64, false};
