@@ -1,5 +1,5 @@
-// 8-bit codes as pairs of f16, which holds every e4m3 and every int8 exactly: what the matrix instructions multiply,
-// of the KV cache and of rows that are rounded to fp8.
+// The KV cache's 8-bit codes as pairs of f16, which holds every e4m3 and every int8 exactly: what the matrix
+// instructions multiply.
 #pragma once
 
 #include "cuda/kernel.cuh"
@@ -98,20 +98,6 @@ __device__ inline void open_codes_across(uint32_t codes, uint32_t& even, uint32_
     even = detail::open_int8(codes, 0x4240);
     odd = detail::open_int8(codes, 0x4341);
   }
-#endif
-}
-
-// Two values of at most 448 as e4m3, the first in byte 0; rounded to nearest even.
-__device__ __forceinline__ uint32_t round_to_fp8(float first, float second) {
-#if !defined(INGOT_CUDA_EMULATED) && __CUDA_ARCH__ >= 890
-  uint16_t codes;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(second), "f"(first));
-  return codes;
-#else
-  uint8_t low, high;
-  F8_E4M3::encode(&first, &low);
-  F8_E4M3::encode(&second, &high);
-  return low | static_cast<uint32_t>(high) << 8;
 #endif
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/device_ctx.h"
+#include "cuda/handed.h"
 
 // At the begin of a test: skips it where there is no device.
 #define INGOT_NEEDS_DEVICE() \
@@ -26,7 +27,7 @@ class TestDevice {
   TestDevice() : TestDevice(Options{}) {}
   explicit TestDevice(const Options& options) : options_(options), tickets_(cuda::kTickets * 4) {
     cuda::use_device(0);
-    handed_ = cuda::DeviceMemory(cuda::kHandedBytes * ctx().multiprocessors);
+    handed_ = cuda::DeviceMemory(cuda::kHandedRoom * ctx().multiprocessors);
     cuda::fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());
     cuda::fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
   }

@@ -9,9 +9,6 @@
 //                          barrier behind which products read it
 //   products_begin()       before the first product, and before the first after registers of one were touched
 //   multiply_group(...)    any number; d may be that of a product before it that is in flight
-//   multiply_group_e4m3()  d[64, N] += a[64, 32] · b[32, N] of 8-bit floats, both by rows in shared memory: rows of 128
-//                          values, the next 32 of K 32 bytes further; N one of 32, 64 and 128. Its sums have some 14
-//                          bits: promote them to others after 128 of K
 //   products_commit()      those since the last one are a group
 //   products_done<n>(d)    all groups but the newest n are done: from here on d may be read, and a's registers and the
 //                          shared memory written. Name every d that is read next, or the compiler reads it too early.
@@ -66,10 +63,6 @@ template <bool kBf16, bool kByColumns, int kFloats>
 void multiply_group(float (&d)[kFloats], MatrixPlace a, MatrixPlace b, bool add = true) {
   emulated::multiply_group({d, 2 * kFloats, nullptr, a, b, kBf16, kByColumns, add});
 }
-template <int kFloats>
-void multiply_group_e4m3(float (&d)[kFloats], MatrixPlace a, MatrixPlace b, bool add = true) {
-  emulated::multiply_group({d, 2 * kFloats, nullptr, a, b, false, false, add, true});
-}
 inline void products_begin() { emulated::products_begin(); }
 inline void products_commit() { emulated::products_commit(); }
 template <int kBut, class... D>
@@ -99,12 +92,6 @@ __device__ inline void multiply_group(float (&d)[kFloats], const uint32_t (&a)[4
 template <bool kBf16, bool kByColumns, int kFloats>
 __device__ inline void multiply_group(float (&d)[kFloats], MatrixPlace a, MatrixPlace b, bool add = true) {
   detail::product<kBf16, kByColumns>(d, a, b, add);
-}
-
-template <int kFloats>
-__device__ __forceinline__ void multiply_group_e4m3(float (&d)[kFloats], MatrixPlace a, MatrixPlace b,
-                                                    bool add = true) {
-  detail::product_e4m3(d, a, b, add);
 }
 
 #if INGOT_HAS_WGMMA

@@ -85,20 +85,6 @@ INGOT_PRODUCT(96, 48, 48, 49, 50, 51, 52, 53, 54)
 INGOT_PRODUCT(128, 64, 64, 65, 66, 67, 68, 69, 70)
 INGOT_PRODUCT(256, 128, 128, 129, 130, 131, 132, 133, 134)
 
-// Values of 8 bits have no order by columns.
-#define INGOT_PRODUCT_E4M3(n, f, p0, p1, p2)                                                                   \
-  __device__ __forceinline__ void product_e4m3(float(&d)[f], uint64_t a, uint64_t b, bool add) {               \
-    asm volatile(INGOT_ADD_IF(p2) "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" INGOT_R##f "}, " \
-                                  "%" #p0 ", %" #p1 ", add, 1, 1;\n}"                                          \
-                 : INGOT_F##f(0)                                                                               \
-                 : "l"(a), "l"(b), "r"(static_cast<int>(add))                                                  \
-                 : "memory");                                                                                  \
-  }
-INGOT_PRODUCT_E4M3(32, 16, 16, 17, 18)
-INGOT_PRODUCT_E4M3(64, 32, 32, 33, 34)
-INGOT_PRODUCT_E4M3(128, 64, 64, 65, 66)
-
-#undef INGOT_PRODUCT_E4M3
 #undef INGOT_PRODUCT
 #undef INGOT_FROM_SHARED
 #undef INGOT_FROM_REGISTERS
@@ -130,8 +116,6 @@ template <bool kBf16, int kByColumns, int kFloats>
 __device__ inline void product(float (&)[kFloats], const uint32_t (&)[4], uint64_t, bool) {}
 template <bool kBf16, int kByColumns, int kFloats>
 __device__ inline void product(float (&)[kFloats], uint64_t, uint64_t, bool) {}
-template <int kFloats>
-__device__ inline void product_e4m3(float (&)[kFloats], uint64_t, uint64_t, bool) {}
 
 #endif
 

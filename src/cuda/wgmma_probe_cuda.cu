@@ -1,7 +1,7 @@
 // Kernels for the tests of wgmma.cuh: one warpgroup, one product of each kind.
-#include "cuda/codes.cuh"
 #include "cuda/probe.h"
-#include "cuda/wgmma.cuh"
+#include "cuda/wgmma_e4m3.cuh"
+#include "quant/formats/f8_e4m3.h"
 
 namespace ingot::cuda {
 namespace {
@@ -74,10 +74,9 @@ __global__ void group_product_e4m3(const float* a, const float* b, float* c) {
   std::byte* bs = as + 64 * 128;
   const int thread = threadIdx.x, lane = thread % 32, row = thread / 32 * 16 + lane / 4, t = lane % 4;
   const auto put = [&](std::byte* panel, const float* from, int rows) {
-    for (int i = thread; i < rows * 64; i += 128) {
-      const int r = i / 64, k = i % 64 * 2;
-      const uint32_t codes = round_to_fp8(from[r * 128 + k], from[r * 128 + k + 1]);
-      *reinterpret_cast<uint16_t*>(panel + r * 128 + kv_piece(r, k / 16) * 16 + k % 16) = static_cast<uint16_t>(codes);
+    for (int i = thread; i < rows * 128; i += 128) {
+      const int r = i / 128, k = i % 128;
+      F8_E4M3::encode(from + i, reinterpret_cast<uint8_t*>(panel + r * 128 + kv_piece(r, k / 16) * 16 + k % 16));
     }
   };
   put(as, a, 64);

@@ -1,4 +1,4 @@
-#include "emulator/emulator_wgmma.h"
+#include "emulator/emulator_wgmma_e4m3.h"
 
 #include <algorithm>
 #include <vector>
@@ -91,13 +91,13 @@ uint64_t hash_of(const Read& read) {
 }
 
 // Aborts where this warp asks for something else than the other three.
-void compare_with_others(const GroupProduct& p) {
+void compare_with_others(const GroupProduct& p, bool e4m3) {
   const int thread = thread_index();
   GroupState& group = block().groups[static_cast<size_t>(thread) / 128];
   size_t& at = group.at[thread % 128 / 32];
   uint64_t key = p.b_place * 31 + p.a_place;
   for (const uint64_t x :
-       {uint64_t{p.a == nullptr}, uint64_t(p.n), uint64_t{p.bf16}, uint64_t{p.by_columns}, uint64_t{p.e4m3}})
+       {uint64_t{p.a == nullptr}, uint64_t(p.n), uint64_t{p.bf16}, uint64_t{p.by_columns}, uint64_t{e4m3}})
     key = key * 1099511628211u + x;
   if (at == group.asked.size()) group.asked.push_back(key);
   CHECK(group.asked[at] == key, "the warps of a warpgroup ask for different products");
@@ -158,9 +158,7 @@ void multiply_rows(const GroupProduct& p, const Slots& all, WarpState& warp) {
   }
 }
 
-}  // namespace
-
-void multiply_group(const GroupProduct& p) {
+void multiply(const GroupProduct& p, bool e4m3) {
   ThreadState& mine = state();
   CHECK(mine.begun, "a product without products_begin() after the last wait");
   CHECK(p.n % 8 == 0 && p.n >= 8 && p.n <= kMostN, "a product of {} columns", p.n);
@@ -170,8 +168,8 @@ void multiply_group(const GroupProduct& p) {
   const Slots& all = meet_warp(words, sizeof(words));
   WarpState& warp = block().warps[static_cast<size_t>(thread_index()) / 32];
   if (lane() == 0) {
-    compare_with_others(p);
-    if (p.e4m3) {
+    compare_with_others(p, e4m3);
+    if (e4m3) {
       multiply_rows_of_8_bits(p, warp);
     } else {
       multiply_rows(p, all, warp);
@@ -194,6 +192,10 @@ void multiply_group(const GroupProduct& p) {
   __syncwarp();
 }
 
+}  // namespace
+
+void multiply_group(const GroupProduct& p) { multiply(p, false); }
+void multiply_group_e4m3(const GroupProduct& p) { multiply(p, true); }
 void products_begin() { state().begun = true; }
 void products_commit() { ++state().committed; }
 

@@ -12,7 +12,6 @@ struct GroupProduct {
   const uint32_t* a;
   uint64_t a_place, b_place;
   bool bf16, by_columns, add;
-  bool e4m3 = false;  // 32 bytes of K in place of 16 values of 16 bits
 };
 void multiply_group(const GroupProduct& product);
 void products_begin();

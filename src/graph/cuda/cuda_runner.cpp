@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/from_all.h"
+#include "cuda/handed.h"
 #include "graph/cuda/cuda_busy.h"
 
 namespace ingot::cuda {
@@ -56,7 +57,7 @@ DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
   bind_arena(program_, arena_.data());
   tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
   fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
-  handed_ = DeviceMemory(kHandedBytes * facts_.multiprocessors);
+  handed_ = DeviceMemory(kHandedRoom * facts_.multiprocessors);
   fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());  // kNothing
   batch_ = std::make_unique<BatchUpload>(buckets_.padded(), static_cast<int>(program_.kv_groups.size()));
   if (const auto logits = program_.outputs.find("logits"); logits != program_.outputs.end()) {

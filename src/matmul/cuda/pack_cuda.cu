@@ -68,7 +68,7 @@ __global__ void pack_codes_kernel(const PublishedParts from, RowMap map, int til
       }
     }
   }
-  store_codes<Codes>(place, lane, words);
+  store_words(place, lane, words);
   if (lane >= 16) return;
   const PartRow at = packed_row(map, tile_rows, tile, m * 16 + lane);
   std::byte* scales = place + W::kScalesAt;
@@ -101,7 +101,7 @@ requires(W::kScaled) struct ChunkValues<W> {
   uint32_t words[W::Codes::kWords];
   typename Scales::Row rows[2];
   __device__ ChunkValues(const std::byte* chunk, int lane) {
-    load_codes<typename W::Codes>(chunk, lane, words);
+    load_words(chunk, lane, words);
     rows[0] = Scales::load(chunk + W::kScalesAt, lane / 4);
     rows[1] = Scales::load(chunk + W::kScalesAt, lane / 4 + 8);
   }

@@ -170,7 +170,7 @@ struct SomeBlock {
       typename W::Scales::Row rows[kSomeSixteens][2];
 #pragma unroll
       for (int m = 0; m < kSomeSixteens; ++m) {
-        load_codes<typename W::Codes>(chunk + m * W::kBytes, lane, codes[m]);
+        load_words(chunk + m * W::kBytes, lane, codes[m]);
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           rows[m][i] = W::Scales::load(chunk + m * W::kBytes + W::kScalesAt, lane / 4 + 8 * i);

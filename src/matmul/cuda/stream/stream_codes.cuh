@@ -57,22 +57,13 @@ constexpr float power_of_two(int n) { return __builtin_bit_cast(float, static_ca
 
 struct Integers {
   static constexpr int kSmall = 133, kOdd = 0;
-  static constexpr bool kIntegers = true, kByRows = false;
+  static constexpr bool kIntegers = true;
 };
 template <int kSmaller>
 struct Floats {
   static constexpr int kSmall = kSmaller, kOdd = 0;
-  static constexpr bool kIntegers = false, kByRows = false;
+  static constexpr bool kIntegers = false;
 };
-
-// The order of FloatsE4M3, and of the rows that they meet.
-inline constexpr int kF8Cols = 128;  // of a chunk
-__host__ __device__ constexpr int f8_row(int g) { return g / 2 + g % 2 * 4; }
-__host__ __device__ constexpr int f8_row_at(int place) { return place % 4 * 2 + place / 4; }  // whose f8_row() it is
-__host__ __device__ constexpr int f8_col(int p) {
-  const int unit = p / 64 * 2 + p / 8 % 2, in_word = (p % 2 == 0 ? 2 : 0) + p % 4 / 2;
-  return 32 * unit + p / 16 % 4 * 8 + p / 4 % 2 * 4 + in_word;
-}
 
 // 4 bits.
 struct Nibbles : Integers {
@@ -170,23 +161,21 @@ struct Bytes : Integers {
   }
 };
 
-// E4M3: the codes themselves, because wgmma.cuh multiplies them as they lie (matmul/cuda/f8): a chunk is two times eight
-// rows of 128 bytes, permuted by pieces as matrices by rows are. Of the eight rows a lane has number f8_row(g): so the
-// eight lanes of a quarter of a load, of two rows, have pieces in all banks. Byte p of a row is of column f8_col(p): a
-// lane's 16 bytes are its words of two units. To bf16 they go two at a time: sign, exponent and mantissa to bits 15 and
-// 10…4 are the value times 2^-120, subnormal ones too.
+// E4M3: sign, exponent and mantissa to bits 15 and 10…4 of bf16 are the value times 2^-120, subnormal ones too. Of two
+// pairs in a word the first lies so; the second's sign and last four bits lie 4 lower, the rest 4 higher.
 struct FloatsE4M3 : Floats<120> {
   static constexpr int kUnits = 4, kWords = 16;
-  static constexpr bool kByRows = true;
   __device__ static void put(uint32_t (&w)[kWords], int u, int s, int p, int h, uint32_t code) {
-    w[p % 2 * 8 + u * 2 + s] |= code << (8 * (1 - p / 2 + 2 * h));
+    const uint32_t bits = (code & 0x80) << 8 | (code & 0x7f) << 4;
+    const uint32_t placed = p % 2 == 0 ? bits : (bits & 0x80f0u) >> 4 | (bits & 0x0700u) << 4;
+    w[u * 4 + s * 2 + p / 2] |= placed << (16 * h);
   }
   __device__ __forceinline__ static void operand(const uint32_t (&w)[kWords], int u, int s, uint32_t (&a)[4]) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint32_t word = w[i * 8 + u * 2 + s];
-      a[i] = ((word >> 4) & 0x07f007f0u) | (word & 0x80008000u);
-      a[i + 2] = ((word << 4) & 0x07f007f0u) | ((word << 8) & 0x80008000u);
+    for (int p = 0; p < 4; p += 2) {
+      const uint32_t word = w[u * 4 + s * 2 + p / 2];
+      a[p] = word & 0x87f087f0u;
+      a[p + 1] = ((word << 4) & 0x80f080f0u) | ((word >> 4) & 0x07000700u);
     }
   }
 };
@@ -254,34 +243,5 @@ struct Indices : Integers {
     }
   }
 };
-
-// Where piece i of four of a lane's words lies in a chunk of kByRows.
-__device__ __forceinline__ int f8_piece(int lane, int i) {
-  const int row = f8_row(lane / 4);
-  return i / 2 * 1024 + row * kF8Cols + kv_piece(row, lane % 4 + i % 2 * 4) * 16;
-}
-// A lane's words of a chunk.
-template <class Codes>
-__device__ __forceinline__ void load_codes(const std::byte* chunk, int lane, uint32_t (&w)[Codes::kWords]) {
-  if constexpr (Codes::kByRows) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const uint4 v = *reinterpret_cast<const uint4*>(chunk + f8_piece(lane, i));
-      w[4 * i] = v.x, w[4 * i + 1] = v.y, w[4 * i + 2] = v.z, w[4 * i + 3] = v.w;
-    }
-  } else {
-    load_words(chunk, lane, w);
-  }
-}
-template <class Codes>
-__device__ void store_codes(std::byte* chunk, int lane, const uint32_t (&w)[Codes::kWords]) {
-  if constexpr (Codes::kByRows) {
-    for (int i = 0; i < 4; ++i)
-      *reinterpret_cast<uint4*>(chunk + f8_piece(lane, i)) =
-          make_uint4(w[4 * i], w[4 * i + 1], w[4 * i + 2], w[4 * i + 3]);
-  } else {
-    store_words(chunk, lane, w);
-  }
-}
 
 }  // namespace ingot::cuda

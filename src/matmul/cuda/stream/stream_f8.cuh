@@ -8,8 +8,9 @@
 
 namespace ingot::cuda {
 
-struct StreamF8Rows : StreamF8_E4M3 {
-  static constexpr bool kF8Rows = true;
+struct StreamF8Rows {
+  static constexpr int kUnits = 4, kMostRows = 32, kBytes = kF8Chunk, kScalesAt = kF8Codes, kSumPower = 0, kOdd = 0;
+  static constexpr bool kBySixteens = false, kF8Rows = true;
 };
 
 // The rows of a chunk, four of them in a lane's words: words[u][s] are the codes of b of instruction s in unit u, in
@@ -61,9 +62,15 @@ __device__ __forceinline__ void multiply_chunk(const std::byte* const (&chunks)[
   for (int e = 0; e < 2; ++e)
     scale[e] = __uint_as_float(f8_scale_bits(__shfl_sync(0xffffffffu, exponent, (lane % 4 * 2 + e) * 4)));
   float of[M][2][4] = {};
-  uint32_t codes[M][W::Codes::kWords];
+  uint32_t codes[M][16];
 #pragma unroll
-  for (int m = 0; m < M; ++m) load_codes<typename W::Codes>(chunks[m], lane, codes[m]);
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint4 v = *reinterpret_cast<const uint4*>(chunks[m] + f8_piece(lane, i));
+      codes[m][4 * i] = v.x, codes[m][4 * i + 1] = v.y, codes[m][4 * i + 2] = v.z, codes[m][4 * i + 3] = v.w;
+    }
+  }
 #pragma unroll
   for (int u = 0; u < W::kUnits; ++u) {
 #pragma unroll

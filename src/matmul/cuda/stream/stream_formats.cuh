@@ -13,8 +13,7 @@ namespace ingot::cuda {
 // The operand itself.
 struct StreamBF16 {
   static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 1, kSumPower = 0, kOdd = 0;
-  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kByGroups = false, kTall = false,
-                        kF8Rows = false;
+  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kByGroups = false, kTall = false;
   __device__ __forceinline__ static void operand(const std::byte* chunk, int s, int, int lane, uint32_t (&a)[4]) {
     const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
     a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
@@ -24,8 +23,7 @@ struct StreamBF16 {
 // f16 has 11 significant bits: the first eight are one operand, the rest another.
 struct StreamF16 {
   static constexpr int kUnits = 1, kBytes = 1024, kMostRows = 48, kTerms = 2, kSumPower = 0, kOdd = 0;
-  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kByGroups = true, kTall = true,
-                        kF8Rows = false;
+  static constexpr bool kScaled = false, kBySixteens = false, kWide = true, kByGroups = true, kTall = true;
   __device__ __forceinline__ static void operand(const std::byte* chunk, int s, int term, int lane, uint32_t (&a)[4]) {
     const uint4 v = *reinterpret_cast<const uint4*>(chunk + (s * 32 + lane) * 16);
     const uint32_t words[4] = {v.x, v.y, v.z, v.w};
@@ -51,8 +49,7 @@ struct StreamCodes {
   using Scales = S;
   static constexpr int kUnits = C::kUnits, kMostRows = kTallest;
   static constexpr int kScalesAt = C::kWords * 128, kBytes = kScalesAt + S::kBytes;
-  static constexpr bool kScaled = true, kBySixteens = S::kGroup == 16, kWide = kMany, kByGroups = kMany, kTall = kMany,
-                        kF8Rows = false;
+  static constexpr bool kScaled = true, kBySixteens = S::kGroup == 16, kWide = kMany, kByGroups = kMany, kTall = kMany;
   // x is multiplied by 2^kXPower; of integers sums are by the rest, of floats scales are.
   static constexpr int kXPower = C::kSmall / 2, kSumPower = C::kIntegers ? C::kSmall - kXPower : 0, kOdd = C::kOdd;
   static constexpr float kBias = kOffset;
@@ -137,7 +134,7 @@ __device__ __forceinline__ void b_of(const uint4& x, int s, uint32_t (&b)[2]) {
 // times 2^W::kOdd more: x_of(u, to) gives a lane's eight values of unit u for each octet.
 template <class W, int M, int J, class X>
 __device__ __forceinline__ void multiply_chunk(const std::byte* const (&chunks)[M], X&& x_of, int lane,
-                                               float (&sums)[M][J][4]) requires(!W::kScaled && !W::kF8Rows) {
+                                               float (&sums)[M][J][4]) requires(!W::kScaled) {
   uint4 x[J];
   x_of(0, x);
 #pragma unroll
@@ -255,13 +252,13 @@ struct GroupSums {
 
 template <class W, int M, int J, class X>
 __device__ __forceinline__ void multiply_chunk(const std::byte* const (&chunks)[M], X&& x_of, int lane,
-                                               float (&sums)[M][J][4]) requires(W::kScaled && !W::kF8Rows) {
+                                               float (&sums)[M][J][4]) requires(W::kScaled) {
   using Group = GroupSums<W, M, J>;
   uint32_t codes[M][W::Codes::kWords];
   typename W::Scales::Row rows[M][2];
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    load_codes<typename W::Codes>(chunks[m], lane, codes[m]);
+    load_words(chunks[m], lane, codes[m]);
 #pragma unroll
     for (int i = 0; i < 2; ++i) rows[m][i] = W::Scales::load(chunks[m] + W::kScalesAt, lane / 4 + 8 * i);
   }

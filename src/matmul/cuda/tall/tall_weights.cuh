@@ -24,7 +24,7 @@ struct TallChunk {
   typename Scales::Row rows[2];
 
   __device__ __forceinline__ void load(const std::byte* chunk, int lane) {
-    load_codes<Codes>(chunk, lane, codes);
+    load_words(chunk, lane, codes);
     rows[0] = Scales::load(chunk + W::kScalesAt, lane / 4);
     rows[1] = Scales::load(chunk + W::kScalesAt, lane / 4 + 8);
   }
