@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "bench/cuda_op_times.h"
-#include "cuda/handed.h"
 #include "graph/cuda/cuda_batch.h"
 #include "graph/cuda/cuda_random.h"
 #include "ops/cuda/ops.h"

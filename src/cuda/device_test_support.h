@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cuda/device_ctx.h"
-#include "cuda/handed.h"
 
 // At the begin of a test: skips it where there is no device.
 #define INGOT_NEEDS_DEVICE() \

@@ -1,6 +1,6 @@
-// Products of warpgroups of 8-bit floats, as wgmma.cuh says of others: d[64, N] += a[64, 32] · b[N, 32]ᵀ, N one of 32, 64
-// and 128, both by rows in shared memory: a row of 128 bytes has 128 values of K, the next 32 are 32 bytes further. The
-// instruction's sums have some 14 bits: after 128 of K they want to be added to others. The emulation's are exact.
+// Products of warpgroups of 8-bit floats, as wgmma.cuh says of others: d[64, N] += a[64, 32] · b[N, 32]ᵀ, N one of 32,
+// 64 and 128, both by rows in shared memory: a row of 128 bytes has 128 values of K, the next 32 are 32 bytes further.
+// The instruction's sums have some 14 bits: after 128 of K they want to be added to others. The emulation's are exact.
 #pragma once
 
 #include "cuda/wgmma.cuh"
@@ -27,8 +27,9 @@ __device__ __forceinline__ void multiply_group_e4m3(float (&d)[kFloats], MatrixP
   static_assert(kFloats == 16 || kFloats == 32 || kFloats == 64);
 #define INGOT_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define INGOT_D16(i) INGOT_D4(i), INGOT_D4(i + 4), INGOT_D4(i + 8), INGOT_D4(i + 12)
-#define INGOT_E4M3(n, registers, a, b, add)                                     \
-  "{\n.reg .pred p;\nsetp.ne.b32 p, " add ", 0;\n"                              \
+#define INGOT_E4M3(n, registers, a, b, add) \
+  "{\n.reg .pred p;\nsetp.ne.b32 p, " add   \
+  ", 0;\n"                                  \
   "wgmma.mma_async.sync.aligned.m64" n "k32.f32.e4m3.e4m3 {" registers "}, " a ", " b ", p, 1, 1;\n}"
 #define INGOT_S16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define INGOT_S32 INGOT_S16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"

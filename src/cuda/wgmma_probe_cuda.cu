@@ -88,8 +88,7 @@ __global__ void group_product_e4m3(const float* a, const float* b, float* c) {
   const MatrixPlace a_place = matrix_by_rows(as), b_place = matrix_by_rows(bs);
   products_begin();
 #pragma unroll
-  for (int i = 0; i < 8; ++i)
-    multiply_group_e4m3(d, further(a_place, i % 4 * 32), further(b_place, i % 4 * 32), i > 0);
+  for (int i = 0; i < 8; ++i) multiply_group_e4m3(d, further(a_place, i % 4 * 32), further(b_place, i % 4 * 32), i > 0);
   products_commit();
   products_done<0>(d);
 #pragma unroll

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <thread>
 
-#include "cuda/handed.h"
 #include "cuda/peer_words.h"
 #include "devices/gpu_work.h"
 #include "graph/cuda/cuda_random.h"

@@ -1,10 +1,9 @@
-#include "emulator/emulator_wgmma_e4m3.h"
-
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "emulator/emulator.h"
-#include "quant/formats/f8_e4m3.h"
+#include "emulator/emulator_wgmma_e4m3.h"
 
 namespace ingot::cuda::emulated {
 namespace {
@@ -108,13 +107,22 @@ void compare_with_others(const GroupProduct& p, bool e4m3) {
   }
 }
 
+// Sign, four bits of exponent with bias 7, three of mantissa; the largest code is no number.
+float e4m3_value(uint32_t code) {
+  const auto exponent = static_cast<int>(code >> 3 & 15), mantissa = static_cast<int>(code & 7);
+  if (exponent == 15 && mantissa == 7) return NAN;
+  const float value =
+      std::ldexp(static_cast<float>(exponent == 0 ? mantissa : mantissa + 8), std::max(exponent, 1) - 10);
+  return (code & 0x80) != 0 ? -value : value;
+}
+
 // The same of 32 values of 8 bits, both out of shared memory.
 void multiply_rows_of_8_bits(const GroupProduct& p, WarpState& warp) {
   const auto load = [](const Read& read, int row, float(&to)[32]) {
     for (int k = 0; k < 16; ++k) {
       const uint16_t two = element(read, row, k);
-      const uint8_t codes[2] = {static_cast<uint8_t>(two), static_cast<uint8_t>(two >> 8)};
-      for (int i = 0; i < 2; ++i) F8_E4M3::decode(codes + i, to + 2 * k + i);
+      to[2 * k] = e4m3_value(two & 0xffu);
+      to[2 * k + 1] = e4m3_value(two >> 8);
     }
   };
   const int first = thread_index() % 128 / 32 * 16;

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/from_all.h"
-#include "cuda/handed.h"
 #include "graph/cuda/cuda_busy.h"
 
 namespace ingot::cuda {
@@ -135,6 +134,7 @@ void DeviceRunner::prepare_all() {
             .arch = facts_.major * 10 + facts_.minor,
             .blas = blas_.get(),
             .batch_invariant = options_.device.batch_invariant,
+            .f8_rows = options_.device.f8_rows,
             .comm = options_.comm,
             .peers = peers_ ? &peers_->peers() : nullptr,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },

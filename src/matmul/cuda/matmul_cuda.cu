@@ -11,9 +11,9 @@
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
 //                          heads
-//   F8_E4M3 with rows of   up to 8 rows the streaming kernel, which rounds them; more: norm → e4m3 · the kernel of f8.cuh
-//   e4m3 (9.0 alone)       with GLU and residual, up to 256 rows heads too, beyond it → heads
-//   F32                    norm → f32 · product by tiles of f32, or by the kernel that decodes as it goes where rows
+//   F8_E4M3 with rows of   up to 8 rows the streaming kernel, which rounds them; more: norm → e4m3 · the kernel of
+//   f8.cuh e4m3 (9.0 alone)       with GLU and residual, up to 256 rows heads too, beyond it → heads F32 norm → f32 ·
+//   product by tiles of f32, or by the kernel that decodes as it goes where rows
 //                          are not aligned · GLU or heads
 //
 // Batch-invariant: by our own product alone and never cuBLASLt, because its order over K does not depend on the number
@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "matmul/cuda/cuda_blas.h"
 #include "matmul/cuda/f8/f8.cuh"
+#include "matmul/cuda/scratch.cuh"
 #include "matmul/cuda/tall/tall.cuh"
 #include "matmul/cuda/wide/wide.cuh"
 
@@ -49,32 +50,6 @@ RowMap row_map(const DeviceProduct& product) {
   map.interleaved = product.heads.interleaved;
   return map;
 }
-
-// Scratch of one op: rows of x, then the products of each part.
-class Scratch {
- public:
-  explicit Scratch(const DeviceCtx& ctx) : next_(ctx.scratch), left_(ctx.scratch_bytes) {}
-  View take(int64_t rows, int64_t cols, DType dtype) {
-    View v;
-    v.data = take_bytes(rows * cols * dtype_bytes(dtype));
-    v.stride = cols;
-    v.cols = static_cast<int>(cols);
-    v.dtype = dtype;
-    return v;
-  }
-  std::byte* take_bytes(int64_t n) {
-    const int64_t bytes = piece_bytes(n);
-    CHECK(bytes <= left_, "{} bytes of scratch, {} left", bytes, left_);
-    std::byte* at = next_;
-    next_ += bytes;
-    left_ -= bytes;
-    return at;
-  }
-
- private:
-  std::byte* next_;
-  int64_t left_;
-};
 
 int64_t padded_cols(const DeviceProduct& product) { return stream_units(product.cols()) * kStreamCols; }
 
@@ -129,7 +104,7 @@ void stream(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   // Rows that are rounded to e4m3 are so with or without the root, whatever their number.
   const bool by_every_block =
       run.input.add.data == nullptr && product.input.gather == nullptr && rows <= kStreamNormRows &&
-      !(streams_f8(streamed) && product.input.norm != nullptr) &&
+      !(streamed.f8 && product.input.norm != nullptr) &&
       std::all_of(streamed.parts, streamed.parts + streamed.n_parts,
                   [&](const StreamedPart& part) { return stream_holds(rows, product.cols(), part); });
   if (run.x.data == nullptr && !by_every_block) {
@@ -254,9 +229,7 @@ Joined join_outputs(const DeviceProduct& product, int64_t rows, DType dtype, Scr
   return joined;
 }
 
-bool is_f8(const DeviceProduct& product) {
-  return product.streamed != nullptr && streams_f8(*product.streamed);
-}
+bool is_f8(const DeviceProduct& product) { return product.streamed != nullptr && product.streamed->f8; }
 
 void by_f8(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   Scratch scratch(ctx);
@@ -274,8 +247,7 @@ void by_f8(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   // A launch of its own ends heads: of few rows their sums come in f32.
   const bool few = rows <= kTallRows;
   const Joined joined = join_outputs(product, rows, few ? DType::kF32 : DType::kBF16, scratch);
-  for (int i = 0; i < product.n_parts; ++i)
-    run.outs[i] = {.out = joined.of[i], .bias = nullptr, .residual = {}};
+  for (int i = 0; i < product.n_parts; ++i) run.outs[i] = {.out = joined.of[i], .bias = nullptr, .residual = {}};
   run.to = joined.all;
   run_f8(run, ctx);
   finish_heads(product, joined.of[0], joined.of[1], joined.of[2], rows, ctx);
@@ -381,8 +353,7 @@ void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ct
     return;
   }
   // [rows, all outputs], so that weights that lie together are one product.
-  const Joined joined =
-      join_outputs(product, rows, bf16 && !ctx.batch_invariant ? DType::kBF16 : DType::kF32, scratch);
+  const Joined joined = join_outputs(product, rows, bf16 && !ctx.batch_invariant ? DType::kBF16 : DType::kF32, scratch);
   for (int i = 0; i < all_weights.n; ++i) {
     const View& out = all_weights.n == 1 ? joined.all : joined.of[i];
     multiply_part(product.blas, x, all_weights.of[i], {.out = out, .bias = nullptr, .residual = {}}, rows, ctx);
@@ -492,7 +463,8 @@ std::shared_ptr<StreamedProduct> pack_f8_product(const DeviceProduct& product, c
   if (!f8_takes(product, device.arch)) return nullptr;
   StreamedProduct streamed;
   streamed.arch = device.arch;
-  streamed.parts[2].tile_rows = f8_by_blocks(product) ? 1 : 0;
+  streamed.f8 = true;
+  streamed.f8_blocks = f8_by_blocks(product);
   streamed.n_parts = 1;
   StreamedPart& part = streamed.parts[0];
   part.format = Format::kF8_E4M3;

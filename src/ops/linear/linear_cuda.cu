@@ -1,6 +1,4 @@
 // Linear as a product (matmul/cuda/matmul.h).
-#include <cstdlib>
-
 #include "base/check.h"
 #include "matmul/cuda/f8/f8.h"
 #include "ops/cuda/ops.h"
@@ -53,8 +51,7 @@ void prepare(Linear& op, Prepare& p) {
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   p.need_scratch(product_scratch(product, rows, p.batch_invariant));
   const bool packed = p.room_for_packed || packs_instead(product);
-  const bool f8_rows = std::getenv("INGOT_F8_ROWS") != nullptr;
-  if (packed && !p.batch_invariant && f8_rows) op.streamed = pack_f8_product(product, device, p.allocate);
+  if (packed && p.f8_rows && !p.batch_invariant) op.streamed = pack_f8_product(product, device, p.allocate);
   if (op.streamed != nullptr) return;
   measure_product(product, rows, packed, device);
   if (packed && !p.batch_invariant) op.streamed = pack_product(product, device, p.allocate);

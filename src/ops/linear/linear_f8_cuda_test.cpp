@@ -1,7 +1,5 @@
 // Linear on the device with weights and rows of e4m3: against the reference over rows that are rounded here, for sizes
 // that fill no tile, every kind of scale, split columns, and what is fused in.
-#include <cstdlib>
-
 #include "ops/linear/linear_cuda_test_support.h"
 #include "quant/formats/f8_e4m3.h"
 
@@ -10,13 +8,8 @@ namespace {
 
 using namespace test;
 
-constexpr double kError = 1e-9;     // of sums in float32
+constexpr double kError = 1e-9;      // of sums in float32
 constexpr double kBf16Error = 2e-5;  // of outputs in bf16
-
-struct WithF8Rows {
-  WithF8Rows() { setenv("INGOT_F8_ROWS", "1", 1); }
-  ~WithF8Rows() { unsetenv("INGOT_F8_ROWS"); }
-};
 
 // As f8_rows.cuh says: of each 128 columns the power of two by which the largest magnitude is at most 448.
 void round_rows(Buffer& x) {
@@ -79,7 +72,7 @@ void check_plain(Random& random, const F8Case& c) {
   op.parts[0].bias = bias.weight();
   op.residual = residual.tensor();
   const Batch batch = rows_batch(c.rows);
-  DeviceRig(batch, {.multiprocessors = c.multiprocessors}).run(op);
+  DeviceRig(batch, {.multiprocessors = c.multiprocessors, .f8_rows = true}).run(op);
   sum.expect_intact();
   round_rows(x);
   op.parts[0].out = want.tensor();
@@ -89,7 +82,6 @@ void check_plain(Random& random, const F8Case& c) {
 
 TEST(CudaLinearF8, EveryNumberOfRows) {
   INGOT_NEEDS_DEVICE();
-  const WithF8Rows with;
   Random random(41);
   for (const int rows : {1, 2, 5, 8, 9, 17, 33, 64, 65, 130}) check_plain(random, {.rows = rows});
   for (const int rows : {3, 20, 70}) {
@@ -103,13 +95,13 @@ TEST(CudaLinearF8, EveryNumberOfRows) {
   // More tiles than multiprocessors, of every height.
   for (const int rows : {40, 100, 300}) {
     check_plain(random, {.rows = rows, .n = 300, .cols = 256, .multiprocessors = 1});
-    check_plain(random, {.rows = rows, .n = 270, .cols = 256, .scale_rows = 16, .scale_cols = 128, .multiprocessors = 1});
+    check_plain(random,
+                {.rows = rows, .n = 270, .cols = 256, .scale_rows = 16, .scale_cols = 128, .multiprocessors = 1});
   }
 }
 
 TEST(CudaLinearF8, GateAndUp) {
   INGOT_NEEDS_DEVICE();
-  const WithF8Rows with;
   Random random(42);
   for (const ActivationKind kind : {ActivationKind::kSilu, ActivationKind::kGelu}) {
     for (const int rows : {1, 8, 20, 70, 140}) {
@@ -128,7 +120,7 @@ TEST(CudaLinearF8, GateAndUp) {
         op.parts[1].out = unused.tensor();
         op.glu = kind;
         const Batch batch = rows_batch(rows);
-        DeviceRig(batch, {.multiprocessors = multiprocessors}).run(op);
+        DeviceRig(batch, {.multiprocessors = multiprocessors, .f8_rows = true}).run(op);
         round_rows(x);
         op.parts[0].out = want.tensor();
         run_ref(op, batch);
@@ -141,7 +133,6 @@ TEST(CudaLinearF8, GateAndUp) {
 // The norm's rows are rounded with the root, or without where it is made on the way from the product before.
 TEST(CudaLinearF8, Norms) {
   INGOT_NEEDS_DEVICE();
-  const WithF8Rows with;
   Random random(43);
   const int64_t cols = 256, n = 384, m = 70;
   for (const int rows : {1, 6, 8, 9, 40, 140}) {
@@ -155,16 +146,17 @@ TEST(CudaLinearF8, Norms) {
     Linear second = plain(middle, b, out);
     second.input.weight = norm.weight();
     second.input.eps = 1e-5f;
-    const bool linked = DeviceRig(batch).run_linked(first, second);
+    const bool linked = DeviceRig(batch, {.f8_rows = true}).run_linked(first, second);
     for (const bool rooted : {false, true}) {
       if (rooted) {
-        DeviceRig(batch).run(second);
+        DeviceRig(batch, {.f8_rows = true}).run(second);
       } else if (!linked) {
         continue;
       }
       for (int t = 0; t < rows; ++t) {
         double squares = 0;
-        for (int64_t i = 0; i < n; ++i) squares += static_cast<double>(middle.at(t, i)) * static_cast<double>(middle.at(t, i));
+        for (int64_t i = 0; i < n; ++i)
+          squares += static_cast<double>(middle.at(t, i)) * static_cast<double>(middle.at(t, i));
         const auto root = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(n) + 1e-5));
         const auto* weight = reinterpret_cast<const float*>(norm.weight().data);
         for (int64_t i = 0; i < n; ++i) weighted.at(t, i) = middle.at(t, i) * (rooted ? root : 1.0f) * weight[i];
@@ -174,7 +166,8 @@ TEST(CudaLinearF8, Norms) {
       if (!rooted) {
         for (int t = 0; t < rows; ++t) {
           double squares = 0;
-          for (int64_t i = 0; i < n; ++i) squares += static_cast<double>(middle.at(t, i)) * static_cast<double>(middle.at(t, i));
+          for (int64_t i = 0; i < n; ++i)
+            squares += static_cast<double>(middle.at(t, i)) * static_cast<double>(middle.at(t, i));
           for (int64_t i = 0; i < m; ++i)
             want.at(t, i) *= static_cast<float>(1 / std::sqrt(squares / static_cast<double>(n) + 1e-5));
         }

@@ -25,12 +25,6 @@ bool f8_takes(const DeviceProduct& product, int arch);
 // Whether a weight has more than one scale along its columns.
 bool f8_by_blocks(const DeviceProduct& product);
 
-// Of a packed product: whether its rows are rounded to e4m3, and whether its weights have several scales in a row.
-inline bool streams_f8(const StreamedProduct& streamed) {
-  return streamed.n_parts == 1 && streamed.arch == 90 && streamed.parts[0].format == Format::kF8_E4M3 && !streamed.tall;
-}
-inline bool has_f8_blocks(const StreamedProduct& streamed) { return streamed.parts[2].tile_rows != 0; }
-
 int64_t f8_packed_bytes(const StreamedPart& part, int64_t cols);
 void pack_f8(const DeviceProduct& product, const StreamedPart& part, std::byte* to, const DeviceCtx& ctx);
 
@@ -54,8 +48,8 @@ void make_f8_rows(const InputArgs& in, const int32_t* gather, bool rooted, int64
 struct F8Args {
   StreamArgs stream;
   F8Plan plan;
-  int sixteens = 0;       // of the weights' rows
-  int packed_tile = 0;    // rows of a tile as they are packed
+  int sixteens = 0;     // of the weights' rows
+  int packed_tile = 0;  // rows of a tile as they are packed
   bool weights_once = false;
   F8Rows x;
   float* handed = nullptr;  // [block, sixteen of the tile, octet, lane, 4]

@@ -5,8 +5,8 @@
 
 namespace ingot::cuda {
 
-// As pack_product(), for weights of e4m3 whose rows are to be rounded to e4m3 (f8_rows.cuh), whatever their number. Null
-// where the device, the format or the number of columns has no kernel for that.
+// As pack_product(), for weights of e4m3 whose rows are to be rounded to e4m3 (f8_rows.cuh), whatever their number.
+// Null where the device, the format or the number of columns has no kernel for that.
 std::shared_ptr<StreamedProduct> pack_f8_product(const DeviceProduct& product, const DeviceCtx& device,
                                                  const Allocate& allocate);
 

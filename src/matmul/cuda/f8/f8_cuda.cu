@@ -51,8 +51,9 @@ bool f8_takes(const DeviceProduct& product, int arch) {
   const int64_t cols = product.cols();
   if (arch != 90 || cols % kF8Cols != 0 || product.input.add) return false;
   if (product.input.norm != nullptr && cols > kF8NormCols) return false;
-  return std::all_of(product.parts, product.parts + product.n_parts,
-                     [](const ProductPart& p) { return p.weight->format == Format::kF8_E4M3 && stream_packs(*p.weight); });
+  return std::all_of(product.parts, product.parts + product.n_parts, [](const ProductPart& p) {
+    return p.weight->format == Format::kF8_E4M3 && stream_packs(*p.weight);
+  });
 }
 
 // Up to 64 rows the memory is the limit, and how many blocks ask it at a time. More: tiles of 256 x 128 read shared
@@ -90,8 +91,7 @@ void run_f8(const F8Run& run, const DeviceCtx& ctx) {
   args.stream = stream_args(stream);
   args.stream.from = args.stream.to = {};
   args.packed_tile = run.part->tile_rows;
-  args.sixteens =
-      static_cast<int>(stream_tiles(run.part->map, run.part->tile_rows) * (run.part->tile_rows / 16));
+  args.sixteens = static_cast<int>(stream_tiles(run.part->map, run.part->tile_rows) * (run.part->tile_rows / 16));
   args.x = run.x;
   args.handed = ctx.handed;
   args.plan = f8_plan(run.rows, args.sixteens, product.cols() / kF8Cols, ctx.multiprocessors);
@@ -103,13 +103,14 @@ void run_f8(const F8Run& run, const DeviceCtx& ctx) {
   }
   F8Plan& plan = args.plan;
   // Pairs would be turned where they end.
-  if (run.to.data != nullptr && args.stream.map.order == RowOrder::kHeads) set_tiles(plan, 256, 128, run.rows, args.sixteens);
+  if (run.to.data != nullptr && args.stream.map.order == RowOrder::kHeads)
+    set_tiles(plan, 256, 128, run.rows, args.sixteens);
   const bool rows = (plan.tile_cols == 256 || plan.tile_rows == 256) && by_rows(args);
   if (!rows && (plan.tile_cols == 256 || plan.tile_rows == 256))
     set_tiles(plan, std::min(plan.tile_rows, 128), 128, run.rows, args.sixteens);
   CHECK(rows || run.to.data == nullptr || args.stream.map.order == RowOrder::kPlain, "{} rows of heads", run.rows);
   args.weights_once = plan.rows == 1;
-  has_f8_blocks(*product.streamed) ? run_f8_kernel<true>(args, rows, ctx) : run_f8_kernel<false>(args, rows, ctx);
+  product.streamed->f8_blocks ? run_f8_kernel<true>(args, rows, ctx) : run_f8_kernel<false>(args, rows, ctx);
 }
 
 }  // namespace ingot::cuda

@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(kThreads) pack_f8_kernel(const __grid_constant
     if (at.part >= 0) {
       const uint8_t* row = args.data[at.part] + at.row * args.row_bytes[at.part] + chunk * kF8Cols;
 #pragma unroll
-      for (int b = 0; b < 16; ++b)
-        words[b / 4] |= static_cast<uint32_t>(row[f8_col(piece * 16 + b)]) << (b % 4 * 8);
+      for (int b = 0; b < 16; ++b) words[b / 4] |= static_cast<uint32_t>(row[f8_col(piece * 16 + b)]) << (b % 4 * 8);
     }
     reinterpret_cast<uint4*>(to)[i] = make_uint4(words[0], words[1], words[2], words[3]);
   }

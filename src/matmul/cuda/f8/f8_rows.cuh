@@ -48,10 +48,10 @@ __device__ __forceinline__ uint32_t round_to_fp8(float first, float second) {
 }
 
 // Weights that meet such rows, and the rows themselves: their codes as wgmma_e4m3.cuh reads them. A chunk of weights is
-// 16 rows of 128 columns, eight and eight of 128 bytes, permuted by pieces as matrices by rows are. Of eight rows the one
-// of lanes 4g + t is number f8_row(g): so the eight lanes of a quarter of a load, of two rows, have pieces in all banks.
-// Byte p of a row is of column f8_col(p): 16 bytes are what a lane has of two units of 32 columns, in the order in which
-// two codes at a time become f16. Behind the codes the 16 rows' scales.
+// 16 rows of 128 columns, eight and eight of 128 bytes, permuted by pieces as matrices by rows are. Of eight rows the
+// one of lanes 4g + t is number f8_row(g): so the eight lanes of a quarter of a load, of two rows, have pieces in all
+// banks. Byte p of a row is of column f8_col(p): 16 bytes are what a lane has of two units of 32 columns, in the order
+// in which two codes at a time become f16. Behind the codes the 16 rows' scales.
 inline constexpr int kF8Cols = 128;
 inline constexpr int kF8Codes = 16 * kF8Cols, kF8Chunk = kF8Codes + 16 * 4;  // bytes
 __host__ __device__ constexpr int f8_row(int g) { return g / 2 + g % 2 * 4; }
