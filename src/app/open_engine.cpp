@@ -45,6 +45,8 @@ EngineDevice check_counts(const OpenOptions& options) {
     if (options.model.pp > 1) throw Error("[pp] several stages are the CPU's: --device cpu");
     if (options.tp_form == "reduce") throw Error("[tp] ranks on GPUs gather: --tp-form gather, or --device cpu");
   }
+  if (config.device.f8_rows && config.device.batch_invariant)
+    throw Error("[engine] rows of fp8 have kernels that depend on their number: --fp8-rows or --batch-invariant");
   const EngineDevice device = choose_devices(options.device, options.ref, options.model.ranks());
   config.device.cuda = device.cuda;
   config.device.cudas = device.cudas;

@@ -41,7 +41,7 @@ class DeviceBench {
         bucket_{.rows = limits_.rows, .seqs = seqs, .q_rows = rows, .logits = 0},
         batch_(limits_, 1),
         tickets_(kTickets * static_cast<int64_t>(sizeof(uint32_t))),
-        handed_(kHandedBytes * facts_.multiprocessors),
+        handed_(kHandedRoom * facts_.multiprocessors),
         prepare_{.limits = limits_,
                  .stream = stream_.ref(),
                  .multiprocessors = facts_.multiprocessors,

@@ -85,6 +85,7 @@ constexpr Row kRows[] = {
      &OpenOptions::device, 0, 0, known_device},
     {"--batch-invariant", "", "On a GPU: answers never depend on the batch; slower", kEngine,
      &EngineDevice::batch_invariant},
+    {"--fp8-rows", "", "", kEngine, &EngineDevice::f8_rows},  // what it does to answers is told in docs/gpu.md
     {"--ref", "", "Plain float32 reference kernels, no fusion", kEngine, &OpenOptions::ref},
     {"--verify", "FILE", "Check the model against this manifest first", kEngine, &OpenOptions::verify},
 

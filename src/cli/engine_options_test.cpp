@@ -93,11 +93,12 @@ OpenOptions parse(const std::string& line, const std::vector<const char*>& names
 }
 
 TEST(EngineOptions, WriteWhatTheEngineIsOpenedWith) {
-  OpenOptions o = parse("--threads 3 --device cuda:2 --batch-invariant --ref --verify m.json",
-                        {"--threads", "--device", "--batch-invariant", "--ref", "--verify"});
+  OpenOptions o = parse("--threads 3 --device cuda:2 --batch-invariant --fp8-rows --ref --verify m.json",
+                        {"--threads", "--device", "--batch-invariant", "--fp8-rows", "--ref", "--verify"});
   EXPECT_EQ(o.engine.threads, 3);
   EXPECT_EQ(o.device, "cuda:2");
   EXPECT_TRUE(o.engine.device.batch_invariant);
+  EXPECT_TRUE(o.engine.device.f8_rows);
   EXPECT_TRUE(o.ref);
   EXPECT_EQ(o.verify, "m.json");
   o = parse("--ctx 99 --kv q8_0 --no-fuse a,,b", {"--ctx", "--kv", "--no-fuse"});

@@ -17,7 +17,7 @@ struct DeviceCtx {
   int64_t scratch_bytes = 0;
   // Zeros for counters of blocks that have arrived; every kernel leaves zeros behind. kTickets of them.
   uint32_t* tickets = nullptr;
-  // What blocks of a grid hand to each other (hand_over() in kernel.cuh): kHandedBytes for each multiprocessor,
+  // What blocks of a grid hand to each other (hand_over() in kernel.cuh): kHandedRoom bytes for each multiprocessor,
   // kNothing in every word; every kernel leaves it so.
   float* handed = nullptr;
   bool overlap = true;  // a kernel may begin while the one before it ends (programmatic dependent launch)
@@ -25,8 +25,9 @@ struct DeviceCtx {
 };
 
 inline constexpr int kTickets = 1 << 16;
-inline constexpr int64_t kHandedBytes = 32 << 10;
-inline constexpr uint32_t kNothing = 0xffffffffu;  // bits of a NaN that no arithmetic makes
+inline constexpr int64_t kHandedBytes = 32 << 10;         // what most kernels take
+inline constexpr int64_t kHandedRoom = 2 * kHandedBytes;  // what there is: sums of 128 x 128 outputs
+inline constexpr uint32_t kNothing = 0xffffffffu;         // bits of a NaN that no arithmetic makes
 
 // Throws Error where the device in use runs none of the kernels that this program was built with.
 void require_kernels();

@@ -26,7 +26,7 @@ class TestDevice {
   TestDevice() : TestDevice(Options{}) {}
   explicit TestDevice(const Options& options) : options_(options), tickets_(cuda::kTickets * 4) {
     cuda::use_device(0);
-    handed_ = cuda::DeviceMemory(cuda::kHandedBytes * ctx().multiprocessors);
+    handed_ = cuda::DeviceMemory(cuda::kHandedRoom * ctx().multiprocessors);
     cuda::fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());
     cuda::fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
   }

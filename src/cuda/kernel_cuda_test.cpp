@@ -61,12 +61,13 @@ TEST(CudaDevice, ProductsOfEightBitFloats) {
   INGOT_NEEDS_DEVICE();
   const int arch = TestDevice().ctx().arch;
   if (arch != 90) GTEST_SKIP() << "compute capability " << arch;
-  constexpr size_t kM = 64, kN = 128, kK = 128;
+  constexpr size_t kM = 64, kK = 128;
   Random random(8);
-  for (const bool whole : {true, false}) {
+  for (const auto& [n, whole] :
+       {std::pair{size_t{32}, true}, {size_t{64}, true}, {size_t{128}, true}, {size_t{128}, false}}) {
     TestDevice rig;
-    std::vector<uint8_t> a(kM * kK), b(kN * kK);
-    std::vector<float> of_a(a.size()), of_b(b.size()), c(kM * kN);
+    std::vector<uint8_t> a(kM * kK), b(n * kK);
+    std::vector<float> of_a(a.size()), of_b(b.size()), c(kM * n);
     const auto make = [&](std::vector<uint8_t>& codes, std::vector<float>& values) {
       for (size_t i = 0; i < codes.size(); ++i) {
         const float x = whole ? static_cast<float>(random.below(9) - 4) : random.normal();
@@ -78,7 +79,7 @@ TEST(CudaDevice, ProductsOfEightBitFloats) {
     make(b, of_b);
     const auto bytes = static_cast<int64_t>(c.size() * 4);
     std::byte* out = rig.allocate(bytes);
-    cuda::probe_group_product_fp8(rig.ctx(), rig.upload(a.data(), static_cast<int64_t>(a.size())),
+    cuda::probe_group_product_fp8(rig.ctx(), static_cast<int>(n), rig.upload(a.data(), static_cast<int64_t>(a.size())),
                                   rig.upload(b.data(), static_cast<int64_t>(b.size())), reinterpret_cast<float*>(out));
     rig.download(c.data(), out, bytes);
     size_t wrong = 0;
@@ -86,7 +87,7 @@ TEST(CudaDevice, ProductsOfEightBitFloats) {
     for (size_t i = 0; i < c.size(); ++i) {
       double want = 0;
       for (size_t k = 0; k < kK; ++k)
-        want += 2 * static_cast<double>(of_a[i / kN * kK + k]) * static_cast<double>(of_b[i % kN * kK + k]);
+        want += 2 * static_cast<double>(of_a[i / n * kK + k]) * static_cast<double>(of_b[i % n * kK + k]);
       wrong += static_cast<double>(c[i]) != want;
       error += (static_cast<double>(c[i]) - want) * (static_cast<double>(c[i]) - want);
       all += want * want;

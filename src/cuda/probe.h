@@ -22,8 +22,9 @@ struct GroupProbe {
   bool bf16 = true, by_columns = false, registers = false;  // b by columns in shared memory; a in registers
 };
 void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c);
-// c[64, 128] = 2 a[64, 128] · b[128, 128]ᵀ of e4m3 (quant/formats/f8_e4m3.h), rows of codes. REQUIRES: ctx.arch is 90.
-void probe_group_product_fp8(const DeviceCtx& ctx, const std::byte* a, const std::byte* b, float* c);
+// c[64, n] = 2 a[64, 128] · b[n, 128]ᵀ of e4m3 (quant/formats/f8_e4m3.h), rows of codes; n of 32, 64, 128. REQUIRES:
+// ctx.arch is 90.
+void probe_group_product_fp8(const DeviceCtx& ctx, int n, const std::byte* a, const std::byte* b, float* c);
 // out[i] = which of the 32 values at x + i / 32 * 32 are like x[i], as bits; n a multiple of 32.
 void probe_match(const DeviceCtx& ctx, const uint32_t* x, int n, uint32_t* out);
 // out[b] = 1 + … + (b + 1): each block waits for the one that began before it. words: 1 + blocks of them, zeros.

@@ -66,7 +66,8 @@ __global__ void group_product(const float* a, const float* b, float* c) {
 #endif
 }
 
-// c[64, 128] = twice a[64, 128] · b[128, 128]ᵀ of e4m3; the first time it writes, the second it adds.
+// c[64, N] = twice a[64, 128] · b[N, 128]ᵀ of e4m3; the first time it writes, the second it adds.
+template <int kN>
 __global__ void group_product_fp8(const std::byte* a, const std::byte* b, float* c) {
 #if INGOT_HAS_WGMMA
   std::byte* as = shared_memory<std::byte>();
@@ -78,10 +79,10 @@ __global__ void group_product_fp8(const std::byte* a, const std::byte* b, float*
           *reinterpret_cast<const uint4*>(from + i * 16);
   };
   put_codes(a, 64, as);
-  put_codes(b, 128, bs);
+  put_codes(b, kN, bs);
   shared_writes_done();
   __syncthreads();
-  float d[64];
+  float d[kN / 2];
   for (float& x : d) x = 1000;
   products_begin();
 #pragma unroll
@@ -93,7 +94,7 @@ __global__ void group_product_fp8(const std::byte* a, const std::byte* b, float*
   }
   products_done<0>(d);
 #pragma unroll
-  for (int i = 0; i < 64; ++i) c[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + 2 * t + i % 2] = d[i];
+  for (int i = 0; i < kN / 2; ++i) c[(row + i / 2 % 2 * 8) * kN + i / 4 * 8 + 2 * t + i % 2] = d[i];
 #endif
 }
 
@@ -122,8 +123,12 @@ void launch_product(const DeviceCtx& ctx, int n, const float* a, const float* b,
 
 }  // namespace
 
-void probe_group_product_fp8(const DeviceCtx& ctx, const std::byte* a, const std::byte* b, float* c) {
-  launch(ctx, group_product_fp8, {1, 128, (64 + 128) * 128}, a, b, c);
+void probe_group_product_fp8(const DeviceCtx& ctx, int n, const std::byte* a, const std::byte* b, float* c) {
+  const Launch shape{1, 128, (64 + n) * 128};
+  if (n == 32) return launch(ctx, group_product_fp8<32>, shape, a, b, c);
+  if (n == 64) return launch(ctx, group_product_fp8<64>, shape, a, b, c);
+  CHECK(n == 128, "{} columns", n);
+  launch(ctx, group_product_fp8<128>, shape, a, b, c);
 }
 
 void probe_group_product(const DeviceCtx& ctx, const GroupProbe& probe, const float* a, const float* b, float* c) {

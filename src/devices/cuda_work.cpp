@@ -152,7 +152,7 @@ class CudaProduct final : public EqualProduct {
         tickets_(cuda::kTickets * static_cast<int64_t>(sizeof(uint32_t))) {
     const cuda::DeviceFacts facts = cuda::device_facts();
     const StreamRef stream = stream_->ref();
-    handed_ = DeviceMemory(cuda::kHandedBytes * facts.multiprocessors);
+    handed_ = DeviceMemory(cuda::kHandedRoom * facts.multiprocessors);
     cuda::fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream);
     cuda::fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream);  // kNothing
     weight_ = random(w_, size.n, 1);

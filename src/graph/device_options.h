@@ -22,6 +22,7 @@ struct EngineDevice {
   bool overlap = true;           // a kernel may begin while the one before it ends
   bool ahead = true;             // the next step is launched while one runs
   bool batch_invariant = false;  // nobody's answer depends on who else is served; on the CPU it always holds
+  bool f8_rows = false;          // rows that meet 8-bit floats are rounded to them, on devices that multiply these
 
   int ranks() const { return cudas.empty() ? parts : static_cast<int>(cudas.size()); }
   cuda::DevicePlace place(int rank) const {

@@ -28,7 +28,7 @@ struct Device {
 
   Device() {
     const cuda::DeviceFacts facts = cuda::device_facts();
-    handed = cuda::DeviceMemory(cuda::kHandedBytes * facts.multiprocessors);
+    handed = cuda::DeviceMemory(cuda::kHandedRoom * facts.multiprocessors);
     cuda::fill_bytes(tickets.data(), 0, tickets.bytes(), stream.ref());
     cuda::fill_bytes(handed.data(), 0xff, handed.bytes(), stream.ref());  // kNothing
     ctx.stream = stream.ref();

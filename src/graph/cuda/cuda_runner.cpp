@@ -56,7 +56,7 @@ DeviceRunner::DeviceRunner(const Graph& graph, const DeviceRunOptions& options)
   bind_arena(program_, arena_.data());
   tickets_ = DeviceMemory(kTickets * static_cast<int64_t>(sizeof(uint32_t)));
   fill_bytes(tickets_.data(), 0, tickets_.bytes(), stream_.ref());
-  handed_ = DeviceMemory(kHandedBytes * facts_.multiprocessors);
+  handed_ = DeviceMemory(kHandedRoom * facts_.multiprocessors);
   fill_bytes(handed_.data(), 0xff, handed_.bytes(), stream_.ref());  // kNothing
   batch_ = std::make_unique<BatchUpload>(buckets_.padded(), static_cast<int>(program_.kv_groups.size()));
   if (const auto logits = program_.outputs.find("logits"); logits != program_.outputs.end()) {
@@ -134,6 +134,7 @@ void DeviceRunner::prepare_all() {
             .arch = facts_.major * 10 + facts_.minor,
             .blas = blas_.get(),
             .batch_invariant = options_.device.batch_invariant,
+            .f8_rows = options_.device.f8_rows,
             .comm = options_.comm,
             .peers = peers_ ? &peers_->peers() : nullptr,
             .allocate = [this](int64_t bytes) { return allocate(bytes); },

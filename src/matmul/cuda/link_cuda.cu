@@ -44,6 +44,7 @@ int64_t total_rows(const DeviceProduct& product) {
 // product has nothing to gain beyond kStreamRows: the head of an 8B model takes 253 us of an H200 at 32 rows by
 // cuBLASLt, 290 by the kernel of taller tiles; in int4 172 by that of tall.cuh, 211.
 int64_t packed_rows(const DeviceProduct& product, int arch) {
+  if (product.streamed != nullptr && product.streamed->f8) return kStreamRows;
   const bool fused = product.is_glu() || heads_by_pairs(product) || product.residual;
   if (!all_bf16(product)) {
     const auto wide = [&](const ProductPart& p) { return stream_packs(*p.weight) && wide_has(p.weight->format, arch); };

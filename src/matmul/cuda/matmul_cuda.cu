@@ -11,7 +11,9 @@
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
 //                          heads
-//   F32                    norm → f32 · product by tiles of f32, or by the kernel that decodes as it goes where rows
+//   F8_E4M3 with rows of   up to 8 rows the streaming kernel, which rounds them; more: norm → e4m3 · the kernel of
+//   f8.cuh e4m3 (9.0 alone)       with GLU and residual, up to 256 rows heads too, beyond it → heads F32 norm → f32 ·
+//   product by tiles of f32, or by the kernel that decodes as it goes where rows
 //                          are not aligned · GLU or heads
 //
 // Batch-invariant: by our own product alone and never cuBLASLt, because its order over K does not depend on the number
@@ -21,6 +23,8 @@
 
 #include "base/check.h"
 #include "matmul/cuda/cuda_blas.h"
+#include "matmul/cuda/f8/f8.cuh"
+#include "matmul/cuda/scratch.cuh"
 #include "matmul/cuda/stream/stream_heads.cuh"
 #include "matmul/cuda/tall/tall.cuh"
 #include "matmul/cuda/wide/wide.cuh"
@@ -47,32 +51,6 @@ RowMap row_map(const DeviceProduct& product) {
   map.interleaved = product.heads.interleaved;
   return map;
 }
-
-// Scratch of one op: rows of x, then the products of each part.
-class Scratch {
- public:
-  explicit Scratch(const DeviceCtx& ctx) : next_(ctx.scratch), left_(ctx.scratch_bytes) {}
-  View take(int64_t rows, int64_t cols, DType dtype) {
-    View v;
-    v.data = take_bytes(rows * cols * dtype_bytes(dtype));
-    v.stride = cols;
-    v.cols = static_cast<int>(cols);
-    v.dtype = dtype;
-    return v;
-  }
-  std::byte* take_bytes(int64_t n) {
-    const int64_t bytes = piece_bytes(n);
-    CHECK(bytes <= left_, "{} bytes of scratch, {} left", bytes, left_);
-    std::byte* at = next_;
-    next_ += bytes;
-    left_ -= bytes;
-    return at;
-  }
-
- private:
-  std::byte* next_;
-  int64_t left_;
-};
 
 int64_t padded_cols(const DeviceProduct& product) { return stream_units(product.cols()) * kStreamCols; }
 
@@ -125,8 +103,10 @@ void stream(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   StreamRun run = stream_run(product, rows);
   // Every block reads x: a sum that lies where x does may only be written by a launch before it.
   const StreamedProduct& streamed = *product.streamed;
+  // Rows that are rounded to e4m3 are so with or without the root, whatever their number.
   const bool by_every_block =
       run.input.add.data == nullptr && product.input.gather == nullptr && rows <= kStreamNormRows &&
+      !(streamed.f8 && product.input.norm != nullptr) &&
       std::all_of(streamed.parts, streamed.parts + streamed.n_parts,
                   [&](const StreamedPart& part) { return stream_holds(rows, product.cols(), part); });
   if (run.x.data == nullptr && !by_every_block) {
@@ -233,6 +213,48 @@ void by_tall(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (later) finish_heads(product, run.outs[0].out, run.outs[1].out, run.outs[2].out, rows, ctx);
 }
 
+// All parts next to each other.
+struct Joined {
+  View all, of[3];
+};
+Joined join_outputs(const DeviceProduct& product, int64_t rows, DType dtype, Scratch& scratch) {
+  Joined joined;
+  joined.all = scratch.take(rows, total_rows(product), dtype);
+  int64_t at = 0;
+  for (int i = 0; i < product.n_parts; ++i) {
+    const int64_t n = product.parts[i].weight->rows;
+    joined.of[i] = joined.all;
+    joined.of[i].data += at * dtype_bytes(dtype);
+    joined.of[i].cols = static_cast<int>(n);
+    at += n;
+  }
+  return joined;
+}
+
+bool is_f8(const DeviceProduct& product) { return product.streamed != nullptr && product.streamed->f8; }
+
+void by_f8(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
+  Scratch scratch(ctx);
+  F8Run run;
+  run.product = &product;
+  run.part = &product.streamed->parts[0];
+  run.rows = rows;
+  run.x.rows = F8Rows::padded(rows);
+  run.x.codes = scratch.take_bytes(f8_code_bytes(rows, product.cols()));
+  run.x.scales = reinterpret_cast<float*>(scratch.take_bytes(f8_scale_bytes(rows, product.cols())));
+  make_f8_rows(input_args(product.input), product.input.gather, product.streamed->from.weight == nullptr, rows, run.x,
+               ctx);
+  for (int i = 0; i < product.n_parts; ++i) run.outs[i] = part_out(product, i);
+  if (!product.heads || (heads_by_pairs(product) && rows <= kTallRows)) return run_f8(run, ctx);
+  // A launch of its own ends heads: of few rows their sums come in f32.
+  const bool few = rows <= kTallRows;
+  const Joined joined = join_outputs(product, rows, few ? DType::kF32 : DType::kBF16, scratch);
+  for (int i = 0; i < product.n_parts; ++i) run.outs[i] = {.out = joined.of[i], .bias = nullptr, .residual = {}};
+  run.to = joined.all;
+  run_f8(run, ctx);
+  finish_heads(product, joined.of[0], joined.of[1], joined.of[2], rows, ctx);
+}
+
 // The parts' weights as one matrix or as several, in the order of the parts.
 struct Matrices {
   Weight of[3];
@@ -333,22 +355,13 @@ void by_products(const DeviceProduct& product, int64_t rows, const DeviceCtx& ct
     return;
   }
   // [rows, all outputs], so that weights that lie together are one product.
-  const View all = scratch.take(rows, total_rows(product), bf16 && !ctx.batch_invariant ? DType::kBF16 : DType::kF32);
-  View parts[3];
-  int64_t at = 0;
-  for (int i = 0; i < product.n_parts; ++i) {
-    const int64_t n = product.parts[i].weight->rows;
-    parts[i] = all;
-    parts[i].data += at * dtype_bytes(all.dtype);
-    parts[i].cols = static_cast<int>(n);
-    at += n;
-  }
+  const Joined joined = join_outputs(product, rows, bf16 && !ctx.batch_invariant ? DType::kBF16 : DType::kF32, scratch);
   for (int i = 0; i < all_weights.n; ++i) {
-    const View& out = all_weights.n == 1 ? all : parts[i];
+    const View& out = all_weights.n == 1 ? joined.all : joined.of[i];
     multiply_part(product.blas, x, all_weights.of[i], {.out = out, .bias = nullptr, .residual = {}}, rows, ctx);
   }
-  if (product.is_glu()) return finish_glu(product, parts[0], parts[1], rows, ctx);
-  finish_heads(product, parts[0], parts[1], parts[2], rows, ctx);
+  if (product.is_glu()) return finish_glu(product, joined.of[0], joined.of[1], rows, ctx);
+  finish_heads(product, joined.of[0], joined.of[1], joined.of[2], rows, ctx);
 }
 
 }  // namespace
@@ -447,9 +460,31 @@ std::shared_ptr<StreamedProduct> pack_product(const DeviceProduct& product, cons
   return std::make_shared<StreamedProduct>(streamed);
 }
 
+std::shared_ptr<StreamedProduct> pack_f8_product(const DeviceProduct& product, const DeviceCtx& device,
+                                                 const Allocate& allocate) {
+  if (!f8_takes(product, device.arch)) return nullptr;
+  StreamedProduct streamed;
+  streamed.arch = device.arch;
+  streamed.f8 = true;
+  streamed.f8_blocks = f8_by_blocks(product);
+  streamed.n_parts = 1;
+  StreamedPart& part = streamed.parts[0];
+  part.format = Format::kF8_E4M3;
+  part.map = row_map(product);
+  part.processors = device.multiprocessors;
+  part.tile_rows = stream_tile_rows(part.map.total(), part.processors, 32);
+  std::byte* to = allocate(f8_packed_bytes(part, product.cols()));
+  part.weights = to;
+  DeviceCtx alone = device;
+  alone.overlap = false;
+  pack_f8(product, part, to, alone);
+  return std::make_shared<StreamedProduct>(streamed);
+}
+
 void multiply(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {
   if (rows == 0) return;
   if (streams(product, rows, ctx)) return stream(product, rows, ctx);
+  if (is_f8(product)) return by_f8(product, rows, ctx);
   if (is_tall(product, rows, ctx)) return by_tall(product, rows, ctx);
   by_products(product, rows, ctx);
 }

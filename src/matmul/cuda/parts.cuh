@@ -137,6 +137,9 @@ struct StreamedProduct {
   int n_parts = 0;
   int arch = 0;       // of the device
   bool tall = false;  // run_tall() (tall.cuh) takes them
+  // Rows are rounded to e4m3, any number of them: weights lie as f8_rows.cuh says, with several scales along a row
+  // where they have blocks.
+  bool f8 = false, f8_blocks = false;
   NormLink from, to;  // of the input, and of the outputs for the product that comes next
 };
 

@@ -71,6 +71,7 @@ struct Prepare {
   int arch = 0;
   Blas* blas = nullptr;
   bool batch_invariant = false;
+  bool f8_rows = false;          // rows that meet weights of e4m3 are rounded to e4m3, where there are kernels for it
   Comm* comm = nullptr;          // of this rank's thread, where several prepare the same nodes at the same time
   const Peers* peers = nullptr;  // then
   // Memory of the device that lives as long as the program; 256-byte aligned.

@@ -33,6 +33,7 @@ class DeviceRig : public TestDevice {
     int page_rows = 16;
     int arch = 0;             // 0: the device's own; an older one's kernels run too
     int multiprocessors = 0;  // 0: the device's own
+    bool f8_rows = false;
   };
 
   explicit DeviceRig(const Batch& batch) : DeviceRig(batch, Options{}) {}
@@ -131,6 +132,7 @@ class DeviceRig : public TestDevice {
             .multiprocessors = device.multiprocessors,
             .arch = device.arch,
             .batch_invariant = device.batch_invariant,
+            .f8_rows = options_.f8_rows,
             .allocate = [this](int64_t bytes) { return allocate(bytes); }};
   }
   cuda::Ctx ctx() {

@@ -1,6 +1,6 @@
 // Linear as a product (matmul/cuda/matmul.h).
 #include "base/check.h"
-#include "matmul/cuda/matmul.h"
+#include "matmul/cuda/f8/f8.h"
 #include "ops/cuda/ops.h"
 #include "ops/kv_write/kv_place.h"
 #include "ops/linear/linear_product.h"
@@ -51,6 +51,8 @@ void prepare(Linear& op, Prepare& p) {
   const int64_t rows = Shape{.tokens = p.limits.rows, .logits = p.limits.logits}.rows(op.x.rows);
   p.need_scratch(product_scratch(product, rows, p.batch_invariant));
   const bool packed = p.room_for_packed || packs_instead(product);
+  if (packed && p.f8_rows && !p.batch_invariant) op.streamed = pack_f8_product(product, device, p.allocate);
+  if (op.streamed != nullptr) return;
   measure_product(product, rows, packed, device);
   if (packed && !p.batch_invariant) op.streamed = pack_product(product, device, p.allocate);
 }
