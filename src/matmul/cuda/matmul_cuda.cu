@@ -11,9 +11,9 @@
 //   more rows              norm → bf16 · weights that are not bf16 → bf16 · product by cuBLASLt or else our own · GLU
 //   or
 //                          heads
-//   F8_E4M3 with rows of   up to 8 rows the streaming kernel, which rounds them; more: norm → e4m3 · the kernel of
-//   f8.cuh e4m3 (9.0 alone)       with GLU and residual, up to 256 rows heads too, beyond it → heads F32 norm → f32 ·
-//   product by tiles of f32, or by the kernel that decodes as it goes where rows
+//   rows of e4m3           F8_E4M3 on 9.0: up to 8 rows the streaming kernel, which rounds them · more: norm → e4m3,
+//                          the kernel of f8.cuh with GLU and residual, up to 256 rows with heads, else heads after it
+//   F32                    norm → f32 · product by tiles of f32, or by the kernel that decodes as it goes where rows
 //                          are not aligned · GLU or heads
 //
 // Batch-invariant: by our own product alone and never cuBLASLt, because its order over K does not depend on the number
