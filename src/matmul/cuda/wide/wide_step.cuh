@@ -32,7 +32,7 @@ constexpr WideStep wide_step() {
                 .sixteen_bytes = kUnits / W::kUnits * W::kBytes,
                 .most_slices = W::kByGroups && !W::kScaled ? 4 : 8};
   // Rectangles begin at multiples of 1 KB.
-  if constexpr (W::kScaled) step.beside_x = (WideSums<W>::kBytes + 1023) / 1024 * 1024;
+  if constexpr (W::kScaled && W::kWide) step.beside_x = (WideSums<W>::kBytes + 1023) / 1024 * 1024;
   return step;
 }
 
