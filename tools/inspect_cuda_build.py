@@ -16,7 +16,8 @@ MAY_SPILL = {
     "attend_latentINS0_11LatentShapeILNS_5DTypeE1ELi512ELi64ELi4": "36 bytes at 64 rows of 512 + 64 values",
     "attend_latentINS0_11LatentShapeILNS_5DTypeE2ELi512ELi64ELi4": "36 bytes at 64 rows of 512 + 64 values",
     "heads_fewINS0_11StreamCodesINS0_5SixesE": "4 bytes, of Q6_K at up to 8 rows of a head",
-    "linear_wideINS0_11StreamCodesI": "8 to 190 bytes of 32 rows of codes a warp: more is read ahead than 192 registers hold",
+    "linear_wideINS0_11StreamCodesINS0_5FivesE": "32 bytes in one of its forms",
+    "linear_wideINS0_11StreamCodesINS0_7NibblesENS0_11HalfOfChunkE": "8 bytes or more at 32 rows a warp, read ahead",
 }
 
 ENTRY = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")

@@ -8,7 +8,7 @@ namespace {
 
 using namespace test;
 
-constexpr double kError = 1e-9;      // of sums in float32
+constexpr double kError = 2e-7;      // of sums whose 128 columns have some 14 bits each: 7e-8 on an H200
 constexpr double kBf16Error = 2e-5;  // of outputs in bf16
 
 // As f8_rows.cuh says: of each 128 columns the power of two by which the largest magnitude is at most 448.

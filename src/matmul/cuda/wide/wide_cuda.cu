@@ -32,7 +32,7 @@ void run_wide(const StreamRun& run, const DeviceCtx& ctx) {
     using W = decltype(w);
     if constexpr (W::kWide) {
       const View& x = run.x;
-      if constexpr (W::kScaled)
+      if constexpr (kByWarps<W>)
         args.x = make_tensor_map(x.data, run.rows, x.cols, x.stride * 2, static_cast<int>((run.rows + 7) / 8 * 8));
       run_wide_format<W>(args, ctx);
     } else {

@@ -23,7 +23,7 @@ constexpr int kXRow = kStep<W>.x_row();
 constexpr int kThreads = 32 * (kWideConsumers + kFeeders);
 // Those that meet where a stage is handed back: of codes one feeder alone.
 template <class W>
-constexpr int kMeeting = W::kScaled ? 32 * (kWideConsumers + 1) : kThreads;
+constexpr int kMeeting = kByWarps<W> ? 32 * (kWideConsumers + 1) : kThreads;
 
 // A block's way through its work: the steps of one slice, or of slab after slab.
 struct Walk {
@@ -230,6 +230,9 @@ __device__ void turn(const WideArgs& args, const Walk& walk, Ring ring, int turn
     while (octet >= octets) {
       octet -= octets;
       if (--left == 0) return;
+      // Of a stage without an octet of this warp's too: a wait in the ring's next turn would take its phase for that
+      // one.
+      barrier_wait(ring.copied() + ring.stage, ring.parity);
       ring.advance();
     }
     barrier_wait(ring.copied() + ring.stage, ring.parity);
@@ -243,14 +246,14 @@ __device__ void turn(const WideArgs& args, const Walk& walk, Ring ring, int turn
 
 template <class W>
 __device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
-                     int warp, int lane) requires(W::kScaled) {
+                     int warp, int lane) requires(kByWarps<W>) {
   if (warp == kTurners) return bring<W>(args, walk, ring, lane);
   turn<W>(args, walk, ring, warp, lane);
 }
 
 template <class W>
 __device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
-                     int warp, int lane) requires(!W::kScaled) {
+                     int warp, int lane) requires(!kByWarps<W>) {
   const StreamArgs& in = args.stream;
   const int total = walk.total(), deep = min(ring.stages, total), steps = walk.end - walk.begin;
   WeightFeed<W> weights{walk.slab, walk.begin};

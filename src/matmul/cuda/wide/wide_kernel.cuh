@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_x(const std::byte* rows, int unit, int lane
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
-                                         float (&sums)[M][kWideOctets][4]) requires(!W::kScaled && !W::kByGroups) {
+                                         float (&sums)[M][kWideOctets][4]) requires(!kByWarps<W> && !W::kByGroups) {
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
   for (int step = walk.begin; step < walk.end; ++step) {
     barrier_wait(ring.full + ring.stage, ring.parity);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
-                                         float (&sums)[M][kWideOctets][4]) requires(W::kScaled) {
+                                         float (&sums)[M][kWideOctets][4]) requires(kByWarps<W>) {
   if (args.stream.rows <= 8) return multiply_octets<W, M, 1>(args, walk, ring, left, weights_at, lane, sums);
   if (args.stream.rows <= 16) return multiply_octets<W, M, 2>(args, walk, ring, left, weights_at, lane, sums);
   multiply_octets<W, M, kWideOctets>(args, walk, ring, left, weights_at, lane, sums);
@@ -97,7 +97,7 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
 template <class W, int M>
 __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
                                          const int (&weights_at)[M], int lane,
-                                         float (&sums)[M][kWideOctets][4]) requires(!W::kScaled && W::kByGroups) {
+                                         float (&sums)[M][kWideOctets][4]) requires(!kByWarps<W> && W::kByGroups) {
   constexpr int kChunks = kStepChunks<W>, kHalves = TurnedFeed<W>::kHalves;
   static_assert(kHalves == 2 && kWideRows == 32);
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
@@ -243,7 +243,7 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, float
   if constexpr (S > 1) items.find(args, walk, mine);
   await_inputs(args.stream);
   if constexpr (S > 1) items.read(args.stream);
-  if constexpr (W::kScaled) {
+  if constexpr (kByWarps<W>) {
     if (scales != nullptr) make_row_scales(args.stream, scale, warp, lane);
     __syncwarp();
     if (lane == 0) barrier_arrive(scales_there);
@@ -299,10 +299,10 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   begin_launch(args.stream);
   if (threadIdx.x == 0) {
     for (int i = 0; i < ring.stages; ++i) {
-      barrier_init(ring.full + i, W::kScaled ? 1 + (args.stream.rows + 7) / 8 : kFeeders + 32 * kFeeders);
+      barrier_init(ring.full + i, kByWarps<W> ? 1 + (args.stream.rows + 7) / 8 : kFeeders + 32 * kFeeders);
       barrier_init(ring.copied() + i, 1);
     }
-    barrier_init(scales_there, W::kScaled ? kWideConsumers : kFeeders);
+    barrier_init(scales_there, kByWarps<W> ? kWideConsumers : kFeeders);
     barrier_inits_done();
   }
   __syncthreads();
@@ -310,10 +310,10 @@ __global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant
   // Operands and sums of two sixteens take more registers than a block's threads have each; the feeders need few.
   constexpr bool kMore = W::kByGroups && M > 1;
   if (warp >= kWideConsumers) {
-    if constexpr (kMore) give_registers<W::kScaled ? 120 : 72>();
+    if constexpr (kMore) give_registers<kByWarps<W> ? 120 : 72>();
     return feed<W>(args, walk, ring, scale, scales_there, warp - kWideConsumers, lane);
   }
-  if constexpr (kMore) take_registers<W::kScaled ? 192 : 216>();
+  if constexpr (kMore) take_registers<kByWarps<W> ? 192 : 216>();
   consume<W, M, S, E>(args, walk, ring, scale, scales_there, room + warp * kTurnedRoom, warp, lane);
   end_launch(args.stream);
 }

@@ -8,6 +8,12 @@
 
 namespace ingot::cuda {
 
+// Whether nine to 32 rows meet exact weights by the matrix instruction of warps (wide_groups.cuh): INT4, whose four
+// linears of an 8B model take 74 us of an H200 so at 32 rows, 96 by warpgroups. The other codes are rounded to bf16 and
+// go by warpgroups: warps give them the same sums, but are not measured in whole models yet.
+template <class W>
+inline constexpr bool kByWarps = std::is_same_v<W, StreamINT4>;
+
 // What lies behind the 32 rows of x of a step (4 units of 32 columns): for each group and octet what its sums begin
 // with, as four lanes hold them; or, where a chunk's mins are integers times one number of its row, the sums of its
 // units as an operand that meets those integers, each in three terms of bf16, 8 bytes for each lane of an octet.
@@ -30,9 +36,9 @@ constexpr WideStep wide_step() {
   constexpr int kUnits = W::kByGroups || W::kUnits > 2 ? 4 : 2;
   WideStep step{.units = kUnits,
                 .sixteen_bytes = kUnits / W::kUnits * W::kBytes,
-                .most_slices = W::kByGroups && !W::kScaled ? 4 : 8};
+                .most_slices = W::kByGroups && !kByWarps<W> ? 4 : 8};
   // Rectangles begin at multiples of 1 KB.
-  if constexpr (W::kScaled && W::kWide) step.beside_x = (WideSums<W>::kBytes + 1023) / 1024 * 1024;
+  if constexpr (kByWarps<W>) step.beside_x = (WideSums<W>::kBytes + 1023) / 1024 * 1024;
   return step;
 }
 
