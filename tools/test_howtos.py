@@ -137,7 +137,7 @@ class HowTo(unittest.TestCase):
         lists = self.root / "build/generated/ladder"
         self.assertRegex((lists / "step_list.inc").read_text(), f'X\\("transpose", true, 9, "mine", "What I try.", "{step}"')
         unit = "generated/ladder/transpose_cuda.cpp"
-        objects = [self.compile(lists / "transpose_cuda.cpp", (BUILD / unit).relative_to(ROOT)),
+        objects = [self.compile(lists / "transpose_cuda.cpp", (BUILD / unit).resolve().relative_to(ROOT)),
                    self.compile(ROOT / "src/ladder/ladder.cpp", "src/ladder/ladder.cpp")]
         program = self.link("ladder_tests", objects, ("transpose_test.cpp.o",), (unit + ".o",))
         done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
