@@ -7,6 +7,7 @@ if(INGOT_TESTS)
 endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/isa.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/unity.cmake)
 
 # Test code is compiled once and run once: -O1 builds it in half the time.
 function(ingot_test_code name)
@@ -151,7 +152,7 @@ target_precompile_headers(ingot_cli PRIVATE <CLI/CLI.hpp> <fmt/format.h> <boost/
 get_target_property(cli_sources ingot_cli SOURCES)
 foreach(source ${cli_sources})
   file(STRINGS ${source} uses_parser REGEX "<CLI/CLI.hpp>")
-  if(NOT uses_parser)
+  if(NOT uses_parser AND NOT INGOT_UNITY)
     set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endforeach()
@@ -216,3 +217,12 @@ if(INGOT_TESTS AND INGOT_SANITIZE)
   target_link_libraries(fuzz_tests PRIVATE ingot_fuzzed)
   ingot_test_program(fuzz_tests)
 endif()
+
+# The kernels stay apart: their units are large, and each is a page to read and to profile.
+foreach(folder files weights graph models text grammar engine bench devices app serve compress cli)
+  ingot_unity(ingot_${folder})
+endforeach()
+foreach(program quant matmul ops files weights graph text grammar engine bench ladder app serve compress cli golden issues sim)
+  ingot_unity(${program}_tests)
+endforeach()
+ingot_unity(ingot_cuda_cases)

@@ -5,8 +5,6 @@
 namespace ingot {
 namespace {
 
-using Taken = GrammarMemory::Taken;
-
 // What a tenant's grammars, their masks and their matchers take.
 class TenantAccount : public grammar::MemoryAccount {
  public:
@@ -116,13 +114,13 @@ bool GrammarCache::drop_unused(Tenants::iterator tenant, Gone& gone) {
 
 bool GrammarCache::take(const std::string& tenant, size_t bytes, size_t leave) {
   while (true) {
-    const Taken taken = memory_.take(tenant, bytes, leave);
-    if (taken == Taken::kYes) return true;
+    const GrammarMemory::Taken taken = memory_.take(tenant, bytes, leave);
+    if (taken == GrammarMemory::Taken::kYes) return true;
     Gone gone;
     const std::lock_guard lock(mutex_);
     const auto own = tenants_.find(tenant);
-    if (taken == Taken::kShare && own == tenants_.end()) return false;
-    if (!drop_unused(taken == Taken::kShare ? own : tenants_.end(), gone)) return false;
+    if (taken == GrammarMemory::Taken::kShare && own == tenants_.end()) return false;
+    if (!drop_unused(taken == GrammarMemory::Taken::kShare ? own : tenants_.end(), gone)) return false;
   }
 }
 

@@ -6,16 +6,10 @@
 
 #include "sim/core_fixture.h"
 #include "sim/fair_load.h"
+#include "sim/scarce_load.h"
 
 namespace ingot::sim {
 namespace {
-
-double first_token(FairLoad& load, const FairTenant& tenant) {
-  const double came = load.now();
-  const SeqId id = load.submit(tenant);
-  while (!load.first.contains(id)) load.step();
-  return load.first[id] - came;
-}
 
 // One answer that grows until it has nearly all pages, and another tenant's requests that fit into its share of them.
 struct LongAnswer {

@@ -44,17 +44,17 @@ CoreOptions options_of(const Shape& shape, int context, int logit_rows = 4) {
   return options;
 }
 
-struct TraceRequest {
+struct MooncakeRequest {
   int input = 0, output = 0;
   std::vector<int> blocks;
 };
 
-std::vector<TraceRequest> read_mooncake(const std::string& path, size_t most) {
-  std::vector<TraceRequest> trace;
+std::vector<MooncakeRequest> read_mooncake(const std::string& path, size_t most) {
+  std::vector<MooncakeRequest> trace;
   std::ifstream file(path);
   for (std::string line; trace.size() < most && std::getline(file, line);) {
     const JsonObject object = as_object(parse_json(line, "trace"), "trace");
-    TraceRequest r;
+    MooncakeRequest r;
     r.input = static_cast<int>(as_int(*find(object, "input_length"), "input_length"));
     r.output = static_cast<int>(as_int(*find(object, "output_length"), "output_length"));
     for (const Json& id : *find_array(object, "hash_ids")) r.blocks.push_back(static_cast<int>(as_int(id, "hash_ids")));
@@ -66,14 +66,14 @@ std::vector<TraceRequest> read_mooncake(const std::string& path, size_t most) {
 // One token for 16, so that a block of 512 is a page of 32.
 TEST(Promises, PrefixReplay) {
   const std::string path = test_data("traces/mooncake_conversation_trace.jsonl");
-  const std::vector<TraceRequest> trace = read_mooncake(path, long_form() ? 1'000'000 : 2'000);
+  const std::vector<MooncakeRequest> trace = read_mooncake(path, long_form() ? 1'000'000 : 2'000);
   constexpr int kRows = 32;
   int64_t tokens = 0, seen_tokens = 0;
   // A page is what its block is after all blocks before it: the trace has equal ids after different beginnings, which
   // nobody can share.
   std::unordered_set<uint64_t> seen;
   std::vector<Request> requests;
-  for (const TraceRequest& t : trace) {
+  for (const MooncakeRequest& t : trace) {
     const int n = std::max(1, t.input / 16);
     std::vector<int32_t> prompt;
     uint64_t before = 0;

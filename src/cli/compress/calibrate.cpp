@@ -56,7 +56,7 @@ int run(const Options& options) {
   line.end();
   stats.write(options.out);
   const std::vector<std::string> few = stats.hardly_met();
-  for (const std::string& line : few) fmt::print(stderr, "fewer than {:.0f} rows met {}\n", kFewRows, line);
+  for (const std::string& name : few) fmt::print(stderr, "fewer than {:.0f} rows met {}\n", kFewRows, name);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options.common.json) {
     JsonObject json{{"tensors", static_cast<int64_t>(stats.tensors.size())},

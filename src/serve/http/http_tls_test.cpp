@@ -124,7 +124,7 @@ struct Freer {
 };
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY, EVP_PKEY_free>>;
 using Cert = std::unique_ptr<X509, Freer<X509, X509_free>>;
-using Ctx = std::unique_ptr<SSL_CTX, Freer<SSL_CTX, SSL_CTX_free>>;
+using TlsContext = std::unique_ptr<SSL_CTX, Freer<SSL_CTX, SSL_CTX_free>>;
 using Ssl = std::unique_ptr<SSL, Freer<SSL, SSL_free>>;
 
 // A key and a certificate that it signs itself.
@@ -177,7 +177,7 @@ double io_seconds(HttpServer& server) {
 
 // What a client says first.
 std::string client_hello() {
-  const Ctx context(SSL_CTX_new(TLS_client_method()));
+  const TlsContext context(SSL_CTX_new(TLS_client_method()));
   const Ssl ssl(SSL_new(context.get()));
   BIO* const written = BIO_new(BIO_s_mem());
   SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), written);
@@ -210,7 +210,7 @@ class TlsClient {
 
  private:
   RawClient raw_;
-  Ctx context_;
+  TlsContext context_;
   Ssl ssl_;
   bool connected_ = false;
   std::string received_;

@@ -213,10 +213,10 @@ void add_unlink(SeccompFilter& filter) {
 
 void add_rules(SeccompFilter& filter) {
   for (const long call : kAllowed) filter.allow(call);
-  constexpr uint32_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
-  filter.allow_without(SYS_openat, 2, kWrites);
+  constexpr uint32_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
+  filter.allow_without(SYS_openat, 2, kWriting);
 #ifdef SYS_open
-  filter.allow_without(SYS_open, 1, kWrites);
+  filter.allow_without(SYS_open, 1, kWriting);
 #endif
   filter.allow_without(SYS_mmap, 2, PROT_EXEC);
   filter.allow_without(SYS_mprotect, 2, PROT_EXEC);

@@ -119,7 +119,7 @@ TEST(Sandbox, ThreadsThatRunAlreadyAreInsideToo) {
     int result = 1;
     std::thread early([&] {
       char byte = 0;
-      if (read(stage[0], &byte, 1) == 1) result = denied(socket(AF_INET, SOCK_STREAM, 0) < 0);
+      if (::read(stage[0], &byte, 1) == 1) result = denied(socket(AF_INET, SOCK_STREAM, 0) < 0);
     });
     const bool inside = enter_sandbox().empty();
     if (write(stage[1], "x", 1) != 1) _exit(8);

@@ -17,7 +17,7 @@ constexpr double kFirstSampleSeconds = 0.05;
 constexpr double kLongestSleep = 0.02;  // Ctrl-C is noticed after so long
 
 // Every bit of the result depends on every bit of `x`: two rounds of multiply and fold.
-uint64_t mix(uint64_t x) {
+uint64_t mixed(uint64_t x) {
   for (const uint64_t odd : {0x9e3779b97f4a7c15u, 0xd1342543de82ef95u}) {
     x = (x ^ (x >> 31)) * odd;
     x ^= x >> 29;
@@ -142,7 +142,7 @@ std::vector<int32_t> trace_prompt(const TraceRequest& request, size_t index, con
     const bool known = block < request.blocks.size();
     const uint64_t key = known ? static_cast<uint64_t>(request.blocks[block]) : ~static_cast<uint64_t>(index);
     const int64_t place = known ? from % kTraceBlockTokens : i;
-    prompt.push_back(static_cast<int32_t>(mix(mix(key) + static_cast<uint64_t>(place)) % static_cast<uint64_t>(vocab)));
+    prompt.push_back(static_cast<int32_t>(mixed(mixed(key) + static_cast<uint64_t>(place)) % static_cast<uint64_t>(vocab)));
   }
   return prompt;
 }
