@@ -262,6 +262,7 @@ class Kubernetes(DeployCase):
         self.assertIn("ingot serve --require-sandbox ", (DEPLOY / "systemd/ingot.service").read_text())
         command = re.search(r"^CMD (\[.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)[1]
         self.assertIn("--require-sandbox", json.loads(command))
+        self.assertIn('serve "$model" --require-sandbox ', (DEPLOY / "slurm/ingot.sbatch").read_text())
 
 
 class Monitoring(DeployCase):

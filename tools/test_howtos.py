@@ -32,7 +32,11 @@ class HowTo(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory(prefix="ingot-howtos-")
         self.addCleanup(scratch.cleanup)
         self.root = pathlib.Path(scratch.name)
-        self.commands = json.loads((BUILD / "compile_commands.json").read_text())
+        self.commands = {}  # of each source, also of one that is compiled with its neighbours (cmake/unity.cmake)
+        for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+            file = pathlib.Path(entry["file"])
+            parts = re.findall(r'#include "(.*)"', file.read_text()) if file.parent.name == "Unity" else [entry["file"]]
+            self.commands.update((part, entry) for part in parts)
 
     def lay_out(self, page):
         """Writes the page's files and the lists of the tree that has them; returns the files."""
@@ -64,7 +68,7 @@ class HowTo(unittest.TestCase):
 
     def compile(self, source, like, *options):
         """The object of `source`, compiled as the build compiles `like`, with the scratch tree before the real one."""
-        entry = next(e for e in self.commands if e["file"] == str(ROOT / like))
+        entry = self.commands[str(ROOT / like)]
         words = shlex.split(entry["command"])
         target = self.root / (pathlib.Path(source).name + ".o")
         words[words.index("-o") + 1] = str(target)
@@ -99,15 +103,14 @@ class HowTo(unittest.TestCase):
         objects = [self.compile(self.root / name, f"src/ops/scale/scale_{name.rsplit('_', 1)[1]}")
                    for name in files if name.endswith(".cpp")]
         kernel = next(name for name in files if name.endswith(".cu"))
-        if any(e["file"] == str(ROOT / "src/ops/scale/scale_cuda.cu") for e in self.commands):
+        if str(ROOT / "src/ops/scale/scale_cuda.cu") in self.commands:
             self.compile(self.root / kernel, "src/ops/scale/scale_cuda.cu")
         self.run_tests(self.link("ops_tests", objects), "Clamp.*", 1)
 
     def test_a_format(self):
         self.assertEqual(len(self.lay_out("adding-a-format.md")), 1)
-        compiled = {entry["file"] for entry in self.commands}  # files of other machines' instruction sets are not
         reached = [path for path in sorted((ROOT / "src/quant").glob("*.cpp"))
-                   if not path.stem.endswith("_test") and str(path) in compiled]
+                   if not path.stem.endswith("_test") and str(path) in self.commands]  # not those of other machines
         tests = [ROOT / "src/quant/format_test.cpp", ROOT / "src/quant/weight_test.cpp"]
         objects = [self.compile(path, path.relative_to(ROOT)) for path in reached + tests]
         self.run_tests(self.link("quant_tests", objects), "*tq2_0*:Weight*", 5)
@@ -121,7 +124,7 @@ class HowTo(unittest.TestCase):
         shutil.copytree(ROOT / "tests/data/arch/qwen3", checkpoint)
         config = json.loads((checkpoint / "config.json").read_text())
         (checkpoint / "config.json").write_text(json.dumps({**config, "model_type": "example"}))
-        program = self.link("golden_tests", objects, kept=("arch_test.cpp.o",))
+        program = self.link("golden_tests", objects, kept=(".o",))
         self.run_tests(program, "*Arch*example*", 4, INGOT_TEST_DATA=str(self.root / "data"))
 
     def test_a_step(self):
@@ -139,7 +142,9 @@ class HowTo(unittest.TestCase):
         unit = "generated/ladder/transpose_cuda.cpp"
         objects = [self.compile(lists / "transpose_cuda.cpp", (BUILD / unit).resolve().relative_to(ROOT)),
                    self.compile(ROOT / "src/ladder/ladder.cpp", "src/ladder/ladder.cpp")]
-        program = self.link("ladder_tests", objects, ("transpose_test.cpp.o",), (unit + ".o",))
+        test = "src/ladder/transpose/transpose_test.cpp"
+        objects.append(self.compile(ROOT / test, test))
+        program = self.link("ladder_tests", objects, without=(unit + ".o",))
         done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 1, done.stdout[-3000:])
         self.assertIn("CUDA step 9", done.stdout)

@@ -39,6 +39,11 @@ struct ProcessKey {
   }
 };
 
+const ProcessKey& process_key() {
+  static const ProcessKey key;
+  return key;
+}
+
 }  // namespace
 
 uint64_t sip_hash(std::string_view bytes, uint64_t key0, uint64_t key1) {
@@ -60,8 +65,10 @@ uint64_t sip_hash(std::string_view bytes, uint64_t key0, uint64_t key1) {
 }
 
 uint64_t seeded_hash(std::string_view bytes) {
-  static const ProcessKey key;
+  const ProcessKey& key = process_key();
   return sip_hash(bytes, key.key0, key.key1);
 }
+
+SeededNumbers::SeededNumbers() : state_(process_key().key0), factor_(process_key().key1 | 1) {}
 
 }  // namespace ingot

@@ -41,10 +41,12 @@ struct Rank {
     from_all<char>(comm, 0);
   }
 
+  // To `n` bytes or some less: whole rows of fours of floats. REQUIRES: n >= 16.
   void resize(int64_t n) {
-    bytes = n;
-    cols = std::min(kCols, n / 4);
-    ctx.shape = {.tokens = n / 4 / cols};
+    cols = std::min(kCols, n / 16 * 4);
+    const int64_t rows = n / 4 / cols;
+    bytes = rows * cols * 4;
+    ctx.shape = {.tokens = rows};
   }
   Tensor tensor(const DeviceMemory& from, int64_t width) const {
     Tensor t;
@@ -93,17 +95,18 @@ struct Operation {
   const char* name;
   void (*give)(Rank&);
   bool reduces;  // into Rank::sum, which else has what was gathered
+  int kernels;
 };
 
 constexpr Operation kOperations[] = {
-    {"all_gather", [](Rank& r) { cuda::run(r.gather, r.ctx); }, false},
+    {"all_gather", [](Rank& r) { cuda::run(r.gather, r.ctx); }, false, 1},
     {"all_reduce",
      [](Rank& r) {
        AllReduce op = r.reduce();
        op.out = r.tensor(r.sum);
        cuda::run(op, r.ctx);
      },
-     true},
+     true, 1},
     {"all_reduce, add, rms_norm",
      [](Rank& r) {
        cuda::run(r.reduce(), r.ctx);
@@ -111,7 +114,7 @@ constexpr Operation kOperations[] = {
        cuda::run(Add{.a = r.tensor(r.residual), .b = r.tensor(r.out), .out = sum}, r.ctx);
        cuda::run(RmsNorm{.x = sum, .weight = r.norm(), .out = r.tensor(r.out), .width = r.cols, .eps = 1e-5f}, r.ctx);
      },
-     true},
+     true, 3},
     {"all_reduce, add_rms_norm",
      [](Rank& r) {
        cuda::run(r.reduce(), r.ctx);
@@ -123,7 +126,7 @@ constexpr Operation kOperations[] = {
                             .eps = 1e-5f},
                  r.ctx);
      },
-     true},
+     true, 2},
     {"all_reduce_add_norm",
      [](Rank& r) {
        cuda::run(AllReduceAddNorm{.x = r.tensor(r.x),
@@ -134,7 +137,7 @@ constexpr Operation kOperations[] = {
                                   .eps = 1e-5f},
                  r.ctx);
      },
-     true},
+     true, 1},
 };
 
 // Small whole numbers: sums of them are exact.
@@ -173,7 +176,7 @@ void check(Rank& rank, const Operation& op) {
 
 // Zeros: sums of sums grow.
 GpuCommTime measure(Rank& rank, const Operation& op) {
-  const int most = kMostKernels / rank.comm.ranks();
+  const int most = kMostKernels / rank.comm.ranks() / op.kernels;
   const int calls = cuda::is_emulated() ? 2 : rank.bytes <= 1 << 20 ? most : 5;
   const cuda::StreamRef stream = rank.ctx.stream;
   cuda::fill_bytes(rank.x.data(), 0, rank.bytes, stream);

@@ -1,5 +1,6 @@
 // Work of `ingot devices` on a CUDA device.
 #include <cmath>
+#include <set>
 
 #include "devices/gpu_work.h"
 #include "ops/cuda/cuda_test_support.h"
@@ -49,6 +50,11 @@ TEST(CudaDevices, CollectivesAreRightAndTimed) {
   });
   EXPECT_EQ(told, (std::vector<std::string>{"all_gather", "all_reduce", "all_reduce, add, rms_norm",
                                             "all_reduce, add_rms_norm", "all_reduce_add_norm"}));
+  // Sizes that are no whole rows are cut to such.
+  std::vector<int64_t> bytes;
+  for (const int64_t odd : {3000, 20480})
+    time_gpu_comm({place(0), place(1)}, odd, odd, [&](const GpuCommTime& time) { bytes.push_back(time.bytes); });
+  EXPECT_EQ(std::set<int64_t>(bytes.begin(), bytes.end()), (std::set<int64_t>{2992, 16384}));
 }
 
 }  // namespace

@@ -70,11 +70,10 @@ std::span<const LexemeId> Lexer::accepted(uint32_t accepts) const {
 
 // The state with these parts, made if there is none yet. REQUIRES: mutex_ is held, or the lexer is being made.
 LexState Lexer::state_of(std::span<const Part> parts, bool is_start) {
-  uint64_t hash = is_start ? 1 : 2;
-  for (const Part& part : parts) {
-    hash = (hash ^ (uint64_t{part.lexeme} << 32 | part.rest)) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 31;
-  }
+  SeededNumbers numbers;
+  numbers.add(is_start ? 1 : 2);
+  for (const Part& part : parts) numbers.add(uint64_t{part.lexeme} << 32 | part.rest);
+  const uint64_t hash = numbers.value();
   const auto [from, to] = by_parts_.equal_range(hash);
   for (auto it = from; it != to; ++it) {
     const Info& known = info(it->second);
@@ -153,7 +152,7 @@ void Lexer::charge(size_t work) {
   const size_t now = work_.load(std::memory_order_relaxed) + work;
   work_.store(now, std::memory_order_relaxed);
   if (now > mask_end_.load(std::memory_order_relaxed) || now > max_work_) {
-    throw LimitError("[grammar] too many lexemes are under way at once");
+    throw LimitError("[grammar] too many lexemes or alternatives are under way at once");
   }
 }
 
@@ -170,7 +169,7 @@ LexState Lexer::make_next(LexState state, uint8_t byte) {
 LexState Lexer::derived(LexState state, uint8_t byte) {
   const Info& from = info(state);
   charge(from.part_count);
-  const size_t searched = regexes_.searched();
+  const size_t searched = regexes_.searched(), spent = regexes_.spent();
   std::vector<Part> left;
   for (uint32_t i = 0; i < from.part_count; i++) {
     const Part part = parts_[from.first_part + i];
@@ -179,7 +178,9 @@ LexState Lexer::derived(LexState state, uint8_t byte) {
       continue;
     left.push_back({part.lexeme, rest});
   }
-  charge((regexes_.searched() - searched) * kSearchWork);
+  // A lexeme of many alternatives may be as much as many lexemes.
+  const size_t steps = (regexes_.spent() - spent) / kStepsOfPart;
+  charge(std::max((regexes_.searched() - searched) * kSearchWork, steps - std::min<size_t>(steps, from.part_count)));
   const LexState to = left.empty() ? kDead : state_of(left, false);
   measure();
   from.next[classes_[byte]].store(to, std::memory_order_release);

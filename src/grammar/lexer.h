@@ -94,6 +94,7 @@ class Lexer {
   };
   static constexpr size_t kChunk = 64;
   static constexpr size_t kSearchWork = 100;  // what a step of a search counts beside what is left of a lexeme
+  static constexpr size_t kStepsOfPart = 4;   // steps of the expressions that count as much as one such
   static constexpr size_t kMaxSearched = 100'000;
   struct Chunk {
     std::array<Info, kChunk> infos;

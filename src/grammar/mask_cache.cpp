@@ -31,8 +31,9 @@ std::shared_ptr<const MaskCache::Entry> MaskCache::get(NodesId nodes, LexState s
 }
 
 MaskCache::NodesId MaskCache::number_of(std::shared_ptr<const TrieNodes> nodes) {
-  uint64_t hash = nodes->size();
-  for (const uint32_t node : *nodes) hash = ((hash ^ node) * 0x9E3779B97F4A7C15u) ^ (hash >> 29);
+  SeededNumbers numbers;
+  for (const uint32_t node : *nodes) numbers.add(node);
+  const uint64_t hash = numbers.value();
   const std::unique_lock lock(mutex_);
   const auto [from, to] = by_hash_.equal_range(hash);
   for (auto it = from; it != to; ++it) {

@@ -286,15 +286,8 @@ TEST(Matcher, ALimitFailsAndAllowsNothing) {
   walk(json({.row_items = 5}));
 }
 
-// Thousands of lexemes under way at once: every byte makes a state of as many parts. The mask fails, soon.
-TEST(Matcher, LexemesThatAreManyAtOnceReachALimit) {
-  std::string grammar = "root ::= r0";
-  for (int i = 1; i < 3000; i++) grammar += " | r" + std::to_string(i);
-  for (int i = 0; i < 3000; i++) {
-    const std::string name = "r" + std::to_string(i);
-    const std::string kept = std::string(1, static_cast<char>('a' + i % 26)) + static_cast<char>('A' + i / 26 % 26);
-    grammar += "\n" + name + " ::= [^" + kept + "!]* \"!" + std::to_string(i) + "\" " + name + " | \"z\"";
-  }
+// The mask of `source` fails, soon, for a vocabulary of many words in two cases.
+void expect_a_limit(const Source& source) {
   std::vector<Vocabulary::Token> tokens = small_tokens();
   std::mt19937 random(3);
   for (int i = 0; i < 4000; i++) {
@@ -304,12 +297,36 @@ TEST(Matcher, LexemesThatAreManyAtOnceReachALimit) {
   }
   const auto end = static_cast<int32_t>(small_tokens().size()) - 1;
   const auto vocabulary = std::make_shared<const Vocabulary>(tokens, std::span(&end, 1));
-  const auto compiled = compile({.language = Language::kGbnf, .text = grammar, .choices = {}}, vocabulary);
+  const auto compiled = compile(source, vocabulary);
   Matcher matcher(compiled);
   std::vector<uint32_t> words(compiled->vocabulary().words());
   EXPECT_FALSE(matcher.mask(words));
   EXPECT_NE(matcher.failure().find("under way at once"), std::string::npos) << matcher.failure();
   EXPECT_TRUE(std::ranges::all_of(words, [](uint32_t word) { return word == 0; }));
+}
+
+std::string two_letters(int i) {
+  return std::string(1, static_cast<char>('a' + i % 26)) + static_cast<char>('A' + i / 26 % 26);
+}
+
+// Every byte makes a state of as many parts.
+TEST(Matcher, LexemesThatAreManyAtOnceReachALimit) {
+  std::string grammar = "root ::= r0";
+  for (int i = 1; i < 3000; i++) grammar += " | r" + std::to_string(i);
+  for (int i = 0; i < 3000; i++) {
+    const std::string name = "r" + std::to_string(i);
+    grammar += "\n" + name + " ::= [^" + two_letters(i) + "!]* \"!" + std::to_string(i) + "\" " + name + " | \"z\"";
+  }
+  expect_a_limit({.language = Language::kGbnf, .text = grammar, .choices = {}});
+}
+
+// One lexeme, of which every byte makes another with as many alternatives.
+TEST(Matcher, AlternativesOfOneLexemeReachALimitToo) {
+  std::string pattern = "(";
+  for (int i = 0; i < 3000; i++) {
+    pattern += (i > 0 ? "|[^" : "[^") + two_letters(i) + "!]*!" + std::to_string(i);
+  }
+  expect_a_limit({.language = Language::kRegex, .text = pattern + ")", .choices = {}});
 }
 
 TEST(Matcher, ManyThreadsShareOneGrammar) {

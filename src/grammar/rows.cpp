@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "base/seeded_hash.h"
+
 namespace ingot::grammar {
 namespace {
 
 using Kind = Grammar::Item::Kind;
 
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ hash >> 29;
+uint64_t hash_of(uint64_t key) {
+  SeededNumbers hash;
+  hash.add(key);
+  return hash.value();
 }
 
 }  // namespace
@@ -75,12 +78,12 @@ void Rows::add(Item item) {
   if (made_.size() * 2 >= table_.size()) {
     table_.assign(table_.size() * 2, 0);
     for (uint32_t i = 0; i < made_.size(); i++) {
-      size_t at = mixed(made_[i].dot, made_[i].from) & (table_.size() - 1);
+      size_t at = hash_of(made_[i].key()) & (table_.size() - 1);
       while (table_[at] != 0) at = (at + 1) & (table_.size() - 1);
       table_[at] = i + 1;
     }
   }
-  size_t at = mixed(item.dot, item.from) & (table_.size() - 1);
+  size_t at = hash_of(item.key()) & (table_.size() - 1);
   for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {
     if (made_[table_[at] - 1] == item) return;
   }
@@ -137,8 +140,10 @@ RowId Rows::find_or_make() {
     const uint64_t x = awaited(a.dot), y = awaited(b.dot);
     return x != y ? x < y : a.dot != b.dot ? a.dot < b.dot : a.from < b.from;
   });
-  uint64_t hash = made_may_end_ ? 1 : 2;
-  for (const Item& item : made_) hash = mixed(hash, uint64_t{item.dot} << 32 | item.from);
+  SeededNumbers numbers;
+  numbers.add(made_may_end_ ? 1 : 2);
+  for (const Item& item : made_) numbers.add(item.key());
+  const uint64_t hash = numbers.value();
   const auto [from, to] = by_items_.equal_range(hash);
   for (auto it = from; it != to; ++it) {
     const Row& known = rows_[it->second];

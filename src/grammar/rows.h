@@ -43,6 +43,7 @@ class Rows {
   struct Item {
     uint32_t dot;
     RowId from;  // where its rule began
+    uint64_t key() const { return uint64_t{dot} << 32 | from; }
     bool operator==(const Item&) const = default;
   };
   // What rules predict together, shared by all rows that predict the same: sorted by the awaited symbol.

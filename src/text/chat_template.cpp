@@ -110,6 +110,7 @@ Text run(const jinja::Program& program, const Json& input, const RenderOptions& 
   const int64_t steps =
       kBaseSteps + kStepsPerValue * static_cast<int64_t>(size.values) + static_cast<int64_t>(size.bytes);
   Budget budget(kBaseBytes + kBytesPerInputByte * size.bytes + 256 * size.values, steps);
+  budget.set_pause(options.pause);
   const CountSteps count{.budget = budget, .all = steps, .to = options.steps};
   Interp interp(program, budget, options.now);
   for (size_t i = 0; i < program.names.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ struct Program;
 struct RenderOptions {
   std::optional<std::time_t> now;  // for strftime_now; the system's clock when absent
   int64_t* steps = nullptr;        // set to the work that was done, also where the render throws
+  // Called each few milliseconds of work; what it throws ends the render.
+  const std::function<void()>* pause = nullptr;
 };
 
 // Immutable once parsed: any number of threads may render at the same time.

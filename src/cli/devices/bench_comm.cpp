@@ -75,11 +75,11 @@ int run_gpus(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (options.times.least_bytes > options.times.most_bytes) throw CLI::ValidationError("--least is more than --most");
   if (!options.device.empty()) return run_gpus(options);
   DevicesOutput out(options);
   const int ranks = options.ranks > 0 ? options.ranks : std::max(2, available_cores());
   CommTimesOptions times = options.times;
-  if (times.least_bytes > times.most_bytes) throw CLI::ValidationError("--least is more than --most");
   times.most_bytes = most_bytes(options, ranks);
   const InterruptGuard guard;
   JsonArray results;

@@ -51,15 +51,12 @@ Regexes::Regexes(size_t max_nodes) : max_nodes_(max_nodes), table_(1024, 0) {
 }
 
 uint64_t Regexes::hash_of(const Node& node, std::span<const Expr> children) {
-  uint64_t hash = static_cast<uint64_t>(node.kind) + 1;
-  const auto mix = [&](uint64_t value) {
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 29;
-  };
-  if (children.empty()) mix(uint64_t{node.a} << 32 | node.b);
-  mix(uint64_t{node.min} << 32 | node.max);
-  for (const Expr child : children) mix(child);
-  return hash;
+  SeededNumbers hash;
+  hash.add(static_cast<uint64_t>(node.kind));
+  if (children.empty()) hash.add(uint64_t{node.a} << 32 | node.b);
+  hash.add(uint64_t{node.min} << 32 | node.max);
+  for (const Expr child : children) hash.add(child);
+  return hash.value();
 }
 
 bool Regexes::same(const Node& node, std::span<const Expr> parts, Expr known) const {

@@ -63,6 +63,7 @@ bool Regexes::derive_from_parts(Expr a, uint8_t byte, std::vector<Expr>& missing
     }
     case Kind::kAny:
     case Kind::kAll: {
+      spend(children(a).size() / 16);  // most are done with by their first byte
       std::vector<Expr> parts;
       const Expr none = node.kind == Kind::kAny ? kNothing : kEverything;
       for (const Expr child : children(a)) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <random>
 
 #include "base/utf8.h"
@@ -184,6 +185,53 @@ TEST(Regexes, DeepExpressionsNeedNoStack) {
   Expr nested = a;
   for (int i = 0; i < 100'000; i++) nested = pool.complement(pool.concat(pool.optional(b), nested));
   EXPECT_NO_THROW(pool.matches(nested, "b"));
+}
+
+// The hash that the pool had, known to everyone: of two numbers of a sequence.
+uint64_t known_hash(Expr head, Expr tail) {
+  uint64_t hash = static_cast<uint64_t>(Regexes::Kind::kConcat) + 1;
+  for (const uint64_t value : {uint64_t{head} << 32 | tail, uint64_t{0}}) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+// Seconds for a literal of `n` bytes, each chosen by the expression of what follows it.
+template <class Choose>
+double seconds_of_literal(int n, Choose choose) {
+  Regexes pool;
+  std::vector<Expr> letters;
+  for (char c = '!'; c <= '~'; c++) letters.push_back(pool.literal(std::string(1, c)));
+  double seconds = 0;
+  Expr text = kEmpty;
+  for (int done = 0; done < n;) {
+    std::vector<Expr> next;
+    Expr last = text;
+    // The ids to come are known: each sequence is a new expression.
+    auto id = static_cast<Expr>(pool.size());
+    for (int i = 0; i < 1000; i++, done++) {
+      next.push_back(choose(letters, last));
+      last = last == kEmpty ? next.back() : id++;
+    }
+    const std::clock_t before = std::clock();
+    for (const Expr letter : next) text = pool.concat(letter, text);
+    seconds += static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+    if (text != last) ADD_FAILURE() << "the ids were others: the test shows nothing";
+  }
+  return seconds;
+}
+
+TEST(Regexes, NobodyCanFillOnePlaceOfItsTable) {
+  std::mt19937 random(7);
+  const auto any = [&](const std::vector<Expr>& letters, Expr) { return letters[random() % letters.size()]; };
+  const auto crowded = [](const std::vector<Expr>& letters, Expr tail) {
+    const auto place = [&](Expr letter) { return known_hash(letter, tail) & 0x1FFFF; };  // of the table in the end
+    return *std::ranges::min_element(letters, {}, place);
+  };
+  const int n = 60'000;
+  const double usual = std::min({seconds_of_literal(n, any), seconds_of_literal(n, any), seconds_of_literal(n, any)});
+  EXPECT_LT(seconds_of_literal(n, crowded), 5 * usual + 0.05);
 }
 
 TEST(Regexes, ALimitOfNodesThrows) {

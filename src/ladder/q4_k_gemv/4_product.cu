@@ -25,6 +25,7 @@ DeviceProduct product_of(const Q4KGemv& op) {
 
 void run(const Q4KGemv& op, Ctx& ctx) {
   if (op.weight.rows == 0) return;
+  if (!(*op.packed)->product) return q4_k_gemv_3_split_k::run(op, ctx);  // below compute capability 9.0, and from 12.0
   DeviceProduct product = product_of(op);
   product.streamed = (*op.packed)->product.get();
   multiply(product, 1, ctx);

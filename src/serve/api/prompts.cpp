@@ -198,7 +198,12 @@ void render_conversation(const ServedModel& model, const Conversation& conversat
   std::vector<ChatTemplate::Piece> pieces;
   int64_t steps = 0;
   try {
-    pieces = chat->render_pieces(template_variables(given, model.source), {.now = std::nullopt, .steps = &steps});
+    const std::function<void()> pause = [&] { work->give_way(); };
+    const RenderOptions options{.now = std::nullopt, .steps = &steps, .pause = work ? &pause : nullptr};
+    pieces = chat->render_pieces(template_variables(given, model.source), options);
+  } catch (const ApiError&) {
+    if (work) work->pay_render(steps);
+    throw;
   } catch (const Error& error) {
     if (work) work->pay_render(steps);
     throw bad_field(generation.param, fmt::format("{} are not a conversation that the model's chat template takes{}",

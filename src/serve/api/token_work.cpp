@@ -19,6 +19,10 @@ TokenWork::TokenWork(std::shared_ptr<Caller> caller, std::shared_ptr<Responder> 
 void TokenWork::pause(size_t tokens) {
   if (tokens > counted_) caller_->take_text(static_cast<int64_t>(tokens - counted_));
   counted_ = std::max(counted_, tokens);
+  give_way();
+}
+
+void TokenWork::give_way() {
   const auto check = [this] {
     if (responder_->closed()) throw server_busy("nobody waits for this request any more");  // and nobody reads this
   };

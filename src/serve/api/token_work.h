@@ -1,5 +1,6 @@
 // The cutting of one request's texts into tokens, which may take seconds: it costs the caller also where the request is
-// refused then, ends where nobody waits for it any more, and lets others have the thread between two pieces.
+// refused then, ends where nobody waits for it any more, and lets others have the thread between two pieces; the
+// template before it does the same.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,8 @@ class TokenWork {
   // the caller's (Caller::take_text); where the tokenizer gives up on a text, a token for every four bytes. Throws
   // ApiError where the client has gone or the request's time is over.
   std::vector<Token> run(size_t bytes, const std::function<std::vector<Token>(const EncodePause&)>& encode);
+  // Lets others have the thread where they wait for it. Throws as run() does.
+  void give_way();
   // The caller pays for so many steps of a template that came to no text.
   void pay_render(int64_t steps);
   // The same of steps beyond those that the tokens of the text pay for.

@@ -104,5 +104,22 @@ TEST(TokenWork, ATemplateThatWritesLittleIsPaidByItsStepsToo) {
   EXPECT_GT(f.paid(), 100'000 / TokenWork::kStepsPerToken);
 }
 
+TEST(TokenWork, ATemplateEndsWhereTheClientHasGoneAndWasPaidUpToThere) {
+  ServedModel model;
+  const auto tokenizer = toy_tokenizer();
+  model.tokenizer = tokenizer.get();
+  model.context = 256;
+  model.source.text = "{% for i in range(100) %}{% for j in range(4000) %}{% endfor %}{% endfor %}a";
+  model.chat = std::make_shared<ChatTemplate>(ChatTemplate::parse(model.source.text));
+  const Json body = parse_json(R"({"messages": [{"role": "user", "content": "a"}]})", "test");
+  Fixture f;
+  TokenWork work(f.caller, f.responder);
+  f.responder->close();
+  EXPECT_THROW(read_chat(body.get_object(), model, &work), ApiError);
+  const int64_t paid = f.paid();
+  EXPECT_GT(paid, 10'000 / TokenWork::kStepsPerToken);
+  EXPECT_LT(paid, 100'000 / TokenWork::kStepsPerToken);
+}
+
 }  // namespace
 }  // namespace ingot

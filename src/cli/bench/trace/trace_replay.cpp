@@ -142,7 +142,8 @@ std::vector<int32_t> trace_prompt(const TraceRequest& request, size_t index, con
     const bool known = block < request.blocks.size();
     const uint64_t key = known ? static_cast<uint64_t>(request.blocks[block]) : ~static_cast<uint64_t>(index);
     const int64_t place = known ? from % kTraceBlockTokens : i;
-    prompt.push_back(static_cast<int32_t>(mixed(mixed(key) + static_cast<uint64_t>(place)) % static_cast<uint64_t>(vocab)));
+    prompt.push_back(
+        static_cast<int32_t>(mixed(mixed(key) + static_cast<uint64_t>(place)) % static_cast<uint64_t>(vocab)));
   }
   return prompt;
 }

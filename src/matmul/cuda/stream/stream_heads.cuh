@@ -5,6 +5,7 @@
 #pragma once
 
 #include "matmul/cuda/heads_item.cuh"
+#include "matmul/cuda/stream/piece_ring.cuh"
 
 namespace ingot::cuda {
 
@@ -27,6 +28,15 @@ struct StreamHeadsArgs {
   HeadsInput heads;
   float* handed = nullptr;  // [rows][cols]; kNothing, and left so
 };
+
+// Bytes of the ring of weights at most: attention's block must find room beside this one.
+inline constexpr int kHeadsRing = 72 << 10;
+// Bytes between rows of x in shared memory: the eight rows of a load lie in different banks.
+__host__ __device__ constexpr int heads_x_row(int units) { return units * kStreamCols * 2 + 32; }
+// A block's shared memory: its ring, x, and the sums of as many sixteens of packed rows as it may have.
+constexpr int64_t heads_shared(int64_t ring, int64_t rows, int64_t units, int64_t sixteens) {
+  return ring + rows * heads_x_row(static_cast<int>(units)) + (kStreamRows + sixteens * rows * 16 * kSumRow) * 4;
+}
 
 // Whether it takes a product whose norm the product before has made.
 bool stream_heads_takes(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx);

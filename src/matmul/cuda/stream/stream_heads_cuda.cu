@@ -50,7 +50,11 @@ bool stream_heads_takes(const DeviceProduct& product, int64_t rows, const Device
     return false;
   for (int i = 0; i < product.n_parts; ++i)
     if (product.parts[i].weight->rows % 16 != 0) return false;
-  return rows * total_rows(product) * 4 <= ctx.multiprocessors * kHandedBytes;
+  // A device of few multiprocessors has more rows for each than a block holds sums of.
+  constexpr int64_t kBarriers = 2 << 10, kMostShared = 226 << 10;
+  const int most = most_of_share(static_cast<int>(total_rows(product) / 16), ctx.multiprocessors);
+  return rows * total_rows(product) * 4 <= ctx.multiprocessors * kHandedBytes &&
+         heads_shared(kHeadsRing + kBarriers, rows, stream_units(product.cols()), most) <= kMostShared;
 }
 
 void run_stream_heads(const DeviceProduct& product, int64_t rows, const DeviceCtx& ctx) {

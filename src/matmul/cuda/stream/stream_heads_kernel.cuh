@@ -11,8 +11,6 @@ namespace {
 
 template <class G, class D>
 inline constexpr int kHeadsPiece = G::kBytes > D::kBytes ? G::kBytes : D::kBytes;
-// Attention's block must find room beside this one.
-inline constexpr int kHeadsRing = 72 << 10;
 template <class G, class D>
 inline constexpr int kHeadsStages = std::clamp(kHeadsRing / (kPieceWarps * kHeadsPiece<G, D>), 2, 12);
 
@@ -51,9 +49,6 @@ struct HeadsRing : PieceRing<HeadsRing<G, D>, kHeadsPiece<G, D>, kHeadsStages<G,
     return true;
   }
 };
-
-// Bytes between rows of x in shared memory: the eight rows of a load lie in different banks.
-__host__ __device__ constexpr int heads_x_row(int units) { return units * kStreamCols * 2 + 32; }
 
 // A share of packed rows, its sums of each warp to `sums`: [sixteen][row of x].
 template <class W, class Ring>
@@ -180,8 +175,8 @@ void run_heads_formats(StreamHeadsArgs args, const DeviceCtx& ctx) {
   args.of[0].chunks = static_cast<int>(stream_chunks(int64_t{args.units} * kStreamCols, G::kUnits));
   args.of[1].chunks = static_cast<int>(stream_chunks(int64_t{args.units} * kStreamCols, D::kUnits));
   const int most = most_of_share(args.of[0].all + args.of[1].all, ctx.multiprocessors);
-  const int64_t shared = Ring::kAll + Ring::kBarriers + args.rows * heads_x_row(args.units) +
-                         (kStreamRows + most * args.rows * 16 * kSumRow) * 4;
+  static_assert(Ring::kAll <= kHeadsRing);
+  const int64_t shared = heads_shared(Ring::kAll + Ring::kBarriers, args.rows, args.units, most);
   // More than half of a multiprocessor's (stream_kernel.cuh).
   constexpr int64_t kOneBlock = 116 << 10;
   launch(ctx, stream_heads<G, D>, {dim3(ctx.multiprocessors), dim3(kPieceThreads), std::max(kOneBlock, shared), true},

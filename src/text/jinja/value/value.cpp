@@ -51,7 +51,11 @@ int compare_keys(const Value& a, const Value& b) {
 
 }  // namespace
 
-void Budget::out_of_steps() { throw Error("[template] the template does more work than its input allows"); }
+void Budget::pause() {
+  if (steps_ < 0) throw Error("[template] the template does more work than its input allows");
+  pause_at_ = std::max<int64_t>(steps_ - kPauseSteps, 0);
+  (*on_pause_)();
+}
 void Budget::out_of_memory() { throw Error("[template] the template needs more memory than its input allows"); }
 
 void Budget::bury(Obj* obj) {

@@ -3,8 +3,10 @@
 // threads may render one template. An object belongs to the Budget that it was made with and dies before it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -29,7 +31,7 @@ class Budget {
   Budget& operator=(const Budget&) = delete;
 
   void step(int64_t n = 1) {
-    if ((steps_ -= n) < 0) out_of_steps();
+    if ((steps_ -= n) < pause_at_) pause();
   }
   void scan(size_t n) { step(static_cast<int64_t>(n >> 6)); }  // a pass over n bytes: about the time of n/64 steps
   void take(size_t n) {
@@ -40,16 +42,24 @@ class Budget {
   void room(size_t n) const {  // n bytes that are not taken yet would still fit
     if (n > bytes_) out_of_memory();
   }
+  // Called after each kPauseSteps or soon after; what it throws ends the render. Outlives this.
+  static constexpr int64_t kPauseSteps = 20'000;  // about 2 ms
+  void set_pause(const std::function<void()>* pause) {
+    on_pause_ = pause;
+    if (pause) pause_at_ = std::max<int64_t>(steps_ - kPauseSteps, 0);
+  }
   int64_t steps_left() const { return steps_; }  // below 0: they ran out
   // Frees `obj` and all that only it held, without recursion however deep they nest.
   void bury(Obj* obj);
 
  private:
-  [[noreturn]] static void out_of_steps();
+  void pause();  // or out of steps
   [[noreturn]] static void out_of_memory();
 
   size_t bytes_;
   int64_t steps_;
+  int64_t pause_at_ = 0;
+  const std::function<void()>* on_pause_ = nullptr;
   Obj* dead_ = nullptr;
   bool burying_ = false;
 };
