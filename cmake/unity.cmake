@@ -1,8 +1,8 @@
 # Sources compiled together. Most of a file's time is the headers that it shares with its neighbours: eight files of
-# src/serve take 35 s apart and 9 s as one, and a fresh build a third of the time. What is edited often is built
+# src/serve take 35 s apart and 9 s as one, and a fresh build about half the time. What is edited often is built
 # apart: cmake -DINGOT_UNITY=OFF.
 option(INGOT_UNITY "Compile up to eight neighbouring sources as one unit" ON)
-set(INGOT_UNITY_FILES 8)  # more saves little, and a unit of 16 takes 2 GB
+set(INGOT_UNITY_FILES 8)  # an edit of one compiles them all
 # Files with a name of their own that a neighbour's header has too.
 set(INGOT_UNITY_ALONE serve/api/tools_request.cpp serve/answer/calls/parameter_reader.cpp
   serve/answer/calls/call_forms_test.cpp serve/answer/held_text_test.cpp
