@@ -1,4 +1,5 @@
 # After the folders: the backend's objects, and which of them a program gets.
+ingot_cuda_units(INGOT_CUDA_SOURCES)
 set(real ${INGOT_CUDA_SOURCES})
 list(FILTER real EXCLUDE REGEX "${INGOT_CUDA_EMULATED_ONLY}")
 if(INGOT_CUDA_BUILT)

@@ -123,13 +123,13 @@ TEST(Experts, ARowThatIsNoNumberEndsItsRequestAlone) {
   constexpr int kBad = 77;
   Copy copy("qwen3-moe");
   copy.set("model.embed_tokens.weight", kBad * int64_t{64}, 64, std::numeric_limits<float>::quiet_NaN());
-  struct Answer {
+  struct Reply {
     std::vector<int32_t> tokens;
     FinishReason finish = FinishReason::kNone;
   };
   const auto run = [&](bool company) {
     TestEngine test(copy.folder(), {.threads = 2, .max_seqs = 2});
-    std::vector<Answer> answers(2);
+    std::vector<Reply> answers(2);
     std::vector<SeqId> ids;
     for (int i = 0; i < (company ? 2 : 1); ++i) {
       Request request;
@@ -141,14 +141,14 @@ TEST(Experts, ARowThatIsNoNumberEndsItsRequestAlone) {
     }
     while (!test.engine->idle()) {
       for (const Event& event : test.engine->step()) {
-        Answer& answer = answers[event.request == ids[0] ? 0 : 1];
+        Reply& answer = answers[event.request == ids[0] ? 0 : 1];
         if (event.sample.token >= 0) answer.tokens.push_back(event.sample.token);
         if (event.finish != FinishReason::kNone) answer.finish = event.finish;
       }
     }
     return answers;
   };
-  const std::vector<Answer> alone = run(false), both = run(true);
+  const std::vector<Reply> alone = run(false), both = run(true);
   EXPECT_EQ(alone[0].tokens.size(), 8u);
   EXPECT_EQ(both[0].tokens, alone[0].tokens);
   EXPECT_EQ(both[0].finish, FinishReason::kLength);

@@ -21,20 +21,20 @@ constexpr bool whole_rows = requires {
 };
 
 // Which rows of the table the batch reads.
-struct Indices {
+struct RowIndices {
   const int32_t* values;
   const int32_t* made;  // of the step before (DeviceBatch), null: all values are known
 };
 
 // The row of the table that row r of the batch reads.
-__device__ int64_t table_row(Indices indices, int64_t r, int64_t table_rows) {
+__device__ int64_t table_row(RowIndices indices, int64_t r, int64_t table_rows) {
   int64_t index = indices.values[r];
   if (index < 0 && indices.made != nullptr) index = indices.made[-1 - index];
   return index < 0 || index >= table_rows ? 0 : index;
 }
 
 // A block for each row, where the table's values are those of an activation's type and lie by fours.
-__global__ void embed_floats(View table, int64_t table_rows, Indices indices, View out) {
+__global__ void embed_floats(View table, int64_t table_rows, RowIndices indices, View out) {
   let_next_begin();
   wait_for_inputs();
   const int64_t r = blockIdx.x;
@@ -46,7 +46,7 @@ __global__ void embed_floats(View table, int64_t table_rows, Indices indices, Vi
 // A block for each row, a thread for each block of the format.
 template <class F>
 __global__ void embed(const uint8_t* __restrict__ table, int64_t table_rows, int64_t row_bytes, Scales scales,
-                      Indices indices, View out) {
+                      RowIndices indices, View out) {
   let_next_begin();
   wait_for_inputs();
   const int64_t r = blockIdx.x;
@@ -91,8 +91,8 @@ void run(const Embedding& op, Ctx& ctx) {
         format_name(w.format), op.out.cols, dtype_name(op.out.dtype));
   const int64_t rows = ctx.rows(op.out);
   if (rows == 0) return;
-  const Indices indices =
-      op.by == Embedding::By::kToken ? Indices{ctx.batch.token, ctx.batch.made} : Indices{ctx.batch.position, nullptr};
+  const RowIndices indices = op.by == Embedding::By::kToken ? RowIndices{ctx.batch.token, ctx.batch.made}
+                                                            : RowIndices{ctx.batch.position, nullptr};
   if (const std::optional<Tensor> floats = as_floats(w); floats && in_fours(op.out)) {
     const Launch shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(row_threads(w.cols)))};
     return launch(ctx, embed_floats, shape, View(*floats), w.rows, indices, View(op.out));

@@ -158,7 +158,7 @@ __device__ __forceinline__ void multiply_item(ExpertRing<W>& ring, int mine, Ite
 }
 
 template <class W>
-__global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_constant__ ExpertStreamArgs args) {
+__global__ void __launch_bounds__(kStreamThreads, 1) experts_stream(const __grid_constant__ ExpertStreamArgs args) {
   using Shape = StreamShape<W, kExpertTileRows>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   std::byte* memory = shared_memory<std::byte>();
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kThreads, 1) experts_stream(const __grid_const
     multiply_item<W>(ring, item % args.steps * args.groups + group < args.slices ? mine : 0, x, room);
     __syncthreads();
     output.write(args, room);
-    for (int i = static_cast<int>(threadIdx.x) + kThreads; i < outputs; i += kThreads) {
+    for (int i = static_cast<int>(threadIdx.x) + kStreamThreads; i < outputs; i += kStreamThreads) {
       output.find(args, item, i);
       output.write(args, room);
     }
@@ -213,7 +213,8 @@ void run_experts_format(ExpertStreamArgs& args, int64_t most_tiles, const Device
   args.steps = static_cast<int>(ceil_div(args.slices, args.groups));
   const int64_t blocks = std::min<int64_t>(ctx.multiprocessors, most_tiles * args.steps);
   launch(ctx, experts_stream<W>,
-         {dim3(blocks), dim3(kThreads), std::max<int64_t>(kOneBlock, StreamShape<W, kExpertTileRows>::kFixed)}, args);
+         {dim3(blocks), dim3(kStreamThreads), std::max<int64_t>(kOneBlock, StreamShape<W, kExpertTileRows>::kFixed)},
+         args);
 }
 
 // In each file that makes kernels for some formats.

@@ -18,7 +18,7 @@
 namespace ingot::cuda {
 namespace {
 
-constexpr int kThreads = 32 * kStreamWarps;
+constexpr int kStreamThreads = 32 * kStreamWarps;
 // Chunks that a warp waits for, multiplies and asks for at a time: of two the instructions of one fill what those of
 // the other wait for, and the ring takes half as many. int4 takes 45.2 us for four linears of an 8B model so, 48.8 one
 // by one. Two of 48 rows would leave attention's block no room.
@@ -177,8 +177,8 @@ __device__ __forceinline__ void finish_tile(const StreamArgs& args, int64_t tile
   const bool is_plain = args.map.order == RowOrder::kPlain;
   // Whole warps: where norms are made on the way, neighbours add up.
   const int each = is_plain ? R : R / 2, count = (each * args.rows + 31) / 32 * 32;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-    if (i >= kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kStreamThreads) {
+    if (i >= kStreamThreads) {
       item = find_item<R>(args, tile, i % each, i / each);
       item.read(args.outs[0].residual.dtype);
     }
@@ -192,7 +192,7 @@ __device__ __forceinline__ void finish_tile(const StreamArgs& args, int64_t tile
 
 // kShared: x is made in shared memory by every block.
 template <class W, int R, bool kShared>
-__global__ void __launch_bounds__(kThreads, 1) linear_stream(const __grid_constant__ StreamArgs args) {
+__global__ void __launch_bounds__(kStreamThreads, 1) linear_stream(const __grid_constant__ StreamArgs args) {
   using Shape = LinearShape<W, R>;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   std::byte* memory = shared_memory<std::byte>();
@@ -261,7 +261,8 @@ template <class W, int R, bool kShared>
 void launch_stream(const StreamArgs& args, const DeviceCtx& ctx) {
   const int64_t x_bytes = kShared ? args.rows * shared_x_stride(args.units) * 2 : 0;
   launch(ctx, linear_stream<W, R, kShared>,
-         {dim3(ctx.multiprocessors), dim3(kThreads), std::max(kOneBlock, LinearShape<W, R>::kFixed + x_bytes)}, args);
+         {dim3(ctx.multiprocessors), dim3(kStreamThreads), std::max(kOneBlock, LinearShape<W, R>::kFixed + x_bytes)},
+         args);
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ constexpr int kStepChunks = kStep<W>.units / W::kUnits;
 template <class W>
 constexpr int kXRow = kStep<W>.x_row();
 
-constexpr int kThreads = 32 * (kWideConsumers + kFeeders);
+constexpr int kWideThreads = 32 * (kWideConsumers + kFeeders);
 // Those that meet where a stage is handed back: of codes one feeder alone.
 template <class W>
-constexpr int kMeeting = kByWarps<W> ? 32 * (kWideConsumers + 1) : kThreads;
+constexpr int kMeeting = kByWarps<W> ? 32 * (kWideConsumers + 1) : kWideThreads;
 
 // A block's way through its work: the steps of one slice, or of slab after slab.
 struct Walk {
@@ -44,7 +44,7 @@ struct Walk {
 // Stages of 32 rows of x, and behind them all of [the slab's tiles][a step's chunks]. Copies fill a stage and complete
 // its barrier; consumers hand it back at the block's barrier 1 + stage, all lanes of them: one instruction for a warp,
 // where an arrival of one lane for all is a race in the eyes of compute-sanitizer.
-struct Ring {
+struct WideRing {
   std::byte* memory;
   CopyBarrier* full;           // and behind them what copied() gives
   int stages, x_bytes, bytes;  // of a stage: of x, of weights
@@ -74,7 +74,7 @@ template <class W, int kWarps = kFeeders>
 struct WeightFeed {
   int64_t slab;
   int step;
-  __device__ void fetch(const WideArgs& args, const Walk& walk, const Ring& ring, int warp, int lane) {
+  __device__ void fetch(const WideArgs& args, const Walk& walk, const WideRing& ring, int warp, int lane) {
     const WidePlan& plan = args.plan;
     const int chunk_bytes = plan.tile_rows / 16 * W::kBytes, chunk = step * kStepChunks<W>;
     const uint32_t bytes = static_cast<uint32_t>(min(kStepChunks<W>, args.stream.chunks - chunk) * chunk_bytes);
@@ -193,12 +193,12 @@ struct TurnedFeed {
 
 // Of codes: weights and rows of x, as deep as the ring is.
 template <class W>
-__device__ void bring(const WideArgs& args, const Walk& walk, Ring ring, int lane) {
+__device__ void bring(const WideArgs& args, const Walk& walk, WideRing ring, int lane) {
   const StreamArgs& in = args.stream;
   const int total = walk.total(), deep = min(ring.stages, total);
   WeightFeed<W, 1> weights{walk.slab, walk.begin};
   if (lane == 0) expect_copies_by(args.x);
-  for (Ring first = ring; first.parity == 0 && first.stage < deep; first.advance())
+  for (WideRing first = ring; first.parity == 0 && first.stage < deep; first.advance())
     weights.fetch(args, walk, first, 0, lane);
   await_inputs(in);
   const auto bytes = static_cast<uint32_t>((in.rows + 7) / 8 * 2048);
@@ -222,7 +222,7 @@ __device__ void bring(const WideArgs& args, const Walk& walk, Ring ring, int lan
 
 // The octets of all steps in turn, every kTurners-th for each of these warps.
 template <class W>
-__device__ void turn(const WideArgs& args, const Walk& walk, Ring ring, int turner, int lane) {
+__device__ void turn(const WideArgs& args, const Walk& walk, WideRing ring, int turner, int lane) {
   const StreamArgs& in = args.stream;
   const int octets = (in.rows + 7) / 8;
   int left = walk.total(), octet = turner;
@@ -245,21 +245,21 @@ __device__ void turn(const WideArgs& args, const Walk& walk, Ring ring, int turn
 }
 
 template <class W>
-__device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
+__device__ void feed(const WideArgs& args, const Walk& walk, WideRing ring, float* scale, CopyBarrier* scales_there,
                      int warp, int lane) requires(kByWarps<W>) {
   if (warp == kTurners) return bring<W>(args, walk, ring, lane);
   turn<W>(args, walk, ring, warp, lane);
 }
 
 template <class W>
-__device__ void feed(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
+__device__ void feed(const WideArgs& args, const Walk& walk, WideRing ring, float* scale, CopyBarrier* scales_there,
                      int warp, int lane) requires(!kByWarps<W>) {
   const StreamArgs& in = args.stream;
   const int total = walk.total(), deep = min(ring.stages, total), steps = walk.end - walk.begin;
   WeightFeed<W> weights{walk.slab, walk.begin};
   ScaleFeed scales;
   scales.row = warp;
-  for (Ring first = ring; first.parity == 0 && first.stage < deep; first.advance())
+  for (WideRing first = ring; first.parity == 0 && first.stage < deep; first.advance())
     weights.fetch(args, walk, first, warp, lane);
   const std::conditional_t<W::kByGroups, TurnedFeed<W>, PiecesFeed<W>> x(in, warp, lane);
   await_inputs(in);

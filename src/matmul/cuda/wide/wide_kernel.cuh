@@ -31,7 +31,7 @@ __device__ __forceinline__ void load_x(const std::byte* rows, int unit, int lane
 // The sums of a slab's slice, of M times 16 rows of the weights at weights_at of each stage. `left`: the block's steps
 // that are still to come.
 template <class W, int M>
-__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, WideRing& ring, int& left,
                                          const int (&weights_at)[M], int lane,
                                          float (&sums)[M][kWideOctets][4]) requires(!kByWarps<W> && !W::kByGroups) {
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
 
 // The same of codes, J octets of x.
 template <class W, int M, int J>
-__device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+__device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk& walk, WideRing& ring, int& left,
                                                 const int (&weights_at)[M], int lane,
                                                 float (&sums)[M][kWideOctets][4]) {
   const int chunk_bytes = args.plan.tile_rows / 16 * W::kBytes, chunks = args.stream.chunks;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void multiply_octets(const WideArgs& args, const Walk
 
 // By the octets that there are: one loop for all would multiply octets that nobody asked for.
 template <class W, int M>
-__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, WideRing& ring, int& left,
                                          const int (&weights_at)[M], int lane,
                                          float (&sums)[M][kWideOctets][4]) requires(kByWarps<W>) {
   if (args.stream.rows <= 8) return multiply_octets<W, M, 1>(args, walk, ring, left, weights_at, lane, sums);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk,
 // other registers (a loop that fills them more than once a turn makes the compiler wait for every product). A stage is
 // handed back when the first products of the next are on their way and its own are done.
 template <class W, int M>
-__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, Ring& ring, int& left,
+__device__ __forceinline__ void multiply(const WideArgs& args, const Walk& walk, WideRing& ring, int& left,
                                          const int (&weights_at)[M], int lane,
                                          float (&sums)[M][kWideOctets][4]) requires(!kByWarps<W> && W::kByGroups) {
   constexpr int kChunks = kStepChunks<W>, kHalves = TurnedFeed<W>::kHalves;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void finish_sixteen(const WideArgs& args, int64_t six
 }
 
 template <class W, int M, int S, WideEnd E>
-__device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, float* scale, CopyBarrier* scales_there,
+__device__ void consume(const WideArgs& args, const Walk& walk, WideRing ring, float* scale, CopyBarrier* scales_there,
                         float* room, int warp, int lane) {
   constexpr bool kPairs = E != WideEnd::kPlain;
   const WidePlan& plan = args.plan;
@@ -280,18 +280,18 @@ __device__ void consume(const WideArgs& args, const Walk& walk, Ring ring, float
 
 // M times 16 rows of the weights for each consumer, S slices.
 template <class W, int M, int S, WideEnd E>
-__global__ void __launch_bounds__(kThreads, 1) linear_wide(const __grid_constant__ WideArgs args) {
+__global__ void __launch_bounds__(kWideThreads, 1) linear_wide(const __grid_constant__ WideArgs args) {
 #if !INGOT_HAS_WGMMA
   if constexpr (W::kByGroups) return;
 #endif
   const WidePlan& plan = args.plan;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  Ring ring{shared_memory<std::byte>(),
-            nullptr,
-            plan.stages,
-            kStep<W>.x_bytes(),
-            plan.stage_bytes() - kStep<W>.x_bytes(),
-            kMeeting<W>};
+  WideRing ring{shared_memory<std::byte>(),
+                nullptr,
+                plan.stages,
+                kStep<W>.x_bytes(),
+                plan.stage_bytes() - kStep<W>.x_bytes(),
+                kMeeting<W>};
   float* scale = reinterpret_cast<float*>(ring.memory + ring.stages * plan.stage_bytes());
   float* room = scale + kWideRows;
   ring.full = reinterpret_cast<CopyBarrier*>(room + kWideConsumers * kTurnedRoom);
@@ -329,7 +329,7 @@ template <class W, int M, int S, WideEnd E>
 void launch_wide(const WideArgs& args, const DeviceCtx& ctx) {
   const WidePlan& plan = args.plan;
   const dim3 grid(std::min(plan.slabs, ctx.multiprocessors), S);
-  const Launch shape{grid, dim3(kThreads), plan.shared_bytes(), S > 1};
+  const Launch shape{grid, dim3(kWideThreads), plan.shared_bytes(), S > 1};
   launch(ctx, linear_wide<W, M, S, E>, shape, args);
 }
 
