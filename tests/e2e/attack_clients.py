@@ -139,6 +139,7 @@ class Attack:
         threading.Thread(target=listen, daemon=True).start()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.ready.wait(), self.field("patience", 20.0))
+        os.nice(19)  # not before: twenty attacks that prepare themselves beside a flood took two minutes to be in place
         print("ready", flush=True)
         await ended.wait()
         for task in tasks:

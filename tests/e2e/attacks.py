@@ -15,8 +15,8 @@ CLIENTS = pathlib.Path(__file__).with_name("attack_clients.py")
 
 
 class Attackers:
-    """One attack in a process of its own, at the lowest priority of the CPU: what is measured is what the server spends,
-    not what the attacker does. A context manager. `answers` has what its clients were told, once it has ended."""
+    """One attack in a process of its own, at the lowest priority of the CPU once it is in place: what is measured is what
+    the server spends, not what the attacker does. A context manager. `answers` has what its clients were told, once it has ended."""
 
     def __init__(self, name, host, port, count=0, key="", address="", wait=True, **fields):
         command = [sys.executable, str(CLIENTS), name, host, str(port), "--count", str(count), "--key", key,
@@ -24,8 +24,7 @@ class Attackers:
         for field, value in fields.items():
             command += ["--field", f"{field}={json.dumps(value)}"]
         self.name, self.answers = name, {}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        preexec_fn=lambda: os.nice(19))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if wait:
             self.wait()
 

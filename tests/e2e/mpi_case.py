@@ -12,6 +12,21 @@ MODEL = support.DATA / "models/stories260K/stories260K.gguf"
 PROMPT = ("--temp", "0", "--raw", "Once upon a time")
 
 
+def plugin_of(launcher, case):
+    """The plug-in of its MPI, and what makes `ingot` load it: one of the class `case` where MPI came after the build."""
+    plugin = support.BINARY.parent / f"libingot_{launcher.kind}.so"
+    if plugin.exists():
+        return plugin, {}
+    if shutil.which(launcher.wrapper) is None:
+        raise unittest.SkipTest(f"there is neither {plugin.name} nor {launcher.wrapper}")
+    folder = tempfile.mkdtemp(prefix="ingot-e2e-")
+    case.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+    plugin = pathlib.Path(folder) / plugin.name
+    subprocess.run([launcher.wrapper, "-std=c++20", "-shared", "-fPIC", "-I", support.ROOT / "src", "-o", plugin,
+                    support.ROOT / "src/comm/mpi_plugin.cpp"], check=True)
+    return plugin, {"INGOT_MPI": str(plugin)}
+
+
 class MpiCase:
     """For each MPI, which is its `launcher`. Skipped, by name, where it is not installed."""
 
@@ -21,18 +36,7 @@ class MpiCase:
         launcher = cls.launcher
         if shutil.which(launcher.command) is None:
             raise unittest.SkipTest(f"{launcher.command} is not installed")
-        plugin = support.BINARY.parent / f"libingot_{launcher.kind}.so"
-        cls.environment = {}
-        if not plugin.exists():  # MPI came after the build
-            if shutil.which(launcher.wrapper) is None:
-                raise unittest.SkipTest(f"there is neither {plugin.name} nor {launcher.wrapper}")
-            folder = tempfile.mkdtemp(prefix="ingot-e2e-")
-            cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-            plugin = pathlib.Path(folder) / plugin.name
-            subprocess.run([launcher.wrapper, "-std=c++20", "-shared", "-fPIC", "-I", support.ROOT / "src", "-o", plugin,
-                            support.ROOT / "src/comm/mpi_plugin.cpp"], check=True)
-            cls.environment = {"INGOT_MPI": str(plugin)}
-        cls.plugin = plugin
+        cls.plugin, cls.environment = plugin_of(launcher, cls)
         # Ubuntu 24.04's MPICH starts every process as rank 0 of 1.
         alone = subprocess.run([launcher.command, *launcher.options, "-n", "2", str(support.BINARY), "run", "--help"],
                                text=True, capture_output=True, env={**os.environ, **cls.environment}, timeout=120)

@@ -113,8 +113,7 @@ class MpiCase(mpi_case.MpiCase):
             self.skipTest("comm_tests is not built")
         result = subprocess.run([self.launcher.command, *self.launcher.options, "-n", "2", program, "--gtest_filter=CommMpi.*"],
                                 capture_output=True, text=True, timeout=120, env=self.variables(
-                                    {"INGOT_MPI": str(support.BINARY.parent / f"libingot_{self.launcher.kind}.so"),
-                                     **self.environment}))
+                                    {"INGOT_MPI": str(self.plugin)}))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count("OK ]"), 2, result.stdout)
 

@@ -44,7 +44,7 @@ class Raw:
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect((server.host, server.port))
-        self.received = b""
+        self.received, self.sent = b"", time.monotonic()
 
     def __enter__(self):
         return self
@@ -56,6 +56,7 @@ class Raw:
         """What the server takes of it: it may have answered and closed before the end."""
         with contextlib.suppress(ConnectionError):
             self.socket.sendall(data)
+        self.sent = time.monotonic()
         return self
 
     def until(self, what):
@@ -79,8 +80,10 @@ class Raw:
             data = self.socket.recv(65536)
         except ConnectionError:
             return b""
-        if re.match(rb"HTTP/1\.1 [45]", self.received + data):
-            serving.check_refusal(400, self.received + data)
+        refused = re.match(rb"HTTP/1\.1 ([45]\d\d)", self.received + data)
+        if refused:
+            untimed = self.received or refused[1] == b"408"  # more of one; one that waited for what did not come
+            serving.check_refusal(400, self.received + data, 0 if untimed else time.monotonic() - self.sent)
         return data
 
     def statuses(self):

@@ -11,7 +11,8 @@ import unittest
 
 import slurm_cluster
 import support
-from rank_processes import GONE_SECONDS, TOLD_SECONDS, Listener, ask, ended, ranks_of
+from mpi_case import plugin_of
+from rank_processes import GONE_SECONDS, MPICH, OPEN_MPI, TOLD_SECONDS, Listener, ask, ended, ranks_of
 
 ALONE = "waits for ranks that are lost"  # not beside other modules: tools/run_tests.py
 
@@ -29,16 +30,18 @@ def setUpModule():
 
 
 class SlurmCase:
-    """For each MPI: `kind`, its plug-in, and `pmi`, how srun starts it."""
+    """For each MPI: its `launcher`, and `pmi`, how srun starts it."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        _, cls.variables = plugin_of(cls.launcher, cls)
 
     def setUp(self):
         super().setUp()
-        plugin = support.BINARY.parent / f"libingot_{self.kind}.so"
-        if not plugin.exists():
-            self.skipTest(f"there is no {plugin.name}")
         self.mark = f"{os.getpid()}-{self.id()}"
         # UCX, below MPICH, takes both nodes for one machine, since they have one kernel: it would share memory.
-        self.environment = {"INGOT_TEST_LAUNCH": self.mark, "INGOT_API_KEY": KEY, "UCX_TLS": "tcp,self"}
+        self.environment = {**self.variables, "INGOT_TEST_LAUNCH": self.mark, "INGOT_API_KEY": KEY, "UCX_TLS": "tcp,self"}
 
     def step(self, *words, mpi=None):
         return ("srun", f"--mpi={mpi or self.pmi}", "--nodes=2", "--ntasks=2", *words)
@@ -135,7 +138,7 @@ class SlurmCase:
 
 
 class OpenMpi(SlurmCase, support.TestCase):
-    kind, pmi = "openmpi", "pmix"
+    launcher, pmi = OPEN_MPI, "pmix"
 
     def test_a_link_goes_down_in_a_step(self):
         """Both sides end by themselves; the launcher hears of rank 0's end alone."""
@@ -162,7 +165,7 @@ class OpenMpi(SlurmCase, support.TestCase):
 
 
 class Mpich(SlurmCase, support.TestCase):
-    kind, pmi = "mpich", "pmi2"
+    launcher, pmi = MPICH, "pmi2"
 
     def test_a_link_goes_down_with_nothing_to_do(self):
         """The rank that is cut off ends, though its launcher cannot reach it; rank 0 once the launcher hears of that."""
