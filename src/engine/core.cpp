@@ -132,7 +132,7 @@ void EngineCore::propose() {
       if (most > 0 && seq->request->drafter) {
         seq->request->drafter->propose(seq->tokens, most, seq->draft);
       } else if (most > 0) {
-        seq->masking->constraint().propose(most, seq->draft);
+        paid_by(*seq, [&] { seq->masking->constraint().propose(most, seq->draft); });
       }
       const auto bad = std::ranges::find_if(seq->draft, [&](int32_t t) { return t < 0 || t >= options_.vocab; });
       seq->draft.erase(bad, seq->draft.end());

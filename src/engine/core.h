@@ -117,7 +117,7 @@ class EngineCore {
   void hand_masks(Flight& flight);
   void put_off(Flight& flight, Plan::Item& item, size_t first);
   void withdraw(Flight& flight, const Sequence& seq);
-  void charge_masks(Sequence& seq);
+  void charge_seconds(Sequence& seq, double seconds);
   void leave(const Sequence& seq);
   void charge_those_that_left();
   void drop(std::shared_ptr<MaskTask> masking);
@@ -158,6 +158,18 @@ class EngineCore {
     } catch (...) {
       end(seq, FinishReason::kError);
     }
+  }
+
+  // Runs what a seq's constraint does on this thread: its tenant pays for that as for its masks.
+  template <class F>
+  decltype(auto) paid_by(Sequence& seq, F&& body) {
+    struct Meter {
+      EngineCore& core;
+      Sequence& seq;
+      const int64_t from = core.meter_.now();
+      ~Meter() { core.charge_seconds(seq, 1e-9 * static_cast<double>(core.meter_.now() - from)); }
+    } meter{*this, seq};
+    return body();
   }
 
   StepModel& model_;

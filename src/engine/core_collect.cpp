@@ -142,9 +142,12 @@ bool EngineCore::take_token(Sequence& seq, SampleResult result) {
   const int32_t token = result.token;
   FinishReason finish = FinishReason::kNone;
   TokenConstraint* const constraint = seq.masking ? &seq.masking->constraint() : nullptr;
-  if (constraint) constraint->advance(token);
-  if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end() ||
-      (constraint && constraint->complete())) {
+  const bool is_end = std::ranges::find(request.end_tokens, token) != request.end_tokens.end();
+  const bool complete = constraint && paid_by(seq, [&] {
+                          constraint->advance(token);
+                          return !is_end && constraint->complete();
+                        });
+  if (is_end || complete) {
     finish = FinishReason::kStop;
   } else if (seq.n_tokens() + 1 >= seq.longest(limits_.context)) {
     finish = FinishReason::kLength;

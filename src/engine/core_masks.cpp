@@ -94,7 +94,7 @@ void EngineCore::hand_masks(Flight& flight) {
       put_off(flight, item, at);
       continue;
     }
-    charge_masks(seq);
+    charge_seconds(seq, task.take_seconds());
     guard(seq, [&] {
       task.check();
       for (size_t i = 0; i < static_cast<size_t>(item.samples); ++i) {
@@ -136,8 +136,7 @@ void EngineCore::withdraw(Flight& flight, const Sequence& seq) {
   }
 }
 
-void EngineCore::charge_masks(Sequence& seq) {
-  const double seconds = seq.masking->take_seconds();
+void EngineCore::charge_seconds(Sequence& seq, double seconds) {
   if (seconds > 0 && row_seconds_ > 0) scheduler_.charge_work(seq, seconds / row_seconds_);
 }
 

@@ -108,7 +108,7 @@ class Sequence {
 
   // Seqs that had begun when it did; while it waits, when it was first gone past or its turn began; -1: it was not.
   int64_t begun = -1;
-  double passed_at = -1;  // Tenants::spent() when it was first gone past; -1: it was not
+  double passed_at = -1;  // Tenants::spent() when it was first gone past and none of its tenant's ran; -1: it was not
 
   int64_t rank = 0;         // the lower, the earlier; fixed for life
   int64_t deadline_ns = 0;  // when it has to have begun; 0: whenever

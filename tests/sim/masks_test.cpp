@@ -296,9 +296,9 @@ TEST(Masks, ACancelWhileAMaskIsMade) {
 
 // What a constraint throws on a worker ends its own request, and tells why.
 TEST(Masks, AnErrorOfAWorkerEndsItsOwnRequest) {
-  struct Failing : Forcing {
+  struct Throwing : Forcing {
     int left = 6;
-    std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Failing>(*this); }
+    std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Throwing>(*this); }
     void mask(std::span<uint32_t> words) override {
       if (--left == 0) throw ConstraintError("too much work");
       Forcing::mask(words);
@@ -310,7 +310,7 @@ TEST(Masks, AnErrorOfAWorkerEndsItsOwnRequest) {
       with_workers(x);
     });
     Request bad = f.request(tokens_of(1, 9), 30), good = f.request(tokens_of(2, 9), 30);
-    bad.constraint = std::make_shared<Failing>();
+    bad.constraint = std::make_shared<Throwing>();
     const SeqId id = f.submit(bad), other = f.submit(good);
     std::string reason;
     while (!f.core->idle()) {
@@ -327,9 +327,25 @@ TEST(Masks, AnErrorOfAWorkerEndsItsOwnRequest) {
   }
 }
 
-// Work for masks counts as rows do: who lets others compute long masks gets as many tokens less.
+// Takes its time on the engine's thread, too.
+class Slow : public Forcing {
+ public:
+  Slow(int64_t* now_ns, int64_t ns) : Forcing(false), now_ns_(now_ns), ns_(ns) {}
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Slow>(*this); }
+  void advance(int32_t token) override {
+    *now_ns_ += ns_;
+    Forcing::advance(token);
+  }
+
+ private:
+  int64_t* now_ns_;
+  int64_t ns_;
+};
+
+// Work for masks counts as rows do, and so does what a constraint does with a token: who lets others compute it gets as
+// many tokens less.
 TEST(Masks, ATenantPaysForItsMasks) {
-  const auto tokens_of_b = [](double seconds) {
+  const auto tokens_of_b = [](double seconds, double on_engine = 0) {
     Fixture f([](Fixture& x) {
       x.config.max_seqs = 1;
       x.shape.groups = {{.pages = 2000}};
@@ -342,7 +358,7 @@ TEST(Masks, ATenantPaysForItsMasks) {
     for (int i = 0; i < 400; ++i) {
       Request r = f.request(tokens_of(i, 4), 8);
       r.tenant = i % 2 ? "b" : "a";
-      if (r.tenant == "b") r.constraint = std::make_shared<Forcing>(false);
+      if (r.tenant == "b") r.constraint = std::make_shared<Slow>(&f.now_ns, static_cast<int64_t>(1e9 * on_engine));
       of[f.submit(r)] = r.tenant[0];
     }
     for (int i = 0; i < 300; ++i) f.step();
@@ -352,6 +368,7 @@ TEST(Masks, ATenantPaysForItsMasks) {
   };
   EXPECT_NEAR(tokens_of_b(0), 1, 0.1);
   EXPECT_LT(tokens_of_b(5e-3), 0.5);
+  EXPECT_LT(tokens_of_b(0, 5e-3), 0.5);
 }
 
 }  // namespace

@@ -58,5 +58,23 @@ TEST(Places, WhoWaitsForAPlaceSavesNothingUp) {
   EXPECT_GE(part, 0.45);
 }
 
+// Nor for the time in which its own answer kept its next prompt out.
+TEST(Places, WhoIsInItsOwnWaySavesNothingUp) {
+  EngineConfig config = kScarceConfig;
+  config.max_seqs = 16;
+  FairLoad load(config, kScarcePages, 1);
+  const FairTenant other = one_size("other", 900, 5);
+  for (int i = 0; i < 7; ++i) load.submit(one_size("other", 5, 3000));
+  load.submit(one_size("own", 20, 1000));
+  load.run(0.1);
+  const SeqId large = load.submit(one_size("own", 15'900, 5));
+  while (load.tokens["own"] < 1020) load.step();
+  load.cancel(large);
+  for (int i = 0; i < 2; ++i) load.submit(one_size("own", 3'000, 5));
+  const double waited = first_token(load, other);
+  std::printf("behind what was saved up %.3f s, alone %.3f s\n", waited, alone(other));
+  EXPECT_LE(waited, 2 * 1.2 * alone(other) / 0.5);
+}
+
 }  // namespace
 }  // namespace ingot::sim

@@ -137,6 +137,8 @@ class Run {
       take(event);
     }
     none_ends_ = model_->dead();
+    const Sequence* const turn = core_->scheduler().tenants().turn_of();
+    if (turn) count(turn->running() ? "read in its turn" : "waited in its turn");
     const bool idle = events.empty() && model_->launched == launched && !flew && !no_memory;
     stuck_ = idle && !core_->idle() ? stuck_ + 1 : 0;
     require(stuck_ < 3, "nothing runs and nothing ends");
@@ -442,6 +444,8 @@ Outcome simulate(uint64_t seed, int steps) {
 const std::vector<std::string>& required_branches() {
   static const std::vector<std::string> names = {"preempted",
                                                  "taken for another's share",
+                                                 "waited in its turn",
+                                                 "read in its turn",
                                                  "timed out while decoding",
                                                  "timed out before its first token",
                                                  "evicted",

@@ -139,11 +139,12 @@ int KvPages::missing(int group, const SeqPages& seq, int from, int rows) const {
   return std::max(0, pages_for(rows) - held) + (copy ? 1 : 0);
 }
 
-int KvPages::rows_that_fit(const SeqPages& seq, int from, int want) const {
+int KvPages::rows_that_fit(const SeqPages& seq, int from, int want, std::span<const int> kept) const {
   int fit = want;
   for (int g = 0; g < n_groups() && fit > 0; ++g) {
     const int held = seq.groups.empty() ? 0 : static_cast<int>(seq.groups[static_cast<size_t>(g)].size());
-    const int spare = available(g) - (!seq.groups.empty() && shared_tail(g, seq, from) ? 1 : 0);
+    const int left = std::max(0, available(g) - (kept.empty() ? 0 : kept[static_cast<size_t>(g)]));
+    const int spare = left - (!seq.groups.empty() && shared_tail(g, seq, from) ? 1 : 0);
     const int64_t room = (static_cast<int64_t>(held) + spare) * page_rows_ - from;
     fit = spare < 0 ? 0 : static_cast<int>(std::clamp<int64_t>(room, 0, fit));
   }

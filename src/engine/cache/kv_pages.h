@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace ingot {
@@ -44,8 +45,9 @@ class KvPages {
   // that others see too is replaced by a copy of it, appended to `copies`. All or nothing: on false no page changed
   // hands. REQUIRES: from < rows.
   bool grow(SeqPages& seq, int from, int rows, std::vector<PageCopy>& copies);
-  // Of the rows [from, from + want), how many could have their pages now.
-  int rows_that_fit(const SeqPages& seq, int from, int want) const;
+  // Of the rows [from, from + want), how many could have their pages now, where `kept` of each group are another's; one
+  // number for each group, or none where nothing is kept.
+  int rows_that_fit(const SeqPages& seq, int from, int want, std::span<const int> kept = {}) const;
   // Takes back what is not needed for the first `rows` positions, the last page first.
   void truncate(SeqPages& seq, int rows);
   // Takes back everything.

@@ -11,6 +11,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvPages& pages, StateSlots& 
     : limits_(limits), pages_(pages), slots_(slots), prefix_(prefix), pace_(pace) {
   running_.reserve(static_cast<size_t>(limits.seqs));
   aside_.reserve(static_cast<size_t>(limits.seqs));
+  kept_.resize(static_cast<size_t>(pages.n_groups()));
 }
 
 void Scheduler::add(Sequence& seq, bool held_back) {
@@ -122,10 +123,21 @@ bool Scheduler::will_end(const Sequence& seq) const {
   return seq.awaited > 0 && seq.n_tokens() + seq.awaited >= seq.longest(limits_.context);
 }
 
+// Of its next rows, how many could have pages: not those that what is read in its turn has yet to be given.
+int Scheduler::rows_that_fit(const Sequence& seq, int rows) {
+  const Sequence* turn = tenants_.turn_of();
+  if (turn == &seq || !turn || !reads_in_turn(*turn)) return pages_.rows_that_fit(seq.pages, seq.kv_len, rows);
+  const int most = std::min(turn->safe_rows, turn->longest(limits_.context));
+  for (int g = 0; g < pages_.n_groups(); ++g) {
+    kept_[static_cast<size_t>(g)] = std::max(0, pages_.most_pages(g, most) - held_by(*turn, g));
+  }
+  return pages_.rows_that_fit(seq.pages, seq.kv_len, rows, kept_);
+}
+
 // As many of the rows as there are pages for, taken from others where there is none at all.
 bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   int fit = 0;
-  while ((fit = pages_.rows_that_fit(seq.pages, seq.kv_len, rows)) == 0) {
+  while ((fit = rows_that_fit(seq, rows)) == 0) {
     Sequence* other = gives_page(seq);
     if (!other) return false;
     if (other->tenant == seq.tenant) tenants_.lose(*other);
@@ -304,8 +316,8 @@ bool Scheduler::grows(const Sequence& seq, int group) const {
 }
 
 // Whether there are pages for its tokens so far, beside what running seqs want for theirs and one to spare for each
-// that grows, one that comes back among them: a seq that is let in and soon preempted has cost its prompt twice. Those
-// set aside have gone.
+// that grows, one that comes back and one in its turn among them: a seq that is let in and soon preempted has cost its
+// prompt twice. Those set aside have gone.
 bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
   if (n_running() == 0) return true;
   if (n_running() >= limits_.seqs) return false;
@@ -313,7 +325,7 @@ bool Scheduler::has_room(const Sequence& seq, const PrefixHit& hit) const {
     int spare = pages_.available(g) + pages_.aside(g);
     if (hit.node >= 0 && !can_fork(seq)) spare -= prefix_->idle_pages(hit, g);
     int wanted = pages_needed(seq, hit, g) + still_wanted(g);
-    if (seq.state() == SeqState::kPreempted) wanted += grows(seq, g);
+    if (seq.state() == SeqState::kPreempted || tenants_.turn_of() == &seq) wanted += grows(seq, g);
     if (wanted > spare) return false;
   }
   return true;

@@ -10,6 +10,7 @@
 // Single-threaded: only the engine thread calls it.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -128,6 +129,7 @@ class Scheduler {
   bool wants_prompt(const Sequence& seq) const;
   int decoding_room(const Plan& plan) const;
   bool place(Sequence& seq, int rows, Plan& plan);
+  int rows_that_fit(const Sequence& seq, int rows);
   void charge(Sequence& seq, int begin, int end);
   bool place_decoding(Sequence& seq, Plan& plan);
   bool place_prompt(Sequence& seq, int most, Plan& plan);
@@ -157,13 +159,20 @@ class Scheduler {
   // Those that wait for pages, where the others go past them.
   struct Line {
     bool passed = false;             // there is one
+    bool waits = false;              // and one that none of its own tenant's keeps out
     int64_t rows = 0;                // of the step, dealt to them: they go to who goes past
     const Sequence* kept = nullptr;  // the one whose turn it is: its pages are kept for it
+    // Tenants::spent() when the first of those came whose turn it is, and first_within_share().
+    double since = std::numeric_limits<double>::infinity();
+    double first_within = since;
   };
   Turn admit_one(bool below_share, Line& line, Plan& plan);
+  double first_within_share() const;
   bool may_pass(const Sequence& seq, const Line& line) const;
   void wait_in_line(Sequence& seq, Line& line);
   bool has_turn(Sequence& seq);
+  bool in_own_way(const Sequence& seq) const;
+  bool reads_in_turn(const Sequence& seq) const;
   bool may_have_turn(const Sequence& seq) const;
   void review_turn();
 
@@ -199,6 +208,7 @@ class Scheduler {
   Pace& pace_;
   std::vector<Sequence*> running_;  // in order
   std::vector<Given> aside_;        // who would give, while it is found out whether they are enough
+  std::vector<int> kept_;           // of each group, pages that are kept from others while rows are planned
   Tenants tenants_;
   int n_suspects_ = 0;
   int64_t n_preempted_ = 0;

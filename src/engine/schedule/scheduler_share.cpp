@@ -12,6 +12,11 @@ namespace {
 constexpr int kAll = std::numeric_limits<int>::max();
 // Rows of prompts are dealt out in so many parts.
 constexpr int kDeals = 64;
+// What has its pages by a turn is safe for so many times what reading it and a page of its answer take. A row of one
+// that decodes alone takes as long as so many of a prompt.
+constexpr double kPatience = 4;
+constexpr double kRowsOfAStep = 100;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -93,7 +98,7 @@ void Scheduler::lengthen(Sequence& seq, Plan& plan) {
   if (limits_.has_state || it == plan.items.end() || it->decoding) return;
   const int more = std::min({seq.pending() - it->rows, limits_.chunk - it->rows, prompt_room(plan)});
   if (more <= 0) return;
-  const int fit = pages_.rows_that_fit(seq.pages, seq.kv_len, it->rows + more);
+  const int fit = rows_that_fit(seq, it->rows + more);
   if (fit <= it->rows) return;
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
@@ -117,6 +122,7 @@ void Scheduler::admit_waiting(Plan& plan) {
 
 // The first whose turn it is. Where there are no pages for it the others go past it, but for what is kept for it.
 Scheduler::Turn Scheduler::admit_one(bool below_share, Line& line, Plan& plan) {
+  line.first_within = first_within_share();
   for (TenantShare* tenant : tenants_.by_turn()) {
     const bool below = places_over(*tenant) < 0;
     if (tenant->queue.empty() || tenant->grant + line.rows <= 0 || below != below_share) continue;
@@ -147,6 +153,15 @@ bool Scheduler::has_turn(Sequence& seq) {
   return false;
 }
 
+// Its own tenant's have the pages that it wants: with them it would use more than its share.
+bool Scheduler::in_own_way(const Sequence& seq) const { return !seq.tenant->running.empty() && beyond_share(seq); }
+
+// It has its pages by its turn, which is not over, and gets on.
+bool Scheduler::reads_in_turn(const Sequence& seq) const {
+  if (tenants_.turn_of() != &seq || !seq.running() || seq.kv_len >= seq.safe_rows) return false;
+  return tenants_.turn_rows() <= kPatience * (seq.n_tokens() + kRowsOfAStep * pages_.page_rows());
+}
+
 // Its own tenant's are not in its way, nor what its tenant has taken.
 bool Scheduler::may_have_turn(const Sequence& seq) const {
   const TenantShare& tenant = *seq.tenant;
@@ -169,21 +184,46 @@ void Scheduler::review_turn() {
 void Scheduler::wait_in_line(Sequence& seq, Line& line) {
   TenantShare& tenant = *seq.tenant;
   if (seq.begun < 0) seq.begun = n_begun_;
-  if (seq.passed_at < 0) seq.passed_at = tenants_.spent();
+  // Behind its own it waits neither for a turn nor for what others owe it.
+  tenant.full |= in_own_way(seq);
+  if (!tenant.running.empty()) {
+    seq.passed_at = -1;
+  } else if (seq.passed_at < 0) {
+    seq.passed_at = tenants_.spent();
+  }
   const bool turn = has_turn(seq);
   tenant.in_line = !turn;
   if (turn && (!line.kept || seq.n_tokens() > line.kept->n_tokens())) line.kept = &seq;
+  if (turn) line.since = std::min(line.since, tenants_.turn_of() == &seq ? tenants_.turn_from() : seq.passed_at);
   line.rows += std::exchange(tenant.grant, 0);
   line.passed = true;
+  line.waits |= !in_own_way(seq);
 }
 
-// Whether it goes past those that wait: with no more than its tenant's share, and in another's turn as the only one of
-// its tenant, where the pages for that one are left, however long it and those grow that began since.
+// Since when the first waits of those that have nothing and fit into their tenants' shares.
+double Scheduler::first_within_share() const {
+  double first = kNever;
+  for (const TenantShare* tenant : tenants_.active()) {
+    if (tenant->queue.empty()) continue;
+    const Sequence& seq = *tenant->queue.back();
+    if (seq.passed_at >= 0 && seq.passed_at < first && may_have_turn(seq) && !beyond_share(seq)) first = seq.passed_at;
+  }
+  return first;
+}
+
+// Whether it goes past those that wait. With more than its tenant's share only where nobody waits within its own, but
+// by a turn that began before that one came; and in its turn or, where all wait for what their own have, with what is
+// free. With no more, where pages are kept for nobody or since later; else as the only one of its tenant, where those
+// are left, however long it and those grow that began since.
 bool Scheduler::may_pass(const Sequence& seq, const Line& line) const {
-  if (!line.passed || tenants_.turn_of() == &seq) return true;
-  if (beyond_share(seq)) return false;
-  if (line.kept && !seq.tenant->running.empty()) return false;
-  for (int g = 0; line.kept && g < pages_.n_groups(); ++g) {
+  const bool turn = tenants_.turn_of() == &seq;
+  if (beyond_share(seq)) {
+    if (line.first_within < (turn ? tenants_.turn_from() : kNever)) return false;
+    return !line.passed || turn || (!line.waits && has_room(seq, find(seq)));
+  }
+  if (!line.kept || turn || (seq.passed_at >= 0 && seq.passed_at <= line.since)) return true;
+  if (!seq.tenant->running.empty()) return false;
+  for (int g = 0; g < pages_.n_groups(); ++g) {
     const auto most = [&](const Sequence& one) { return pages_.most_pages(g, one.longest(limits_.context)); };
     int pages = pages_.most_pages(g, line.kept->n_tokens() + 1) + most(seq);
     for (const Sequence* other : running_) pages += other->begun > line.kept->begun ? most(*other) : 0;

@@ -54,7 +54,8 @@ bool Scheduler::beyond_share(const Sequence& seq) const {
 }
 
 // Who is set back for a page that `seq` needs to go on; null: it waits itself. The tenant furthest above its share of
-// the pages gives, its last seq first; but the oldest of all that run gives to its own tenant only.
+// the pages gives, its last seq first; but the oldest of all that run gives to its own tenant only, and what is read in
+// its turn, to nobody.
 Sequence* Scheduler::gives_page(const Sequence& seq) const {
   const Sequence* oldest = *std::ranges::min_element(running_, [](auto* a, auto* b) { return came_before(*a, *b); });
   Sequence* found = nullptr;
@@ -63,11 +64,12 @@ Sequence* Scheduler::gives_page(const Sequence& seq) const {
   for (const TenantShare* tenant : tenants_.active()) {
     if (tenant->running.empty()) continue;
     const bool own = tenant == seq.tenant;
-    size_t last = tenant->running.size() - 1;
-    if (!own && tenant->running[last] == oldest) {
-      if (last == 0) continue;
-      --last;
-    }
+    size_t last = tenant->running.size();
+    const auto keeps = [&](const Sequence* one) {
+      return one != &seq && (reads_in_turn(*one) || (!own && one == oldest));
+    };
+    while (last > 0 && keeps(tenant->running[last - 1])) --last;
+    if (last-- == 0) continue;
     // The oldest waits for no other tenant.
     if (own && tenant->running[last] == &seq && &seq == oldest) continue;
     const double use = page_use(*tenant);

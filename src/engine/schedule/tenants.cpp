@@ -126,7 +126,7 @@ void Tenants::pay(Sequence& seq) {
   if (seq.taken_in_turn) {
     // Counted is time here, too: at most half of the taker's, and one row in five of all, are computed again.
     taker.turn_again = std::max(taker.turn_again, spent_) + 2 * again / taker.weight;
-    turn_pause_ = std::max(turn_pause_, spent_) + kRowsForOne * again / weights_;
+    turn_pause_ = std::max(turn_pause_, ran_) + kRowsForOne * again;
   } else if (seq.taken_at < 0) {
     taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
   } else {
@@ -148,7 +148,7 @@ double Tenants::turn_wait(const TenantShare& tenant, int rows) const {
 void Tenants::ask_turn(Sequence& seq) {
   const TenantShare& tenant = *seq.tenant;
   const double waited = seq.passed_at + turn_wait(tenant, seq.n_tokens());
-  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max({waited, tenant.turn_again, turn_pause_})) return;
+  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max(waited, tenant.turn_again) || ran_ < turn_pause_) return;
   if (!turn_asked_ || seq.passed_at < turn_asked_->passed_at) turn_asked_ = &seq;
 }
 
@@ -157,6 +157,7 @@ Sequence* Tenants::begin_turn() {
   turn_of_ = turn_asked_;
   turn_asked_ = nullptr;
   turn_from_ = spent_;
+  turn_from_ran_ = ran_;
   turn_used_ = false;
   return turn_of_;
 }
@@ -171,7 +172,7 @@ void Tenants::end_turn() {
   TenantShare& tenant = *turn_of_->tenant;
   const double turn = spent_ - turn_from_;
   tenant.turn_again = std::max(tenant.turn_again, spent_) + turn * (weights_ - tenant.weight) / tenant.weight;
-  turn_pause_ = std::max(turn_pause_, spent_) + turn;
+  turn_pause_ = std::max(turn_pause_, ran_) + ran_ - turn_from_ran_;
   turn_of_ = nullptr;
 }
 
@@ -217,6 +218,7 @@ void Tenants::launched(int rows) {
 }
 
 void Tenants::ran(double rows) {
+  ran_ += rows;
   if (weights_ > 0) spent_ += rows / weights_;
 }
 

@@ -34,11 +34,11 @@ struct TenantShare {
   bool hungry = false;   // not all rows of its running prompts had room
   bool in_line = false;  // its first waits for pages, and it is not its turn
   bool passed = false;   // others went past that one
-  bool full = false;     // there is no place for its first that waits, and it has its share of them
+  bool full = false;     // its first waits for a place or pages, and it has its share of them
 
   // It waits for rows, or for what others have.
   bool behind() const { return hungry || (!queue.empty() && !passed); }
-  // It waits for a place alone, and has its share of them.
+  // It waits for a place or pages alone, and has its share of them.
   bool waits_for_place() const { return full && !hungry; }
 
   int64_t waiting_rows = 0;  // to be read of those in the queue
@@ -78,6 +78,9 @@ class Tenants {
   // It is let in in its turn: what its share of the rows would have read of it while it waited is read first.
   void use_turn(Sequence& seq);
   Sequence* turn_of() const { return turn_of_; }
+  // spent() when it began, and what steps have taken since, in rows of prompts. REQUIRES: somebody has one.
+  double turn_from() const { return turn_from_; }
+  double turn_rows() const { return ran_ - turn_from_ran_; }
   void end_turn();  // REQUIRES: somebody has one
 
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
@@ -93,7 +96,8 @@ class Tenants {
   // its own tenant's to pay.
   void pay(Sequence& seq);
   // A step of `rows` rows was launched: a part of so many is given back to those who are owed rows, and those that want
-  // no more than they got are not behind those that do; who waits for a place alone is so by no more than some rows.
+  // no more than they got are not behind those that do; who waits for a place or for pages beyond its share is so by no
+  // more than some rows.
   void launched(int rows);
   // A step has ended that took as long as so many rows of prompts.
   void ran(double rows);
@@ -140,10 +144,12 @@ class Tenants {
   double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
   double spent_ = 0;
+  double ran_ = 0;  // the same, not over weights: who comes and goes makes a pause no shorter
   Sequence* turn_of_ = nullptr;
   Sequence* turn_asked_ = nullptr;
-  double turn_from_ = 0;   // spent_ when it began
-  double turn_pause_ = 0;  // none begins before spent_ is there
+  double turn_from_ = 0;      // spent_ when it began
+  double turn_from_ran_ = 0;  // and ran_
+  double turn_pause_ = 0;     // none begins before ran_ is there
   int64_t came_ = 0;
   int size_ = 0;
   bool turn_used_ = false;  // whose turn it is was let in
