@@ -2,6 +2,7 @@
 import fnmatch
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -15,6 +16,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 # A file of the sources that a page names: `ops/batch.h`, `core.cpp`, `test_serve_*.py`.
 NAMED = re.compile(r"`([\w*/.-]+\.(?:h|cpp|cu|cuh|inc|py|js|cmake))`")
+# A commit that a page names: hexadecimal, digits and letters, not part of a longer word or a path.
+COMMIT = re.compile(r"(?<![\w#/.-])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}(?![\w/.-])")
+OTHERS_COMMITS = {"b21e4de"}  # of llama.cpp
 MOST_PERFORMANCE_LINES = 150
 MOST_PICTURE_BYTES = 150_000
 
@@ -57,6 +61,11 @@ def missing_files(page, root):
     return sorted(name for name in named if not any(fnmatch.fnmatch(path, f"*/{name}") for path in there))
 
 
+def is_commit(name):
+    done = subprocess.run(["git", "-C", ROOT, "cat-file", "-e", f"{name}^{{commit}}"], capture_output=True)
+    return done.returncode == 0
+
+
 class DocsTest(unittest.TestCase):
     def test_links(self):
         for page in PAGES:
@@ -69,6 +78,15 @@ class DocsTest(unittest.TestCase):
                 continue
             with self.subTest(page.relative_to(ROOT)):
                 self.assertEqual(missing_files(page, ROOT), [])
+
+    def test_commits_that_are_named_exist(self):
+        """What was measured at a commit can be measured there again."""
+        if not is_commit("HEAD~1") or (ROOT / ".git/shallow").exists():
+            self.skipTest("there is no history")
+        for page in PAGES:
+            with self.subTest(page.relative_to(ROOT)):
+                named = set(COMMIT.findall(prose(page.read_text()))) - OTHERS_COMMITS
+                self.assertEqual([name for name in sorted(named) if not is_commit(name)], [])
 
     def test_every_page_says_for_whom_it_is(self):
         for page in PAGES[1:]:

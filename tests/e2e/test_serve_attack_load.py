@@ -32,11 +32,15 @@ class AttackLoad(support.TestCase):
         missed = [mark for mark in missed if mark["what"] not in without]
         self.assertEqual(missed, [], measured["attacked"]["answers"])
         self.assertGreater(measured["attacked"]["report"]["requests"]["ok"], 0)
+        return measured
 
     def test_every_attack_at_once(self):
         model = models.make_tiny(self.temp_dir() / "tiny", max_position_embeddings=4096)
         # Gaps of the tiny model are so short that they are the machine's.
-        self.check("--model", model, "--minutes", 0.2, "--calm", 6, "--tolerance", 5, without=["its p99 gap"])
+        measured = self.check("--model", model, "--minutes", 0.2, "--calm", 6, "--tolerance", 5, without=["its p99 gap"])
+        # A share depends less on what else the machine does than a time.
+        fair = min(0.5, measured["calm"]["share"])
+        self.assertGreater(measured["attacked"]["share"], 0.5 * fair, f"a fair share is {fair:.2f}")
 
     @support.unittest.skipUnless(os.environ.get("INGOT_LONG"), "takes a minute and wants the machine: INGOT_LONG=1")
     def test_with_the_default_model(self):
