@@ -154,6 +154,7 @@ bool EngineCore::launch(Flight& flight) {
     return false;
   }
   flight.work.undrawn = !has_masks(plan);
+  flight.idled = false;
   if (!flight.work.undrawn) hand_masks(flight);
   flights_.launched();
   scheduler_.launched(plan);

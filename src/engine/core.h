@@ -112,7 +112,7 @@ class EngineCore {
   void ask_masks(const Flight& flight, int awaited);
   void ask_mask(Sequence& seq, std::span<const int32_t> draft);
   bool has_masks(const Plan& plan) const;
-  void await_masks(const Flight& flight);
+  void await_masks(Flight& flight);
   void draw(Flight& flight);
   void hand_masks(Flight& flight);
   void put_off(Flight& flight, Plan::Item& item, size_t first);

@@ -9,10 +9,12 @@ namespace ingot {
 
 void EngineCore::collect(Flight& flight) {
   const Plan& plan = flight.plan;
-  pace_.measured(plan.rows - plan.prompt_rows, plan.prompt_rows, meter_.last().seconds);
+  if (!flight.idled) {
+    pace_.measured(plan.rows - plan.prompt_rows, plan.prompt_rows, meter_.last().seconds);
+    const double row = meter_.last().seconds / std::max(1, plan.rows);
+    row_seconds_ = row_seconds_ > 0 ? 0.9 * row_seconds_ + 0.1 * row : row;
+  }
   scheduler_.ran(plan.rows, meter_.last().seconds);
-  const double row = meter_.last().seconds / std::max(1, plan.rows);
-  row_seconds_ = row_seconds_ > 0 ? 0.9 * row_seconds_ + 0.1 * row : row;
   charge_those_that_left();
   if (damaged && damaged()) {
     for (const Plan::Item& item : plan.items) {

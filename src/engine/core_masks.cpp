@@ -61,13 +61,14 @@ bool EngineCore::has_masks(const Plan& plan) const {
 
 // Until all masks are there, or the model has nothing more to do and somebody could go on without them. A seq with
 // recurrent state cannot run a row again.
-void EngineCore::await_masks(const Flight& flight) {
+void EngineCore::await_masks(Flight& flight) {
   for (;;) {
     int late = 0, others = 0;
     for (const Plan::Item& item : flight.plan.items) {
       if (item.seq) ++(is_masked(item) && item.seq->masking->under_way() ? late : others);
     }
     if (late == 0 || (others > 0 && !options_.has_state && model_.body_ended())) return;
+    flight.idled |= model_.body_ended();
     options_.masks->wait();
   }
 }

@@ -25,6 +25,7 @@ struct Flight {
   StepWork work;
   int64_t number = 0;       // counts launches, from 1 on
   int64_t launched_ns = 0;  // when the launch began
+  bool idled = false;       // its rows had run before its masks were there: its time is not what rows take
   // Those that ended while it was in flight: what its rows and samples read of them stays until it has ended.
   std::vector<std::unique_ptr<Sequence>> gone;
 };

@@ -104,7 +104,9 @@ class Sequence {
   int lost = 0;                      // of them, those that another seq of its tenant has cost it: not free
   int queued_rows = 0;               // tokens that it had when it came to the queue
   int safe_rows = 0;                 // nobody else's share sets it back before so many rows are in the cache again,
-  int interrupted = 0;               // but for that of one that has nothing: so often since it last had so many
+  int interrupted = 0;               // but for that of one that has nothing: so often since it last had so many;
+  int far_rows = 0;                  // while it gets on: rows that it had when it was last a page further, and
+  double far_at = 0;                 // Tenants::elapsed() then
 
   // Seqs that had begun when it did; while it waits, when it was first gone past or its turn began; -1: it was not.
   int64_t begun = -1;

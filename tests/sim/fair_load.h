@@ -20,8 +20,10 @@ class TimedModel : public StepModel {
   int64_t rows = 0;
   double longest_step = 0;
   bool ahead = false;
+  std::function<bool()> body_ends;  // as that of ScriptedModel
 
   bool runs_ahead() const override { return ahead; }
+  bool body_ended() override { return body_ends && body_ends(); }
   void launch(StepWork& work) override { flying_.push_back(&work); }
   std::string wait() override {
     StepWork& work = *flying_.front();
@@ -45,17 +47,19 @@ struct FairTenant {
   int prompt_from = 10, prompt_to = 100;
   int answer_from = 10, answer_to = 100;
   int priority = 0;
+  std::shared_ptr<TokenConstraint> constraint = {};
 };
 
 class FairLoad {
  public:
-  FairLoad(const EngineConfig& config, int pages, uint64_t seed) : random_(seed) {
+  FairLoad(const EngineConfig& config, int pages, uint64_t seed, MaskWorkers* masks = nullptr) : random_(seed) {
     CoreOptions options;
     options.context = 1 << 14;
     options.logit_rows = config.max_seqs;
     options.vocab = 1000;
     options.groups = {{.pages = pages}};
     options.now_ns = [this] { return model.now_ns; };
+    options.masks = masks;
     core = std::make_unique<EngineCore>(model, config, options);
   }
 
@@ -78,6 +82,7 @@ class FairLoad {
     r.tenant = tenant.name;
     r.weight = tenant.weight;
     r.priority = tenant.priority;
+    r.constraint = tenant.constraint;
     const auto prompt = static_cast<int64_t>(r.prompt.size());
     const Submitted submitted = core->submit(std::move(r));
     busy[tenant.name] += submitted.busy;

@@ -33,10 +33,18 @@ inline double alone(const FairTenant& tenant) {
   return first_token(load, tenant);
 }
 
+// The engine has seen how long rows of prompts take.
+inline void warm_up(FairLoad& load) { first_token(load, one_size("first", 2000, 1)); }
+
 struct Waits {
   double longest = 0, sum = 0;
   int n = 0;
   double mean() const { return sum / n; }
+  void add(const Waits& more) {
+    longest = std::max(longest, more.longest);
+    sum += more.sum;
+    n += more.n;
+  }
 };
 
 // Small requests, one every tenth of a second and not before the last has ended, for so many seconds.

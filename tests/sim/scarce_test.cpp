@@ -8,9 +8,6 @@ namespace {
 
 const FairTenant kSmall = one_size("small", 200, 10);
 
-// The engine has seen how long rows of prompts take.
-void warm_up(FairLoad& load) { first_token(load, one_size("first", 2000, 1)); }
-
 void say(const char* what, const Waits& waits) {
   std::printf("%s: %d small requests: at most %.3f s, mean %.3f s\n", what, waits.n, waits.longest, waits.mean());
 }
@@ -118,10 +115,7 @@ TEST(Scarce, TurnsAreNoLongerByCancelling) {
   SeqId last = load.submit(large);
   Waits waits;
   for (const double until = load.now() + 90; load.now() < until;) {
-    const Waits some = small_requests(load, kSmall, 1);
-    waits.longest = std::max(waits.longest, some.longest);
-    waits.sum += some.sum;
-    waits.n += some.n;
+    waits.add(small_requests(load, kSmall, 1));
     load.cancel(last);
     last = load.submit(large);
   }

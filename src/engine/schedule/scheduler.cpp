@@ -65,7 +65,7 @@ void Scheduler::remove(Sequence& seq, Plan* plan) {
 }
 
 void Scheduler::set_back(Sequence& seq) {
-  if (seq.kv_len < seq.safe_rows) {
+  if (is_safe(seq)) {
     ++seq.interrupted;
   } else if (seq.decoding()) {
     seq.interrupted = 0;
@@ -146,6 +146,7 @@ bool Scheduler::place(Sequence& seq, int rows, Plan& plan) {
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
   charge(seq, seq.kv_len, seq.kv_len + fit);
+  get_on(seq, fit);
   const bool decoding = seq.decoding();
   plan.items.push_back({&seq, seq.kv_len, fit, decoding});
   plan.rows += fit;
@@ -349,7 +350,7 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   for (Sequence* other : seq.followers) other->deadline_ns = 0;  // their request has begun
   tenants_.remove(seq);
   insert_running(seq);
-  // What has its pages by a turn is safe until it is read and a page further, and not read for nothing.
+  // What has its pages by a turn is to be read and a page further, and not read for nothing.
   if (tenants_.turn_of() == &seq) seq.safe_rows = std::max(seq.safe_rows, seq.n_tokens() + pages_.page_rows());
   seq.become(SeqState::kRunning);
   seq.state_slot = slots_.take();
@@ -372,8 +373,9 @@ void Scheduler::begin(Sequence& seq, const PrefixHit& hit, Plan& plan) {
   }
   n_read_ += seq.kv_len;
   seq.begun = ++n_begun_;
+  seq.far_rows = seq.kv_len;
+  seq.far_at = tenants_.elapsed();
   tenants_.pay(seq);
-  tenants_.use_turn(seq);
   if (!again) seq.reused = seq.kv_len;
 }
 

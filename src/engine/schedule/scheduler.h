@@ -185,6 +185,8 @@ class Scheduler {
   void set_aside(Sequence& seq);
   void put_back(Sequence& seq);
   void insert_running(Sequence& seq);
+  bool is_safe(const Sequence& seq) const;
+  void get_on(Sequence& seq, int rows);
   Sequence* gives_page(const Sequence& seq) const;
   bool gets_place(const Sequence& seq) const;
   Given gives_way(const Sequence& seq, const PrefixHit& hit);

@@ -12,10 +12,6 @@ namespace {
 constexpr int kAll = std::numeric_limits<int>::max();
 // Rows of prompts are dealt out in so many parts.
 constexpr int kDeals = 64;
-// What has its pages by a turn is safe for so many times what reading it and a page of its answer take. A row of one
-// that decodes alone takes as long as so many of a prompt.
-constexpr double kPatience = 4;
-constexpr double kRowsOfAStep = 100;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -156,11 +152,8 @@ bool Scheduler::has_turn(Sequence& seq) {
 // Its own tenant's have the pages that it wants: with them it would use more than its share.
 bool Scheduler::in_own_way(const Sequence& seq) const { return !seq.tenant->running.empty() && beyond_share(seq); }
 
-// It has its pages by its turn, which is not over, and gets on.
-bool Scheduler::reads_in_turn(const Sequence& seq) const {
-  if (tenants_.turn_of() != &seq || !seq.running() || seq.kv_len >= seq.safe_rows) return false;
-  return tenants_.turn_rows() <= kPatience * (seq.n_tokens() + kRowsOfAStep * pages_.page_rows());
-}
+// It has its pages by its turn, which is not over.
+bool Scheduler::reads_in_turn(const Sequence& seq) const { return tenants_.turn_of() == &seq && seq.running(); }
 
 // Its own tenant's are not in its way, nor what its tenant has taken.
 bool Scheduler::may_have_turn(const Sequence& seq) const {
@@ -168,8 +161,8 @@ bool Scheduler::may_have_turn(const Sequence& seq) const {
   return tenant.running.empty() && tenants_.may_take(tenant);
 }
 
-// A turn to take more than a tenant's share is over once its seq is read and a page further. It lapses where its own
-// tenant's go before it, or it does not want or get it any more.
+// A turn to take more than a tenant's share is over once its seq is read and a page further, or does not get on. It
+// lapses where its own tenant's go before it, or it does not want or get it any more.
 void Scheduler::review_turn() {
   if (Sequence* next = tenants_.begin_turn()) next->begun = n_begun_;
   const Sequence* seq = tenants_.turn_of();
@@ -177,7 +170,7 @@ void Scheduler::review_turn() {
   const auto waits = [&] {
     return seq->tenant->queue.back() == seq && may_have_turn(*seq) && beyond_share(*seq) && gets_place(*seq);
   };
-  if (seq->running() ? seq->kv_len >= seq->safe_rows : !waits()) tenants_.end_turn();
+  if (seq->running() ? !is_safe(*seq) : !waits()) tenants_.end_turn();
 }
 
 // The others go past it, but for its turns.

@@ -22,7 +22,8 @@ constexpr double kGivenBack = 1.0 / 8;
 constexpr double kSavedRows = 512;
 // One that wants more than its share of the pages has its turn to take them once it has waited for so much of the time
 // that reading it takes longer with its share of all rows than with all of them. What that share would have read
-// meanwhile is read first: so its first token comes within 1 + kTurnWait / 4 of the time that its share takes.
+// meanwhile is taken off what it pays for each of its rows, and is nobody else's: so its first token comes within
+// 1 + kTurnWait / 4 of the time that its share takes, and it leaves nothing behind where it goes unread.
 constexpr double kTurnWait = 0.75;
 
 bool earlier(const Sequence* a, const Sequence* b) { return before(*a, *b); }
@@ -102,8 +103,10 @@ void Tenants::end(Sequence& seq) { take_out(seq.tenant->running, seq); }
 
 void Tenants::charge(Sequence& seq, int begin, int end) {
   TenantShare& tenant = *seq.tenant;
+  const int again = std::max(0, std::min(seq.paid, end) - begin);
   tenant.time += (end - begin) / tenant.weight;
-  tenant.owed += std::max(0, std::min(seq.paid, end) - begin);
+  if (turn_of_ == &seq) tenant.time -= turn_wait(tenant, end - begin - again);
+  tenant.owed += again;
   seq.paid = std::max(seq.paid, end);
 }
 
@@ -126,7 +129,7 @@ void Tenants::pay(Sequence& seq) {
   if (seq.taken_in_turn) {
     // Counted is time here, too: at most half of the taker's, and one row in five of all, are computed again.
     taker.turn_again = std::max(taker.turn_again, spent_) + 2 * again / taker.weight;
-    turn_pause_ = std::max(turn_pause_, ran_) + kRowsForOne * again;
+    turn_pause_ = std::max(turn_pause_, elapsed_) + kRowsForOne * again;
   } else if (seq.taken_at < 0) {
     taker.next_take = std::max(taker.next_take, clock_) + kRowsForOne * again / taker.weight;
   } else {
@@ -148,7 +151,7 @@ double Tenants::turn_wait(const TenantShare& tenant, int rows) const {
 void Tenants::ask_turn(Sequence& seq) {
   const TenantShare& tenant = *seq.tenant;
   const double waited = seq.passed_at + turn_wait(tenant, seq.n_tokens());
-  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max(waited, tenant.turn_again) || ran_ < turn_pause_) return;
+  if (turn_of_ || seq.passed_at < 0 || spent_ < std::max(waited, tenant.turn_again) || elapsed_ < turn_pause_) return;
   if (!turn_asked_ || seq.passed_at < turn_asked_->passed_at) turn_asked_ = &seq;
 }
 
@@ -157,14 +160,8 @@ Sequence* Tenants::begin_turn() {
   turn_of_ = turn_asked_;
   turn_asked_ = nullptr;
   turn_from_ = spent_;
-  turn_from_ran_ = ran_;
-  turn_used_ = false;
+  turn_began_ = elapsed_;
   return turn_of_;
-}
-
-void Tenants::use_turn(Sequence& seq) {
-  if (turn_of_ != &seq || std::exchange(turn_used_, true)) return;
-  seq.tenant->time -= turn_wait(*seq.tenant, std::max(0, seq.pending()));
 }
 
 void Tenants::end_turn() {
@@ -172,7 +169,7 @@ void Tenants::end_turn() {
   TenantShare& tenant = *turn_of_->tenant;
   const double turn = spent_ - turn_from_;
   tenant.turn_again = std::max(tenant.turn_again, spent_) + turn * (weights_ - tenant.weight) / tenant.weight;
-  turn_pause_ = std::max(turn_pause_, ran_) + ran_ - turn_from_ran_;
+  turn_pause_ = std::max(turn_pause_, elapsed_) + elapsed_ - turn_began_;
   turn_of_ = nullptr;
 }
 
@@ -218,7 +215,7 @@ void Tenants::launched(int rows) {
 }
 
 void Tenants::ran(double rows) {
-  ran_ += rows;
+  elapsed_ += rows;
   if (weights_ > 0) spent_ += rows / weights_;
 }
 

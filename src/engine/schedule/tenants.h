@@ -67,7 +67,8 @@ class Tenants {
   void begin(Sequence& seq);
   void end(Sequence& seq);  // REQUIRES: it is here
 
-  // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it.
+  // The tenant's seq is given the rows of [begin, end); those that it has paid for already are owed to it. In its turn
+  // it pays less for the others: not what its share of the rows would have read of it while it waited.
   void charge(Sequence& seq, int begin, int end);
   // One that wants more than its tenant's share of the pages has them by a turn, in which it takes them from all
   // others: one at a time, and once it has waited. Of the time, what is computed again among it, its tenant's share are
@@ -75,13 +76,9 @@ class Tenants {
   void ask_turn(Sequence& seq);
   // Of those that may have it and have asked for it since this was last called, who was gone past first. Null: none.
   Sequence* begin_turn();
-  // It is let in in its turn: what its share of the rows would have read of it while it waited is read first.
-  void use_turn(Sequence& seq);
   Sequence* turn_of() const { return turn_of_; }
-  // spent() when it began, and what steps have taken since, in rows of prompts. REQUIRES: somebody has one.
-  double turn_from() const { return turn_from_; }
-  double turn_rows() const { return ran_ - turn_from_ran_; }
-  void end_turn();  // REQUIRES: somebody has one
+  double turn_from() const { return turn_from_; }  // spent() when it began. REQUIRES: somebody has one
+  void end_turn();                                 // REQUIRES: somebody has one
 
   // Work for the tenant that is worth so many rows; one that is forgotten pays nothing.
   void charge_work(const std::string& tenant, double rows) {
@@ -112,6 +109,8 @@ class Tenants {
   double clock() const { return clock_; }
   // What steps have taken since the start, in rows of prompts, over the weights that were present.
   double spent() const { return spent_; }
+  // The same, not over weights: who comes and goes makes it no slower.
+  double elapsed() const { return elapsed_; }
   // Whether the tenant may take places or pages of others again.
   bool may_take(const TenantShare& tenant) const { return clock_ >= tenant.next_take && !waits_for_turn(tenant); }
   // Whether those have their turn that it took from last.
@@ -144,15 +143,14 @@ class Tenants {
   double level_ = 0;                  // the virtual time that one begins with
   double clock_ = 0;
   double spent_ = 0;
-  double ran_ = 0;  // the same, not over weights: who comes and goes makes a pause no shorter
+  double elapsed_ = 0;
   Sequence* turn_of_ = nullptr;
   Sequence* turn_asked_ = nullptr;
-  double turn_from_ = 0;      // spent_ when it began
-  double turn_from_ran_ = 0;  // and ran_
-  double turn_pause_ = 0;     // none begins before ran_ is there
+  double turn_from_ = 0;   // spent_ when it began
+  double turn_began_ = 0;  // and elapsed_
+  double turn_pause_ = 0;  // none begins before elapsed_ is there
   int64_t came_ = 0;
   int size_ = 0;
-  bool turn_used_ = false;  // whose turn it is was let in
 };
 
 // The order of a tenant's seqs: earlier arrival and higher priority come first.

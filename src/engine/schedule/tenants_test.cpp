@@ -242,22 +242,26 @@ TEST(Tenants, TurnsAreATenantsShareOfTheTime) {
   EXPECT_EQ(waits(large) + 4 * 20, 2 * 20 * 16);
 }
 
-// What its share of the rows would have read of it while it waited is read first, once in each turn.
+// What its share of the rows would have read of it while it waited it does not pay in its turn, row by row as it is
+// read: nothing is left of it for others of its tenant. Rows that are read again are given back as ever.
 TEST(Tenants, ATurnGivesBackTheRowsOfItsWait) {
   Fixture f;
   Sequence& large = f.come(1, "large", 0);
   large.tokens.resize(100);
   f.come(2, "small", 0);
   large.passed_at = 0;
-  f.tenants.use_turn(large);
-  EXPECT_EQ(large.tenant->time, 0);
+  f.tenants.charge(large, 0, 8);
+  EXPECT_EQ(large.tenant->time, 8);
   f.tenants.ran(1000);
   f.tenants.ask_turn(large);
   ASSERT_EQ(f.tenants.begin_turn(), &large);
-  for (int i = 0; i < 2; ++i) {
-    f.tenants.use_turn(large);
-    EXPECT_EQ(large.tenant->time, -37.5);
-  }
+  EXPECT_EQ(large.tenant->time, 8);
+  f.tenants.charge(large, 0, 24);
+  EXPECT_EQ(large.tenant->time, 8 + 24 - 16 * 0.75 / 2);
+  EXPECT_EQ(large.tenant->owed, 8);
+  f.tenants.end_turn();
+  f.tenants.charge(large, 24, 32);
+  EXPECT_EQ(large.tenant->time, 8 + 24 - 6 + 8);
 }
 
 // Turns of several take no more than half of the time, and after each the others pass for as long; however many are
