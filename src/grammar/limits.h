@@ -22,6 +22,10 @@ struct Limits {
   size_t row_items = 50'000;                // of the parser at one place of the text
   size_t matcher_bytes = size_t{64} << 20;  // rows of one matcher's parser
   size_t mask_steps = 20'000'000;           // bytes of the vocabulary walked for one mask
+  // Items that the parser adds, some nanoseconds each, that one answer may save up: for masks, and for taking tokens. A
+  // fiftieth comes back with each. Of real grammars a mask takes 2,000 at most and 400 in the mean, one of 400 optional
+  // members 15,000 and 900; a token 1,200 and 70.
+  size_t mask_row_steps = 5'000'000, token_row_steps = 250'000;
   // What is left of a lexeme after a byte counts one, about 150 ns on a Neoverse-V1: for one mask, and for one grammar.
   size_t mask_work = 1'000'000, lexer_work = 20'000'000;
   size_t cache_bytes = size_t{64} << 20;   // masks kept by one grammar, and as much for where lexemes end

@@ -11,7 +11,7 @@ MaskCache::MaskCache(const Vocabulary& vocabulary, Lexer& lexer, std::shared_ptr
 }
 
 std::shared_ptr<const MaskCache::Entry> MaskCache::get(NodesId nodes, LexState state, size_t& steps) {
-  steps++;
+  charge(1, steps);
   const uint64_t key = uint64_t{nodes} << 32 | state;
   {
     const std::shared_lock lock(mutex_);

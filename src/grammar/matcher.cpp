@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace ingot::grammar {
 namespace {
 
 constexpr size_t kForcedTries = 8192;  // some 10 µs; a byte of a literal takes one for each class of bytes
+constexpr size_t kWordsOfStep = 8;     // of a mask, merged in the time of a step of Limits::mask_steps
+constexpr size_t kByteBrings = 8;      // 64ths of the steps that a token brings: a text may be as long as many
 
 // A lexeme is under way, or about to begin: `state` of the lexer since `row` of the parser.
 struct Active {
@@ -97,10 +100,11 @@ void Matcher::State::step(std::vector<Active>& from, uint8_t byte) {
 }
 
 // Where all that is under way has to end, the parser goes on at once: equal places of a text are then equal states.
+// Where that is too dear for one token the next mask, which may take more and is made by another thread, does it.
 void Matcher::State::settle(std::vector<Active>& at) {
   if (at.size() != 1 || !lexer().must_end(at[0].state)) return;
-  const RowId row = rows.after(at[0].row, lexer().accepts(at[0].state));
-  at[0] = {row, rows.start(row)};
+  const std::optional<RowId> row = rows.try_after(at[0].row, lexer().accepts(at[0].state));
+  if (row) at[0] = {*row, rows.start(*row)};
 }
 
 void Matcher::State::push() {
@@ -114,6 +118,7 @@ bool Matcher::State::follow(std::string_view bytes) {
   if (ended || bytes.empty()) return false;
   std::vector<Active> at = now;
   for (const char c : bytes) {
+    rows.begin(Rows::For::kToken, kByteBrings);
     step(at, static_cast<uint8_t>(c));
     if (at.empty()) return false;
   }
@@ -156,6 +161,7 @@ void Matcher::State::fill(std::span<uint32_t> words) {
     waiting.pop_back();
     const auto entry = masks.get(below.nodes, below.at.state, steps);
     merge(*entry->mask, words);
+    steps += entry->mask->bits.size() / kWordsOfStep + entry->mask->tokens.size();
     for (const MaskCache::Entry::Exit& exit : entry->exits) {
       const RowId row = rows.after(below.at.row, exit.accepts);
       meet(exit.nodes, {row, rows.start(row)});
@@ -189,6 +195,8 @@ bool Matcher::mask(std::span<uint32_t> words) {
   if (failed()) return false;
   try {
     state.lexer().begin_mask();
+    state.rows.begin(Rows::For::kMask);
+    state.settle(state.now);
     if (!state.ended) state.fill(words);
     if (state.may_end()) {
       for (const int32_t token : vocabulary.end_tokens()) {
@@ -213,6 +221,7 @@ bool Matcher::advance(int32_t token) {
   const Vocabulary& vocabulary = state.compiled->vocabulary();
   try {
     state.lexer().begin_mask();
+    state.rows.begin(Rows::For::kToken);
     if (!vocabulary.is_end(token)) return state.follow(vocabulary.token_bytes(token));
     if (!state.may_end()) return false;
   } catch (const GrammarError& error) {
@@ -257,6 +266,7 @@ int Matcher::advanced() const { return cloned_ ? 0 : static_cast<int>(state_->hi
 bool Matcher::may_end() const {
   if (failed()) return false;
   State& state = own();
+  state.rows.begin(Rows::For::kToken, 0);
   try {
     return state.may_end();
   } catch (const GrammarError& error) {
@@ -266,8 +276,10 @@ bool Matcher::may_end() const {
 }
 
 bool Matcher::complete() const {
-  if (!may_end()) return false;
-  return state_->ended || std::ranges::all_of(state_->now, [](const Active& at) { return at.state == kDead; });
+  if (failed()) return false;
+  // The cheap part first: whether a lexeme under way may be the last is the mask's matter.
+  const bool over = std::ranges::all_of(state_->now, [](const Active& at) { return at.state == kDead; });
+  return state_->ended || (over && may_end());
 }
 
 std::string Matcher::forced(size_t max_bytes) {
@@ -278,6 +290,7 @@ std::string Matcher::forced(size_t max_bytes) {
   size_t tries = kForcedTries;
   try {
     state.lexer().begin_mask();
+    state.rows.begin(Rows::For::kGuess);
     while (out.size() < max_bytes && state.now.size() == 1 && !state.may_end()) {
       std::array<LexState, 2> states = {state.now[0].state, kDead};
       const uint32_t accepts = state.lexer().accepts(states[0]);
@@ -306,5 +319,6 @@ std::unique_ptr<Matcher> Matcher::clone() const {
 const Compiled& Matcher::compiled() const { return *state_->compiled; }
 
 size_t Matcher::memory() const { return state_->memory(); }
+size_t Matcher::parser_steps() const { return state_->rows.steps(); }
 
 }  // namespace ingot::grammar

@@ -35,8 +35,10 @@ class Matcher {
   void rollback(int n);
   int advanced() const;  // calls that can be taken back
 
-  bool may_end() const;   // the text so far is complete
-  bool complete() const;  // and nothing may follow, or an end token came
+  bool may_end() const;  // the text so far is complete
+  // And nothing may follow, or an end token came. Where taking the last token did not suffice to know (its limit),
+  // false until the next mask.
+  bool complete() const;
   // The text that must follow, whatever the answer: up to `max_bytes`, and as far as some thousand looks at the lexer
   // reach; empty where there is a choice or the answer may end. It may end within a character. Never fails.
   std::string forced(size_t max_bytes = 256);
@@ -51,6 +53,7 @@ class Matcher {
   std::unique_ptr<Matcher> clone() const;
   const Compiled& compiled() const;
   size_t memory() const;
+  size_t parser_steps() const;  // what its calls have taken so far, as Limits::mask_row_steps and token_row_steps count
 
  private:
   struct State;

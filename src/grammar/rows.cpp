@@ -1,6 +1,7 @@
 #include "grammar/rows.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/seeded_hash.h"
 
@@ -8,6 +9,13 @@ namespace ingot::grammar {
 namespace {
 
 using Kind = Grammar::Item::Kind;
+
+// A step is an item that is added, some nanoseconds; a look for those of a large row that wait for a symbol takes as
+// long as some.
+constexpr size_t kLookSteps = 8;
+constexpr size_t kBringsBack = 50;  // masks, or tokens, until all is there again
+
+size_t sort_steps(size_t n) { return n * static_cast<size_t>(std::bit_width(n)); }
 
 uint64_t hash_of(uint64_t key) {
   SeededNumbers hash;
@@ -18,7 +26,11 @@ uint64_t hash_of(uint64_t key) {
 }  // namespace
 
 Rows::Rows(const Grammar& grammar, Lexer& lexer, const Limits& limits)
-    : grammar_(grammar), lexer_(lexer), limits_(limits), table_(64) {
+    : grammar_(grammar),
+      lexer_(lexer),
+      limits_(limits),
+      left_{limits.mask_row_steps, limits.token_row_steps, limits.token_row_steps},
+      table_(64) {
   const uint32_t prediction = predict({grammar.start()});
   rows_.push_back({0, 0, prediction, predictions_[prediction].start, grammar.rules()[grammar.start()].nullable});
 }
@@ -30,32 +42,50 @@ void Rows::charge(size_t bytes) {
   }
 }
 
-template <class F>
-void Rows::each_waiting(RowId row, uint64_t symbol, F f) const {
+void Rows::begin(For what, size_t brings) {
+  for_ = what;
+  size_t& left = left_[static_cast<size_t>(what)];
+  left = std::min(allowance(), left + allowance() / kBringsBack * brings / 64);
+}
+
+void Rows::spend(size_t steps) {
+  size_t& left = left_[static_cast<size_t>(for_)];
+  if (steps > left) {
+    throw StepsError("[grammar] the parser has used up its {} steps: the text can be read, or go on, in too many ways",
+                     allowance());
+  }
+  left -= steps;
+  steps_ += steps;
+}
+
+Rows::Waiting Rows::waiting(RowId row, uint64_t symbol) {
+  spend(kLookSteps);
   const Row& of = rows_[row];
-  const auto items = std::span(items_).subspan(of.first, of.count);
+  const auto items = std::span<const Item>(items_).subspan(of.first, of.count);
+  const std::span<const uint32_t> dots = predictions_[of.prediction].dots;
+  const auto by_item = [&](const Item& item) { return awaited(item.dot); };
   const auto by_dot = [&](uint32_t dot) { return awaited(dot); };
-  for (const Item& item : std::ranges::equal_range(items, symbol, {}, [&](const Item& i) { return awaited(i.dot); })) {
-    f(item);
-  }
-  for (const uint32_t dot : std::ranges::equal_range(predictions_[of.prediction].dots, symbol, {}, by_dot)) {
-    f(Item{dot, row});
-  }
+  return {std::ranges::equal_range(items, symbol, {}, by_item), std::ranges::equal_range(dots, symbol, {}, by_dot)};
+}
+
+// What waits in a row for this symbol has it.
+void Rows::add_after(RowId row, uint64_t symbol) {
+  const Waiting all = waiting(row, symbol);
+  spend(all.size());
+  for (const Item& item : all.items) add({item.dot + 1, item.from});
+  for (const uint32_t dot : all.dots) add({dot + 1, row});
 }
 
 // Whether completing `at` does no more than complete one other rule: then only that counts. The start's own completion
 // counts for itself.
-bool Rows::only_caller(Completed at, Completed& caller) const {
+bool Rows::only_caller(Completed at, Completed& caller) {
   if (at.rule == grammar_.start() && at.from == kFirst) return false;
-  int count = 0;
-  bool is_last = false;
-  each_waiting(at.from, at.rule, [&](const Item& item) {
-    const Grammar::Item& next = grammar_.items()[item.dot + 1];
-    count++;
-    is_last = next.kind == Kind::kEnd;
-    caller = {next.id, item.from};
-  });
-  return count == 1 && is_last;
+  const Waiting all = waiting(at.from, at.rule);
+  if (all.size() != 1) return false;
+  const Item item = all.dots.empty() ? all.items[0] : Item{all.dots[0], at.from};
+  const Grammar::Item& next = grammar_.items()[item.dot + 1];
+  caller = {next.id, item.from};
+  return next.kind == Kind::kEnd;
 }
 
 Rows::Completed Rows::topmost(Completed at) {
@@ -95,9 +125,7 @@ void Rows::add(Item item) {
 }
 
 void Rows::scan(const Taken& taken) {
-  for (const LexemeId lexeme : lexer_.accepted(taken.accepts)) {
-    each_waiting(taken.row, uint64_t{1} << 32 | lexeme, [&](const Item& item) { add({item.dot + 1, item.from}); });
-  }
+  for (const LexemeId lexeme : lexer_.accepted(taken.accepts)) add_after(taken.row, uint64_t{1} << 32 | lexeme);
 }
 
 // Completes and skips until nothing is new. `made_` grows while it is walked.
@@ -110,25 +138,45 @@ void Rows::close() {
     } else if (next.kind == Kind::kEnd) {
       const Completed top = topmost({next.id, item.from});
       made_may_end_ |= top.rule == grammar_.start() && top.from == kFirst;
-      each_waiting(top.from, top.rule, [&](const Item& waiting) { add({waiting.dot + 1, waiting.from}); });
+      add_after(top.from, top.rule);
     }
   }
 }
 
 RowId Rows::after(RowId row, uint32_t accepts) {
+  spend(kLookSteps);
   const uint64_t key = uint64_t{row} << 32 | accepts;
   if (const auto it = after_.find(key); it != after_.end()) return it->second;
   const Taken taken = {row, accepts};
-  const RowId made = after(std::span(&taken, 1));
+  const RowId made = make(std::span(&taken, 1));
   charge(48);
   after_.emplace(key, made);
   return made;
 }
 
+std::optional<RowId> Rows::try_after(RowId row, uint32_t accepts) {
+  try {
+    return after(row, accepts);
+  } catch (const StepsError&) {
+    return {};
+  }
+}
+
 RowId Rows::after(std::span<const Taken> taken) {
+  spend(kLookSteps + taken.size());
+  const std::vector<Taken> key(taken.begin(), taken.end());
+  if (const auto it = after_any_.find(key); it != after_any_.end()) return it->second;
+  const RowId made = make(taken);
+  charge(80 + taken.size_bytes());
+  after_any_.emplace(key, made);
+  return made;
+}
+
+RowId Rows::make(std::span<const Taken> taken) {
+  // As large as the last row needs: cleared for each of many small ones, that of the largest would be dear.
+  table_.assign(std::max<size_t>(64, std::bit_ceil(made_.size() * 2 + 1)), 0);
   made_.clear();
   made_may_end_ = false;
-  std::ranges::fill(table_, 0);
   for (const Taken& one : taken) scan(one);
   close();
   return find_or_make();
@@ -136,6 +184,7 @@ RowId Rows::after(std::span<const Taken> taken) {
 
 RowId Rows::find_or_make() {
   std::erase_if(made_, [&](const Item& item) { return grammar_.items()[item.dot].kind == Kind::kEnd; });
+  spend(sort_steps(made_.size()));
   std::ranges::sort(made_, [&](const Item& a, const Item& b) {
     const uint64_t x = awaited(a.dot), y = awaited(b.dot);
     return x != y ? x < y : a.dot != b.dot ? a.dot < b.dot : a.from < b.from;
@@ -163,6 +212,7 @@ RowId Rows::find_or_make() {
   if (lexemes.empty()) {
     row.start = prediction.start;
   } else {
+    spend(sort_steps(lexemes.size() + prediction.lexemes.size()));
     lexemes.insert(lexemes.end(), prediction.lexemes.begin(), prediction.lexemes.end());
     std::ranges::sort(lexemes);
     lexemes.erase(std::unique(lexemes.begin(), lexemes.end()), lexemes.end());
@@ -202,6 +252,8 @@ uint32_t Rows::predict(std::vector<RuleId> seeds) {
       throw LimitError("[grammar] the parser has more than {} items at one place", limits_.row_items);
     }
   }
+  // A lexeme's expression is looked at when the lexer makes the state where it begins.
+  spend(rules.size() + sort_steps(made.dots.size()) + kLookSteps * made.lexemes.size());
   std::ranges::sort(made.dots, {}, [&](uint32_t dot) { return std::pair(awaited(dot), dot); });
   std::ranges::sort(made.lexemes);
   made.lexemes.erase(std::unique(made.lexemes.begin(), made.lexemes.end()), made.lexemes.end());

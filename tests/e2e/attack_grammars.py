@@ -28,6 +28,12 @@ def dear_masks(number, rules=300):
     return COMPLETIONS, {"grammar": "\n".join([root, *lines])}
 
 
+def ambiguous(number, length=1500):
+    """Each token may end parts of the text that begin at all tokens before it; and it must not end."""
+    return COMPLETIONS, {"grammar": f'root ::= "{number}"? s\ns ::= s s | "a" | "b" | "e" | "o" | " "',
+                         "max_tokens": length, "min_tokens": length}
+
+
 def schema_choices(number, n=64):
     """As many answers as may be asked for, each with a parser of its own."""
     value = {"type": "object", "additionalProperties": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/v"}}}
@@ -47,6 +53,7 @@ REQUESTS = {
     "dear-schemas": dear_schemas,
     "regex-states": regex_states,
     "dear-masks": dear_masks,
+    "ambiguous": ambiguous,
     "schema-choices": schema_choices,
     "endless-calls": endless_calls,
 }

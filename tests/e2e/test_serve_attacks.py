@@ -287,6 +287,9 @@ class Grammars(AttackCase):
     def test_masks_that_are_dear(self):
         self.stream_beside("dear-masks", count=2)
 
+    def test_texts_that_can_be_read_in_many_ways(self):
+        self.stream_beside("ambiguous")
+
     def test_many_choices_with_a_schema(self):
         self.stream_beside("schema-choices", tokens=60)
 

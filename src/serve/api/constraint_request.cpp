@@ -212,6 +212,8 @@ JsonObject constraint_limits(const ConstraintOptions& options) {
           {"states", l.states},
           {"row_items", l.row_items},
           {"matcher_bytes", l.matcher_bytes},
+          {"mask_row_steps", l.mask_row_steps},
+          {"token_row_steps", l.token_row_steps},
           {"mask_steps", l.mask_steps},
           {"mask_work", l.mask_work},
           {"lexer_work", l.lexer_work},

@@ -302,7 +302,8 @@ TEST(ConstraintRequest, ReasoningComesBeforeTheConstraint) {
 
 TEST(ConstraintRequest, LimitsAreTold) {
   const JsonObject limits = constraint_limits({});
-  for (const char* name : {"source_bytes", "depth", "nodes", "steps", "states", "mask_steps", "kept_bytes"}) {
+  for (const char* name :
+       {"source_bytes", "depth", "nodes", "steps", "states", "mask_row_steps", "mask_steps", "kept_bytes"}) {
     EXPECT_GT(limits.at(name).to_number<size_t>(), 0u) << name;
   }
 }
