@@ -14,7 +14,6 @@
 #include "serve/api/fields.h"
 #include "serve/api/generation.h"
 #include "serve/api/limits.h"
-#include "serve/api/openapi.h"
 #include "serve/api/token_work.h"
 #include "serve/process_facts.h"
 #include "serve/responses/response_request.h"
@@ -149,7 +148,7 @@ void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder
   send_json(*responder, model_json(model, listed ? asked : model.name));
 }
 
-void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+std::string limits_text(Server& server) {
   const HttpLimits& http = server.options().http.limits;
   JsonObject limits = field_limits();
   limits["http"] = JsonObject{{"header_bytes", http.header_bytes},
@@ -175,12 +174,18 @@ void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responde
   const ResponseStore& kept = server.context().responses;
   limits["responses"] = JsonObject{
       {"kept_bytes", kept.most()}, {"kept_seconds", ResponseStore::kSeconds}, {"repeated_bytes", kMaxRepeatedBytes}};
-  limits["key"] = rights_json(caller_of(request.head)->rights());
-  send_json(*responder, limits);
+  return to_json(limits);
+}
+
+void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder) {
+  std::string body = server.context().limits;
+  body.back() = ',';
+  body += to_json(JsonObject{{"key", rights_json(caller_of(request.head)->rights())}}).substr(1);
+  responder->send({.body = std::move(body)});
 }
 
 void handle_openapi(Server& server, HttpRequest, std::shared_ptr<Responder> responder) {
-  send_json(*responder, openapi_document(server.options().version));
+  responder->send({.body = server.context().openapi});
 }
 
 // Of each rank or stage, where a model is shared by several.

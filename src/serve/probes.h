@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "serve/http/http.h"
 
@@ -21,7 +22,8 @@ void handle_usage(Server& server, HttpRequest request, std::shared_ptr<Responder
 // OpenAI's list of models, and one of them by its name.
 void handle_models(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_model(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
-// Every limit of requests: those of the fields, of the body and of the model.
+// Every limit of requests: those of the fields, of the body and of the model; and of the caller's key.
+std::string limits_text(Server& server);  // but for the key's
 void handle_limits(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 void handle_openapi(Server& server, HttpRequest request, std::shared_ptr<Responder> responder);
 // Numbers for the page's charts; docs/web-page.md lists them.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -37,6 +38,8 @@ struct ServeContext {
   Log& log;
   ResponseStore& responses;
   SharedRoom requests = SharedRoom(HttpLimits().bodies_bytes);  // what those hold that wait, or run
+  std::string openapi = {},
+              limits = {};            // documents that are asked for without a limit: written once, for some ms each
   double queue_seconds = 0;           // a request that has not begun after so long is answered with 503; 0: it waits
   std::atomic<bool> draining{false};  // no new request is taken any more
 

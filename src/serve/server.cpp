@@ -12,8 +12,11 @@
 
 #include "base/error.h"
 #include "base/mapping_guard.h"
+#include "files/json.h"
 #include "serve/answer/long_work.h"
+#include "serve/api/openapi.h"
 #include "serve/http/host_check.h"
+#include "serve/probes.h"
 #include "serve/routes.h"
 
 namespace ingot {
@@ -93,6 +96,8 @@ void Server::set_model(const ServedModel& model) {
                                   .responses = responses_,
                                   .requests = SharedRoom(options_.http.limits.bodies_bytes),
                                   .queue_seconds = options_.queue_seconds});
+  context_->openapi = to_json(openapi_document(options_.version));
+  context_->limits = limits_text(*this);
   if (!model.constraints) return;
   model.constraints->report({.compiled = [this](double s) { metrics_.grammar_compile_seconds.observe(s); },
                              .masked = [this](double s) { metrics_.grammar_mask_seconds.observe(s); },

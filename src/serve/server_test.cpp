@@ -241,6 +241,27 @@ TEST(Server, AHandlerThatThrowsIsAnAnswer) {
   EXPECT_NE(to->response->body.find("model_not_found"), std::string::npos);
 }
 
+// A key's limits do not count for them, and each takes milliseconds to write.
+TEST(Server, DocumentsAreWrittenOnce) {
+  Fixture f(with_key());
+  const auto body_of = [&](const char* path) {
+    const auto to = std::make_shared<FakeResponder>();
+    f.server.handle({.head = head_of("GET", path, bearer()), .body = {}}, to);
+    EXPECT_TRUE(eventually([&] { return to->ended.load(); }));
+    return parse_json(to->response->body, path).as_object();
+  };
+  EXPECT_TRUE(body_of("/openapi.json").contains("paths"));
+  const JsonObject limits = body_of("/v1/limits");
+  EXPECT_TRUE(limits.contains("/v1/completions") && limits.contains("http") && limits.contains("key"));
+  f.server.context().openapi = R"({"kept":1})";
+  f.server.context().limits = R"({"kept":2})";
+  EXPECT_EQ(to_json(body_of("/openapi.json")), R"({"kept":1})");
+  const JsonObject kept = body_of("/v1/limits");
+  EXPECT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept.at("kept"), 2);
+  EXPECT_EQ(kept.at("key"), limits.at("key"));
+}
+
 TEST(TrackedResponder, AnAnswerThatOutlastsTheServerEndsWithAnError) {
   InFlight in_flight;
   const auto inner = std::make_shared<FakeResponder>();
