@@ -116,7 +116,8 @@ int threads_of_rank() {
   return std::max(1, available_cores() / (world != nullptr ? world->sharers() : 1));
 }
 
-void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& config) {
+void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& config,
+                const std::function<void()>& on_ready) {
   World* const world = World::joined();
   if (world == nullptr) return;
   static bool joined = false;
@@ -132,7 +133,7 @@ void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& c
     std::array<std::byte, sizeof(int64_t)> answer{};
     const int64_t length = comm.recv(answer, 0, Comm::kForever);
     config.kv_bytes = read_kv_bytes(std::span(answer).first(static_cast<size_t>(length)));
-    follow_engine(model, config);
+    follow_engine(model, config, on_ready);
     throw RankEnded();
   }
   for (int r = 1; r < comm.ranks(); ++r) {

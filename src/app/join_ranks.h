@@ -2,6 +2,8 @@
 // started alone.
 #pragma once
 
+#include <functional>
+
 #include "engine/config.h"
 #include "models/model.h"
 
@@ -15,8 +17,9 @@ void fit_to_world(ModelOptions& model);
 int threads_of_rank();
 
 // Compares program, model and options with rank 0's, and takes from it what follows from its machine. On a rank above 0
-// it then runs that rank's part until rank 0's engine ends, and throws RankEnded. Throws Error that names the first
-// difference, or where this process has had an engine before.
-void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& config);
+// it then runs that rank's part until rank 0's engine ends, and throws RankEnded; `on_ready` is called once that part
+// is packed. Throws Error that names the first difference, or where this process has had an engine before.
+void join_ranks(const Model& model, const ModelOptions& options, EngineConfig& config,
+                const std::function<void()>& on_ready);
 
 }  // namespace ingot

@@ -101,7 +101,7 @@ OpenEngine make_engine(Model model, const OpenOptions& options) {
   OpenEngine open;
   open.model = std::make_unique<Model>(std::move(model));
   EngineConfig config = engine_config(*open.model, options, check_counts(options));
-  join_ranks(*open.model, model_options(options), config);
+  join_ranks(*open.model, model_options(options), config, options.on_follow);
   open.engines = std::make_unique<Engines>(*open.model, config, options.on_step);
   open.engine = &open.engines->at(0);
   give_back(open);

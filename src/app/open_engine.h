@@ -30,6 +30,7 @@ struct OpenOptions {
   // Sets kv_bytes and kv_eager_bytes for the model that was loaded; null: they are as they are. May throw Error.
   void (*fit_kv)(const Model& model, EngineConfig& config) = nullptr;
   std::function<void(const StepFacts&)> on_step = {};  // as Engines takes it
+  std::function<void()> on_follow = {};                // of a rank above 0: its part is packed, its first step comes
   bool routes = false;                                 // requests go through OpenEngine::engines: there may be several
 };
 

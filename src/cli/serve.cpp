@@ -74,11 +74,15 @@ SandboxOptions sandbox_options(const Options& options, bool device) {
           .writable = device ? device_folders() : std::vector<std::string>()};
 }
 
-// A rank above 0: it listens to rank 0 alone.
-int follow(const Options& options) {
+// A rank above 0: it listens to rank 0 alone, and is closed in the same two stages.
+int follow(Options& options) {
+  const auto demand = [required = options.require_sandbox](const char* what, const std::string& why) {
+    if (!why.empty() && required) throw Error("[sandbox] {}: {}", what, why);
+  };
   if (!options.no_sandbox) {
-    const std::string why = enter_loading_sandbox(sandbox_options(options, false));
-    if (!why.empty() && options.require_sandbox) throw Error("[sandbox] no sandbox while the model is loaded: {}", why);
+    const SandboxOptions sandbox = sandbox_options(options, false);
+    demand("no sandbox while the model is loaded", enter_loading_sandbox(sandbox));
+    options.session.open.on_follow = [=] { demand("no sandbox", enter_sandbox(sandbox)); };
   }
   open_session(options.session);
   return 0;

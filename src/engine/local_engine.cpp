@@ -121,12 +121,12 @@ CoreOptions core_options(const Model& model, const EngineConfig& config, const D
 
 }  // namespace
 
-void follow_engine(const Model& model, const EngineConfig& config) {
+void follow_engine(const Model& model, const EngineConfig& config, const std::function<void()>& on_ready) {
   World* const world = World::joined();
   CHECK(world != nullptr && world->rank() > 0, "this process leads");
   const RankLinks links = world_links(*world, static_cast<int>(model.ranks.size()) / model.stages, model.stages);
   follow(model.ranks[static_cast<size_t>(links.rank)], run_options(model, config), pages_of_groups(model, config),
-         links);
+         links, {}, on_ready);
 }
 
 LocalEngine::LocalEngine(const Model& model, const EngineConfig& config)

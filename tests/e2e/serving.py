@@ -182,8 +182,7 @@ class Server:
                 return line.split("listening on ", 1)[1].strip()
 
     def check_sandbox(self):
-        with open(f"/proc/{self.pid}/status") as file:
-            told = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        told = support.status_of(self.pid)
         if told["Seccomp"] != "2" or told["NoNewPrivs"] != "1":
             self.close()
             raise AssertionError("the server is not in its sandbox")

@@ -49,12 +49,22 @@ NOBODY = 65534
 @functools.cache
 def as_nobody():
     """What a command is put behind (`before` of start()) so that it runs as an unprivileged user without a way back.
-    Nothing where that cannot be: only root can, and the program must be readable by anybody."""
+    Nothing where the tests do not run as root or there is no setpriv. Where there is, that user must have the program:
+    servers that are root without a word would prove less than the tests say."""
     command = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs")
     if os.geteuid() != 0 or shutil.which("setpriv") is None or not BINARY.exists():
         return ()
-    probe = subprocess.run([*command, str(BINARY), "--version"], capture_output=True, timeout=60)
-    return command if probe.returncode == 0 else ()
+    probe = subprocess.run([*command, str(BINARY), "--version"], capture_output=True, text=True, timeout=60)
+    if probe.returncode != 0:
+        raise AssertionError(f"the tests run as root, and user {NOBODY} cannot run {BINARY} (all folders above it must be "
+                             f"open to anybody): {probe.stderr.strip()}")
+    return command
+
+
+def status_of(process):
+    """/proc/PROCESS/status as a dict."""
+    with open(f"/proc/{process}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
 def default_model():

@@ -12,6 +12,7 @@ import time
 import unittest
 
 import mpi_case
+import serving
 import support
 from mpi_case import MODEL, PROMPT
 from rank_processes import MPICH, OPEN_MPI, Listener, Served, ask, launched, listens
@@ -220,6 +221,22 @@ class MpiCase(mpi_case.MpiCase):
             self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="all_gather"}}'], 0)
             self.assertGreater(found[f'ingot_rank_sent_bytes_total{{{labels},kind="message"}}'], 0)  # steps, counts
         self.assertGreater(found['ingot_rank_sent_bytes_total{engine="0",rank="1",kind="gather"}'], 0)
+
+    def test_every_rank_is_closed(self):
+        """As rank 0, though a rank above it talks to none but its kind: each reads the model."""
+        if not serving.has_sandbox():
+            self.skipTest("this build or kernel has no sandbox")
+        served = self.serve()
+        for rank, pid in served.pids.items():
+            tasks = os.listdir(f"/proc/{pid}/task")
+            self.assertGreaterEqual(len(tasks), 1)
+            for task in tasks:
+                status = support.status_of(f"{pid}/task/{task}")
+                self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"), rank)
+                self.assertEqual(int(status.get("Seccomp_filters", 2)), 2, rank)  # while it is loaded, and once it is
+        self.answer(served, 5)
+        os.kill(served.pids[0], signal.SIGTERM)
+        self.assertEqual(served.process.wait(60), 0)
 
     def test_rank_0_ends_all(self):
         served = self.serve()

@@ -1,4 +1,7 @@
 """What a server tells of its ranks and stages: `ingot serve --tp 2`, `--pp 2`, both, and both engines of `--dp 2`."""
+import shutil
+import tempfile
+
 import serving
 import support
 from test_serve_probes import series
@@ -9,9 +12,17 @@ COUNTERS = ("steps_total", "step_seconds_total", "wait_seconds_total", "collecti
 
 
 class Ranks(support.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="ingot-e2e-")  # there its servers are nobody: opened_to_nobody()
+        cls.addClassCleanup(folder.cleanup)
+        cls.model = shutil.copy(MODEL, folder.name)
+
     def counted(self, *options, threads=2):
         """{(engine, rank): {counter: value}}, the bytes by kind, and the ranks of /v1/engine, after some answers."""
-        with serving.Server(MODEL, "--threads", str(threads), *options) as server:
+        with serving.Server(self.model, "--threads", str(threads), *options) as server:
+            if support.as_nobody():
+                self.assertEqual(set(support.status_of(server.pid)["Uid"].split()), {str(support.NOBODY)})
             answers = [server.post("/v1/completions", {**QUESTION, "n": 4}) for _ in range(2)]
             self.assertEqual([answer.status for answer in answers], [200, 200])
             found = series(server.get("/metrics").body.decode())

@@ -42,7 +42,7 @@ void receive_rows(const RankLinks& links, const Runner& runner, const Batch& bat
 }  // namespace
 
 void follow(const Graph& part, const RunOptions& options, const std::vector<int>& pages, const RankLinks& links,
-            const std::function<void(int rank)>& on_step) {
+            const std::function<void(int rank)>& on_step, const std::function<void()>& on_ready) {
   RunOptions own = options;
   own.own_thread = true;
   own.comm = links.stage.get();
@@ -50,6 +50,7 @@ void follow(const Graph& part, const RunOptions& options, const std::vector<int>
   KvStore kv(runner.program(), pages, options.limits.page_rows);
   runner.bind(kv);
   const int64_t kv_bytes = kv.bytes();
+  if (on_ready) on_ready();
   links.whole().send(std::as_bytes(std::span(&kv_bytes, 1)), 0);  // ready
   const RankCounts before = links.counts();
   const std::vector<PageGroup> groups = page_groups(runner.program(), pages);

@@ -26,9 +26,10 @@
 namespace ingot {
 
 // A rank other than 0: packs its part of the model and runs the steps that rank 0 sends, until that ends. Calls
-// *on_step before each. Throws CommError once a rank was lost, and what packing throws.
+// on_ready once it is packed, before rank 0 hears of it, and on_step before each step. Throws CommError once a rank was
+// lost, and what packing and on_ready throw.
 void follow(const Graph& part, const RunOptions& options, const std::vector<int>& pages, const RankLinks& links,
-            const std::function<void(int rank)>& on_step = {});
+            const std::function<void(int rank)>& on_step = {}, const std::function<void()>& on_ready = {});
 
 class Ranks {
  public:
