@@ -35,13 +35,34 @@ INSIDE = re.compile(
 REFUSAL_SECONDS = 30
 
 
+def error_events(body):
+    """The events of a stream, of any API, that tell of an error."""
+    if b'"error"' not in body:
+        return []
+    found = []
+    for line in body.splitlines():
+        if b'"error"' not in line:
+            continue
+        try:
+            event = json.loads(line.removeprefix(b"data: "))
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            response = event.get("response")
+            inside = response.get("error") if isinstance(response, dict) else None
+            if event.get("error") or event.get("type") == "error" or inside:
+                found.append(line)
+    return found
+
+
 def check_refusal(status, body, seconds=0):
-    """Every refusal that any test gets is searched, and those of wrong requests have a time limit."""
+    """Every refusal that any test gets is searched, an error in a stream too; those of wrong requests have a time
+    limit."""
     if 400 <= status < 500 and seconds > REFUSAL_SECONDS:
         raise AssertionError(f"an answer with {status} came after {seconds:.1f} s: {body[:500]}")
-    found = INSIDE.search(body) if status >= 400 else None
-    if found:
-        raise AssertionError(f"an answer with {status} tells {found[0]}: {body[:500]}")
+    for told in [body] if status >= 400 else error_events(body):
+        if found := INSIDE.search(told):
+            raise AssertionError(f"an answer with {status} tells {found[0]}: {told[:500]}")
 
 
 def make_certificate(folder):

@@ -147,8 +147,9 @@ class Probes(serving.ToyCase):
             else:
                 body = json.dumps({"model": name, "user": name, "prompt": "a", "max_tokens": 1})
                 connection.request("POST", "/v1/completions", body, {"content-type": "application/json"})
+            began = time.monotonic()
             response = connection.getresponse()
-            response.read()
+            serving.check_refusal(response.status, response.read(), time.monotonic() - began)
             self.assertEqual(response.status, 404)
         after = self.metrics()
         self.assertEqual(set(after), set(before))
