@@ -47,6 +47,14 @@ class IsaTest(unittest.TestCase):
         self.assertEqual(check_isa.check_symbols(pathlib.Path("/nonexistent")), [])
 
 
+class PlantedBugsTest(unittest.TestCase):
+    def test_each_can_still_be_planted(self):
+        """Their runs take minutes; a text that has changed since is seen here."""
+        program = TOOLS.parent / "tests/sim/plant_bugs.py"
+        result = subprocess.run([sys.executable, str(program), "--check-texts"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+
 class IncludeTest(TreeTest):
     def problems(self, path, include):
         return check_includes.check(self.tree({path: f"#include {include}\n"}))
