@@ -261,16 +261,17 @@ void Server::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
 void Server::take_in(const Route& route, HttpRequest request, std::shared_ptr<const ApiKey> key,
                      std::shared_ptr<Responder> responder) {
   const std::shared_ptr<Caller> caller = make_caller(route, request.head, key ? key : keys_.nobody());
-  const auto tracked = std::make_shared<TrackedResponder>(
-      std::move(responder), style_of(request.head.path), common_headers(request.head),
-      [this, &route, caller, id = request.head.id](const Ended& ended) {
-        const bool ok = ended.status != 0 && ended.status < 400;
-        const CallEnd end = ended.gone ? CallEnd::kCancelled : ok ? CallEnd::kComplete : CallEnd::kError;
-        // Ended over its handler's head, it is worked on until that has noticed, and the engine has.
-        ended.early ? caller->abandon(end, ended.status) : caller->settle(end, ended.status);
-        in_flight_.remove(ended.responder);
-        record(route, id, *caller, ended);
-      });
+  const auto on_end = [this, &route, caller, id = request.head.id](Ended& ended) {
+    in_flight_.remove(ended.responder);
+    try {
+      record(route, id, *caller, ended);
+    } catch (...) {
+      // A line of the log is missing.
+    }
+    end_call(caller, ended);
+  };
+  const auto tracked = std::make_shared<TrackedResponder>(std::move(responder), style_of(request.head.path),
+                                                          common_headers(request.head), on_end);
   const bool full = route.generates && queue_full(caller->tenant());
   in_flight_.add(tracked, route.generates, caller);
   tracked->watch();
@@ -297,7 +298,7 @@ void Server::take_in(const Route& route, HttpRequest request, std::shared_ptr<co
 void Server::dispatch(const Route& route, HttpRequest request, const std::shared_ptr<TrackedResponder>& tracked) {
   const ApiStyle style = style_of(request.head.path);
   auto body = [this, &route, style, tracked](HttpRequest& given) {
-    if (tracked->closed()) {  // while it waited
+    if (tracked->closed() || !caller_of(given.head)->take_up()) {  // while it waited
       if (route.generates && !caller_of(given.head)->ended_early()) metrics_.client_gone.add();
       return;
     }

@@ -92,6 +92,7 @@ class Server {
   bool queue_full(const std::string& tenant) const;
   std::shared_ptr<Caller> make_caller(const Route& route, HttpHead& head, std::shared_ptr<const ApiKey> key);
   void record(const Route& route, const std::string& id, const Caller& caller, const Ended& ended);
+  void end_call(const std::shared_ptr<Caller>& caller, Ended& ended);
   void watch_keys();
   void watch_deadlines();
   bool stalled() const;

@@ -33,6 +33,26 @@ std::shared_ptr<Caller> Server::make_caller(const Route& route, HttpHead& head, 
   return head.caller;
 }
 
+// The end of the answer goes out once its line of usage is written.
+void Server::end_call(const std::shared_ptr<Caller>& caller, Ended& ended) {
+  // For those who work on what was ended over their heads to notice: a worker between two pieces of a text, the engine
+  // after a step. One that does not must not keep the client from what it was promised.
+  constexpr double kLetGo = 1;  // seconds
+  const bool ok = ended.status != 0 && ended.status < 400;
+  const CallEnd end = ended.gone ? CallEnd::kCancelled : ok ? CallEnd::kComplete : CallEnd::kError;
+  bool waits = false;
+  if (ended.early) {
+    waits = caller->abandon(end, ended.status, ended.last);
+  } else {
+    caller->settle(end, ended.status, ended.last);
+  }
+  ended.last = nullptr;  // taken, now that nothing has thrown
+  const auto tell = [left = std::weak_ptr(caller)] {
+    if (const std::shared_ptr<Caller> still = left.lock()) still->tell_now();
+  };
+  if (waits) http_.post(tell, kLetGo);
+}
+
 void Server::watch_keys() {
   const auto look = [this] {
     watch_keys();                                         // first: what follows may find no memory

@@ -374,6 +374,27 @@ TEST(TrackedResponder, ItsEndIsToldWhateverThrows) {
   EXPECT_TRUE(full->aborted);
 }
 
+// What ends an answer waits for whoever has taken it: its line of usage is written first.
+TEST(TrackedResponder, ItsLastBytesGoOutWhenTheyMay) {
+  for (const bool stream : {false, true}) {
+    for (const bool fails : {false, true}) {
+      const auto inner = std::make_shared<FakeResponder>();
+      std::function<void()> last;
+      auto tracked = std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{},
+                                                        [&](Ended& e) { last = std::exchange(e.last, nullptr); });
+      if (stream) tracked->start({.content_type = "text/event-stream", .body = "data: 1\n\n"});
+      fails ? tracked->end_with(server_busy("over")) : stream ? tracked->finish() : tracked->send({.body = "whole"});
+      EXPECT_TRUE(tracked->closed());
+      tracked.reset();
+      EXPECT_FALSE(inner->ended);
+      if (stream) EXPECT_EQ(inner->response->body, "data: 1\n\n");
+      last();
+      EXPECT_TRUE(inner->ended);
+      EXPECT_EQ(inner->response->body.find("over") != std::string::npos, fails);
+    }
+  }
+}
+
 TEST(TrackedResponder, AnAnswerThatNobodyGivesBecomesA500) {
   const auto inner = std::make_shared<FakeResponder>();
   std::make_shared<TrackedResponder>(inner, ApiStyle::kOpenAi, HttpHeaders{{"x-a", "b"}}, nullptr);

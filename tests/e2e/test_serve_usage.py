@@ -1,4 +1,5 @@
 """The usage log: a line for every request that was worked on, whatever becomes of the server; and /v1/usage."""
+import contextlib
 import http.client
 import json
 import os
@@ -13,6 +14,7 @@ import time
 import unittest
 
 import models
+import scripted
 import serving
 import support
 
@@ -30,7 +32,7 @@ ssize_t write(int fd, const void* bytes, size_t size) {
 }
 """
 
-ALICE, BOSS = "key-of-alice-0001", "key-of-boss-00001"
+ALICE, BOSS, SMALL = "key-of-alice-0001", "key-of-boss-00001", "key-of-small-0001"
 
 
 def bearer(key=ALICE):
@@ -171,6 +173,49 @@ class Usage(support.TestCase):
         self.assertGreater(line["ms"], 0)
         self.assertEqual(server.get("/v1/usage", headers=bearer()).json()["total"]["timeouts"], 0)
 
+    def test_the_end_of_what_fails_comes_after_its_line(self):
+        """A 504, an error event and a refusal of what was cut into tokens, by each API."""
+        with open(self.folder / "keys", "a") as keys:
+            keys.write(f"small {SMALL} context=50\n")
+        self.model = scripted.make(self.folder / "endless", {"<|plain|>": scripted.PLAIN}, endless=True, positions=1 << 18)
+        server = self.serve_on_a_slow_disk(1, "--request-timeout", "2", "--parallel", "8", "--kv-memory", "256M")
+        talk = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1 << 17, "stream": True}
+        plain = {"prompt": "a", "max_tokens": 1 << 17, "ignore_eos": True}
+        late, long = b"was not finished within", b"context of this key"
+        cases = (
+            (ALICE, "/v1/completions", plain, 504, late),
+            (ALICE, "/v1/completions", {**plain, "stream": True}, 200, late),
+            (ALICE, "/v1/chat/completions", talk, 200, late),
+            (ALICE, "/v1/messages", talk, 200, late),
+            (ALICE, "/v1/responses", {"input": "a", "stream": True}, 200, late),
+            (ALICE, "/api/chat", {"messages": talk["messages"]}, 200, late),
+            (SMALL, "/v1/completions", {"prompt": "a" * 1000}, 400, long),
+            (SMALL, "/v1/embeddings", {"input": "a" * 1000}, 400, long),
+        )
+        told = {}
+
+        def ask(number, key, path, body, why):
+            connection = server.connect()
+            connection.request("POST", path, json.dumps(body), bearer(key))
+            response = connection.getresponse()
+            text = b""
+            while why not in text and (part := response.read1(65536)):
+                text += part
+            lines = self.log.read_text()  # with the words of its end
+            told[number] = response.status, response.getheader("x-request-id") in lines, text[-4000:]
+            connection.close()
+
+        threads = [threading.Thread(target=ask, args=(number, key, path, body, why), daemon=True)
+                   for number, (key, path, body, _, why) in enumerate(cases)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=120)
+        for number, (_, path, body, status, why) in enumerate(cases):
+            self.assertIn(number, told, path)
+            self.assertEqual(told[number][:2], (status, True), (path, body, told[number]))
+            self.assertIn(why, told[number][2], path)
+
     def test_a_slow_disk_holds_up_nothing_but_ends(self):
         """Meanwhile others connect, are told, and get their tokens."""
         server = self.serve_on_a_slow_disk(30)
@@ -196,6 +241,41 @@ class Usage(support.TestCase):
         self.assertEqual(self.log.read_text(), "")  # all of that was before the line was there
         server.close()
         reader.join(timeout=60)
+
+    def test_what_was_late_survives_a_kill(self):
+        """On a disk that takes a second for each line."""
+        server = self.serve_on_a_slow_disk(1, "--request-timeout", "0.3")
+        ended, lock = [], threading.Lock()
+
+        def load(stream):
+            body = json.dumps({"prompt": "a", "max_tokens": 16000, "ignore_eos": True, "stream": stream})
+            try:
+                while True:
+                    with contextlib.closing(server.connect()) as connection:
+                        connection.request("POST", "/v1/completions", body, bearer())
+                        response = connection.getresponse()
+                        text = b""
+                        while b"was not finished within" not in text and (part := response.read1(65536)):
+                            text += part
+                        if b"was not finished within" in text:
+                            with lock:
+                                ended.append(response.getheader("x-request-id"))
+            except (OSError, http.client.HTTPException):
+                pass  # the server is gone
+
+        threads = [threading.Thread(target=load, args=(i % 2 == 0,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 60
+        while len(ended) < 4 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        server.process.kill()
+        for thread in threads:
+            thread.join()
+        self.assertGreaterEqual(len(ended), 4)
+        lines = {line["id"]: line for line in self.lines()}
+        self.assertEqual([id for id in ended if id not in lines], [])
+        self.assertEqual({lines[id]["end"] for id in ended}, {"timeout"})
 
     def test_it_survives_a_kill(self):
         server = self.serve()

@@ -381,7 +381,13 @@ void AnswerRun::send_end(const std::optional<ApiError>& refused) {
 void AnswerRun::fail(const ApiError& error) {
   if (done_) return;
   settle();
-  caller_->settle(CallEnd::kError, error.status);
+  caller_->settle(CallEnd::kError, error.status, [self = shared_from_this(), error] {
+    self->strand_.post([self, error] { self->send_failure(error); });
+  });
+}
+
+// What it throws leaves no answer: the end of the run cuts the connection.
+void AnswerRun::send_failure(const ApiError& error) {
   if (started_) {
     responder_->write(writer_->failed(error, style_));
     responder_->finish();

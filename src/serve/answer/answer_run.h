@@ -72,6 +72,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   void finish();
   void send_end(const std::optional<ApiError>& refused);
   void fail(const ApiError& error);
+  void send_failure(const ApiError& error);
   void write(std::string bytes);
   void cancel_all();
   void settle();

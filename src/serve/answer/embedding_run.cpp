@@ -182,9 +182,12 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
   void fail(const ApiError& error) {
     if (done_) return;
     settle();
-    caller_->settle(CallEnd::kError, error.status);
-    responder_->send(error_response(error, style_of(head_.path)));
-    answered_ = true;
+    caller_->settle(CallEnd::kError, error.status, [self = shared_from_this(), error] {
+      self->strand_.post([self, error] {
+        self->responder_->send(error_response(error, style_of(self->head_.path)));
+        self->answered_ = true;
+      });
+    });
   }
 
   void settle() {

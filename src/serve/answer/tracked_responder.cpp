@@ -19,10 +19,19 @@ void call_all(const std::vector<std::function<void()>>& callbacks) {
   }
 }
 
+// No memory to hand an answer on: the connection's end is one.
+void cut_off(Responder& responder) noexcept {
+  try {
+    responder.abort();
+  } catch (...) {
+    // The connection's own deadlines end it.
+  }
+}
+
 }  // namespace
 
 TrackedResponder::TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle style, HttpHeaders headers,
-                                   std::function<void(const Ended&)> on_end)
+                                   std::function<void(Ended&)> on_end)
     : inner_(std::move(inner)), style_(style), headers_(std::move(headers)), on_end_(std::move(on_end)) {}
 
 TrackedResponder::~TrackedResponder() { fail(internal_error); }
@@ -36,22 +45,17 @@ void TrackedResponder::fail(ApiError (*make)()) noexcept {
   abort();
 }
 
-// No memory to hand an answer on: the connection's end is one.
+// It may outlive this one, and keeps nothing of it but the way to the client. Made before the answer has ended: it may
+// find no memory.
 template <class F>
-void TrackedResponder::hand_on(F&& body) {
-  try {
-    body();
-  } catch (...) {
-    cut();
-  }
-}
-
-void TrackedResponder::cut() noexcept {
-  try {
-    inner_->abort();
-  } catch (...) {
-    // The connection's own deadlines end it.
-  }
+std::function<void()> TrackedResponder::last_by(F body) const {
+  return [inner = inner_, body = std::move(body)] {
+    try {
+      body(*inner);
+    } catch (...) {
+      cut_off(*inner);
+    }
+  };
 }
 
 void TrackedResponder::watch() {
@@ -62,15 +66,16 @@ void TrackedResponder::watch() {
 
 void TrackedResponder::send(HttpResponse response) {
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+  const int status = response.status;
+  const auto held = std::make_shared<HttpResponse>(std::move(response));
+  std::function<void()> last = last_by([held](Responder& to) { to.send(std::move(*held)); });
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kWaiting) return;
     state_ = State::kEnded;
-    status_ = response.status;
+    status_ = status;
   }
-  // First: a client that has its answer may ask at once what was counted, and use its key's place again.
-  report(false);
-  hand_on([&] { inner_->send(std::move(response)); });
+  report(false, std::move(last));
 }
 
 void TrackedResponder::start(HttpResponse head) {
@@ -101,13 +106,13 @@ void TrackedResponder::count(std::string_view bytes) {
 }
 
 void TrackedResponder::finish() {
+  std::function<void()> last = last_by([](Responder& to) { to.finish(); });
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kStarted) return;
     state_ = State::kEnded;
   }
-  report(false);
-  hand_on([&] { inner_->finish(); });
+  report(false, std::move(last));
 }
 
 void TrackedResponder::abort() {
@@ -116,8 +121,13 @@ void TrackedResponder::abort() {
     if (state_ == State::kEnded) return;
     state_ = State::kEnded;
   }
-  report(false);
-  cut();
+  std::function<void()> last;
+  try {
+    last = last_by([](Responder& to) { to.abort(); });
+  } catch (...) {
+    cut_off(*inner_);
+  }
+  report(false, std::move(last));
 }
 
 bool TrackedResponder::closed() const {
@@ -150,40 +160,40 @@ void TrackedResponder::client_gone() {
     callbacks.swap(on_close_);
   }
   call_all(callbacks);
-  report(true);
+  report(true, {});
 }
 
 void TrackedResponder::end_with(const ApiError& error, const std::function<bool(int status)>& may) {
+  struct End {
+    HttpResponse whole;
+    State before = State::kEnded;
+    bool events = false;
+    int64_t n_events = 0;
+  };
+  const auto end = std::make_shared<End>();
+  end->whole = error_response(error, style_);
+  end->whole.close = true;
+  std::function<void()> last = last_by([end, error, style = style_](Responder& to) {
+    if (end->before == State::kWaiting) return to.send(std::move(end->whole));
+    if (!end->events) return to.abort();
+    to.write(error_event(error, style, end->n_events));
+    to.finish();
+  });
   std::vector<std::function<void()>> callbacks;
-  HttpHeaders headers;
-  State before = State::kEnded;
-  int64_t n_events = 0;
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kEnded) return;
     if (may && !may(state_ == State::kWaiting ? error.status : status_)) return;
-    headers = headers_;
-    n_events = n_events_;
-    before = std::exchange(state_, State::kEnded);
-    if (before == State::kWaiting) status_ = error.status;
+    end->whole.headers.insert(end->whole.headers.end(), headers_.begin(), headers_.end());
+    end->events = events_;
+    end->n_events = n_events_;
+    end->before = std::exchange(state_, State::kEnded);
+    if (end->before == State::kWaiting) status_ = error.status;
     gone_ = true;
     callbacks.swap(on_close_);
   }
   call_all(callbacks);
-  report(false);  // first, as in send()
-  hand_on([&] {
-    if (before == State::kWaiting) {
-      HttpResponse response = error_response(error, style_);
-      response.close = true;
-      response.headers.insert(response.headers.end(), headers.begin(), headers.end());
-      inner_->send(std::move(response));
-    } else if (events_) {
-      inner_->write(error_event(error, style_, n_events));
-      inner_->finish();
-    } else {
-      inner_->abort();
-    }
-  });
+  report(false, std::move(last));
 }
 
 void TrackedResponder::add_headers(HttpHeaders headers) {
@@ -191,8 +201,10 @@ void TrackedResponder::add_headers(HttpHeaders headers) {
   std::ranges::move(headers, std::back_inserter(headers_));
 }
 
-void TrackedResponder::report(bool gone) noexcept {
-  std::function<void(const Ended&)> on_end;
+// First what is counted, then `last`: a client that has its answer may ask at once for that, and use its key's place
+// again.
+void TrackedResponder::report(bool gone, std::function<void()> last) noexcept {
+  std::function<void(Ended&)> on_end;
   std::vector<std::function<void()>> dropped;  // what they hold may call back when it goes: not under the lock
   Ended ended{.responder = this, .gone = gone};
   {
@@ -203,11 +215,13 @@ void TrackedResponder::report(bool gone) noexcept {
     ended.early = gone_;
   }
   ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  ended.last = std::move(last);
   try {
     if (on_end) on_end(ended);
   } catch (...) {
     // A line of the log is missing.
   }
+  if (ended.last) ended.last();
 }
 
 void InFlight::add(const std::shared_ptr<TrackedResponder>& responder, bool generates, std::shared_ptr<Caller> caller) {

@@ -22,17 +22,19 @@ namespace ingot {
 // How a request ended.
 struct Ended {
   const class TrackedResponder* responder = nullptr;
-  int status = 0;      // 0: no answer was begun
-  double seconds = 0;  // since it was read
-  bool gone = false;   // the client left first
-  bool early = false;  // it did not end by what its handler gave
+  int status = 0;                   // 0: no answer was begun
+  double seconds = 0;               // since it was read
+  bool gone = false;                // the client left first
+  bool early = false;               // it did not end by what its handler gave
+  std::function<void()> last = {};  // sends the end of the answer; none: there is nobody to send it to
 };
 
 class TrackedResponder : public Responder, public std::enable_shared_from_this<TrackedResponder> {
  public:
-  // `on_end` is called once, when the answer is complete or the client gone, by whichever thread makes it so.
+  // `on_end` is called once, when the answer is complete or the client gone, by whichever thread makes it so. It may
+  // take `last` away, to call it later; what it leaves is called when it returns.
   TrackedResponder(std::shared_ptr<Responder> inner, ApiStyle style, HttpHeaders headers,
-                   std::function<void(const Ended&)> on_end);
+                   std::function<void(Ended&)> on_end);
   // An answer that nobody gave becomes a 500.
   ~TrackedResponder() override;
   // Must follow construction: learns from now on when the client goes.
@@ -60,10 +62,9 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
   enum class State { kWaiting, kStarted, kEnded };
   void client_gone();
   void count(std::string_view bytes);
-  void report(bool gone) noexcept;
   template <class F>
-  void hand_on(F&& body);
-  void cut() noexcept;
+  std::function<void()> last_by(F body) const;
+  void report(bool gone, std::function<void()> last) noexcept;
 
   const std::shared_ptr<Responder> inner_;
   const ApiStyle style_;
@@ -72,7 +73,7 @@ class TrackedResponder : public Responder, public std::enable_shared_from_this<T
 
   // What begins and continues an answer is passed on under the lock, so that nothing is written behind an end.
   mutable std::mutex mutex_;
-  std::function<void(const Ended&)> on_end_;
+  std::function<void(Ended&)> on_end_;
   State state_ = State::kWaiting;
   bool gone_ = false;     // ended by others than the handler
   bool events_ = false;   // the answer is a stream of events

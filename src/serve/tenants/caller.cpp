@@ -39,6 +39,16 @@ ApiError no_usage_log() {
   return error;
 }
 
+// Whoever waits for it is told by what goes with it.
+template <class F>
+void call_anyway(const F& body) noexcept {
+  try {
+    body();
+  } catch (...) {
+    // There is no memory to go on with.
+  }
+}
+
 }  // namespace
 
 Caller::Caller(std::shared_ptr<const ApiKey> key, CallFacts facts)
@@ -156,43 +166,119 @@ bool Caller::timed_out() const {
   return end_ == CallEnd::kTimeout;
 }
 
-void Caller::settle(CallEnd end, int status) noexcept { settle({.end = end, .status = status}, {}); }
-
-void Caller::abandon(CallEnd end, int status) {
+bool Caller::take_up() {
   const std::lock_guard lock(mutex_);
-  if (!abandoned_) abandoned_ = Ending{.end = end, .status = status};
+  taken_up_ = true;
+  return !abandoned_;
 }
 
-// The line is handed on outside the lock, and written by another thread: nobody who ends a request waits for a disk.
-void Caller::settle(Ending ending, UsageLog::Done done, size_t bytes) noexcept {
+void Caller::settle(CallEnd end, int status, std::function<void()> last) noexcept {
+  UsageLog::Done done;
+  try {
+    if (last) done = [last](bool) { last(); };
+  } catch (...) {
+    call_anyway(last);  // no memory to wait with
+  }
+  settle({.end = end, .status = status}, std::move(done));
+}
+
+bool Caller::abandon(CallEnd end, int status, std::function<void()> last) {
+  UsageLog::Done done;
+  if (last) done = [last = std::move(last)](bool) { last(); };
+  bool waits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!abandoned_) abandoned_ = Ending{.end = end, .status = status};
+    waits = done && taken_up_ && logs();
+  }
+  if (waits) {
+    told_->wait(std::move(done));
+  } else if (done) {
+    call_anyway([&] { done(true); });
+  }
+  return waits;
+}
+
+void Caller::tell_now() noexcept {
   std::string text;
   bool written = true;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (counted_ || !abandoned_) return;
+    counted_ = has_cost();  // what has cost nothing yet may still get its line
+    if (counted_) text = count(*abandoned_);
+  } catch (...) {
+    written = false;
+  }
+  hand_on(std::move(text), written, 0);
+}
+
+void Caller::settle(Ending ending, UsageLog::Done done, size_t bytes) noexcept {
+  std::string text;
+  bool written = true, tells = false;
   try {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(settled_, true)) {
       if (std::exchange(entered_, false)) key_->tenant->leave();
       if (abandoned_) ending = *abandoned_;
-      ending.end = end_.value_or(ending.end);
-      UsageCounters& use = key_->tenant->use();
-      if (ending.end == CallEnd::kTimeout) use.timeouts.fetch_add(1, std::memory_order_relaxed);
-      if (ending.end == CallEnd::kCancelled) use.cancelled.fetch_add(1, std::memory_order_relaxed);
       const int64_t refused = text_.exchange(0);  // cut, and then not the engine's
       tokenized_ += refused;
-      use.tokenizer_tokens.fetch_add(refused, std::memory_order_relaxed);
-      if (prompt_ > 0 || tokenized_ > 0) {  // what cost nothing must not fill a file
-        use.requests.fetch_add(1, std::memory_order_relaxed);
-        if (facts_.usage_log && facts_.usage_log->on()) text = line(ending);
-      }
+      key_->tenant->use().tokenizer_tokens.fetch_add(refused, std::memory_order_relaxed);
+      tells = !std::exchange(counted_, true);
+      if (tells) text = count(ending);
     }
   } catch (...) {
     written = false;  // no memory for the line
   }
-  if (!text.empty()) return facts_.usage_log->write(std::move(text), std::move(done), bytes);
+  told_->wait(std::move(done));
+  if (tells) hand_on(std::move(text), written, bytes);
+}
+
+std::string Caller::count(Ending ending) {
+  ending.end = end_.value_or(ending.end);
+  UsageCounters& use = key_->tenant->use();
+  if (ending.end == CallEnd::kTimeout) use.timeouts.fetch_add(1, std::memory_order_relaxed);
+  if (ending.end == CallEnd::kCancelled) use.cancelled.fetch_add(1, std::memory_order_relaxed);
+  if (!has_cost()) return {};  // what cost nothing must not fill a file
+  use.requests.fetch_add(1, std::memory_order_relaxed);
+  return logs() ? line(ending) : std::string();
+}
+
+// Outside the lock, to another thread: nobody who ends a request waits for a disk.
+void Caller::hand_on(std::string text, bool written, size_t bytes) noexcept {
   try {
-    if (done) done(written);
+    if (!text.empty()) {
+      UsageLog::Done tell = [told = told_](bool done) { told->tell(done); };
+      return facts_.usage_log->write(std::move(text), std::move(tell), bytes);
+    }
   } catch (...) {
-    // As in UsageLog::write().
+    written = false;
   }
+  told_->tell(written);
+}
+
+void Caller::Told::wait(UsageLog::Done done) noexcept {
+  if (!done) return;
+  bool written = false;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!told_) return waiting_.push_back(std::move(done));
+    written = written_;
+  } catch (...) {
+    // No memory to wait with.
+  }
+  call_anyway([&] { done(written); });
+}
+
+void Caller::Told::tell(bool written) noexcept {
+  std::vector<UsageLog::Done> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    told_ = true;
+    written_ = written;
+    waiting.swap(waiting_);
+  }
+  for (const UsageLog::Done& done : waiting) call_anyway([&] { done(written); });
 }
 
 void Caller::complete(std::function<void(const std::optional<ApiError>& refused)> then, size_t bytes) {

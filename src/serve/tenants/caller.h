@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/request.h"
 #include "serve/tenants/keys.h"
@@ -92,14 +93,20 @@ class Caller {
   bool end_early(CallEnd end, int status);
   bool ended_early() const;  // either was called
   bool timed_out() const;    // with kTimeout
-  // Its work has ended in this way: gives the place back and has its line of usage written; the first call counts.
-  void settle(CallEnd end, int status) noexcept;
+  // A handler begins to work on it. False: it was abandoned before, and nothing is to be done for it.
+  bool take_up();
+  // Its work has ended in this way: gives the place back and has its line of usage written; the first call counts. Each
+  // call's `last`, which sends the end of the answer, is called once that line is written: by the usage log's thread,
+  // or at once where nothing is to be waited for. What it throws is swallowed.
+  void settle(CallEnd end, int status, std::function<void()> last = {}) noexcept;
   // Nobody waits for it any more, and whoever works on it may not know yet: the same as settle(), once all of these
-  // have let go of it. So what is left behind keeps its place, and is paid.
-  void abandon(CallEnd end, int status);
-  // The answer is about to be sent: settles, and calls `then` once the line is written; with a 503 where it must be and
-  // cannot. By the usage log's thread, or at once where nothing is to be waited for. `bytes`: of the answer, which
-  // waits meanwhile.
+  // have let go of it. So what is left behind keeps its place, and is paid. `last` waits for them only where a line is
+  // to be written and somebody has taken it up. True: it does.
+  bool abandon(CallEnd end, int status, std::function<void()> last = {});
+  // They take too long: the line of what was abandoned is written with what it has cost until now. It keeps its place.
+  void tell_now() noexcept;
+  // The answer is about to be sent: settles, and calls `then` as settle() calls `last`; with a 503 where the line must
+  // be written and cannot. `bytes`: of the answer, which waits meanwhile.
   void complete(std::function<void(const std::optional<ApiError>& refused)> then, size_t bytes = 0);
 
  private:
@@ -107,7 +114,23 @@ class Caller {
     CallEnd end = CallEnd::kError;
     int status = 0;
   };
+  // Who waits for the line of usage. The log may be at it when the caller has gone.
+  class Told {
+   public:
+    void wait(UsageLog::Done done) noexcept;  // calls it then, at once where that has been
+    void tell(bool written) noexcept;
+
+   private:
+    std::mutex mutex_;
+    bool told_ = false, written_ = true;
+    std::vector<UsageLog::Done> waiting_;
+  };
+  bool logs() const { return facts_.usage_log && facts_.usage_log->on(); }
+  bool has_cost() const { return prompt_ > 0 || tokenized_ > 0; }
   void settle(Ending ending, UsageLog::Done done, size_t bytes = 0) noexcept;
+  // With mutex_ held. The line; empty: there is none to be written.
+  std::string count(Ending ending);
+  void hand_on(std::string text, bool written, size_t bytes) noexcept;
   std::string line(Ending ending) const;
 
   const std::shared_ptr<const ApiKey> key_;
@@ -117,8 +140,10 @@ class Caller {
   std::atomic<int64_t> prompt_{0}, cached_{0}, made_{0}, tokenized_{0};
   std::atomic<int64_t> text_{0};  // cut for a prompt that is not the engine's yet
   std::atomic<bool> begun_{false};
+  const std::shared_ptr<Told> told_ = std::make_shared<Told>();
   mutable std::mutex mutex_;  // guards all below
-  bool entered_ = false, settled_ = false;
+  bool entered_ = false, taken_up_ = false, settled_ = false;
+  bool counted_ = false;  // and its line is the log's
   std::optional<CallEnd> end_;
   std::optional<Ending> abandoned_;
 };

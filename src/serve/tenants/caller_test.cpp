@@ -161,6 +161,110 @@ TEST(Caller, IsEndedEarlyBeforeItIsSettledOrNotAtAll) {
   EXPECT_EQ(f.used().timeouts, 1);
 }
 
+// The log's thread is kept at another's line, as by a slow disk.
+class SlowLog {
+ public:
+  explicit SlowLog(const std::string& path) : log({.path = path}) {
+    log.write("{}", [open = gate_.get_future().share()](bool) { open.wait(); });
+  }
+  ~SlowLog() { go_on(); }
+  void go_on() {
+    if (!std::exchange(open_, true)) gate_.set_value();
+    log.flush();
+  }
+
+ private:
+  std::promise<void> gate_;
+  bool open_ = false;
+
+ public:
+  UsageLog log;  // last: it ends first
+};
+
+struct LogFile {
+  ~LogFile() { std::filesystem::remove(path); }
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("ingot-caller-slow-" + std::to_string(getpid()))).string();
+};
+
+TEST(Caller, TheEndOfWhatFailsGoesOutOnceItsLineIsWritten) {
+  Fixture f;
+  const LogFile file;
+  SlowLog slow(file.path);
+  int told = 0;
+  const auto tell = [&told] { ++told; };
+  {
+    Caller caller(f.key, {.usage_log = &slow.log});
+    caller.take_prompt(1);
+    caller.settle(CallEnd::kError, 504, tell);
+    caller.settle(CallEnd::kError, 504, tell);  // by whoever comes second
+  }
+  EXPECT_EQ(told, 0);
+  slow.go_on();
+  EXPECT_EQ(told, 2);
+  // There is nothing to wait for.
+  Caller free(f.key, {.usage_log = &slow.log}), unlogged(f.key, {});
+  unlogged.take_prompt(1);
+  free.settle(CallEnd::kError, 400, tell);
+  unlogged.settle(CallEnd::kError, 504, tell);
+  EXPECT_EQ(told, 4);
+}
+
+TEST(Caller, WhatIsEndedOverItsWorkWaitsForThat) {
+  Fixture f;
+  const LogFile file;
+  SlowLog slow(file.path);
+  int told = 0;
+  const auto tell = [&told] { ++told; };
+  auto caller = std::make_shared<Caller>(f.key, CallFacts{.usage_log = &slow.log});
+  EXPECT_TRUE(caller->take_up());
+  EXPECT_TRUE(caller->abandon(CallEnd::kTimeout, 504, tell));
+  caller->take_prompt(5);  // by a handler that does not know yet
+  slow.go_on();
+  EXPECT_EQ(told, 0);
+  caller.reset();
+  slow.log.flush();
+  EXPECT_EQ(told, 1);
+  // Nobody works on it, and nobody will; or nothing is written down.
+  const auto waiting = std::make_shared<Caller>(f.key, CallFacts{.usage_log = &slow.log});
+  EXPECT_FALSE(waiting->abandon(CallEnd::kTimeout, 504, tell));
+  EXPECT_FALSE(waiting->take_up());
+  const auto unlogged = std::make_shared<Caller>(f.key, CallFacts{});
+  EXPECT_TRUE(unlogged->take_up());
+  EXPECT_FALSE(unlogged->abandon(CallEnd::kTimeout, 504, tell));
+  EXPECT_EQ(told, 3);
+}
+
+TEST(Caller, WhoLetsGoTooLateIsNotWaitedFor) {
+  Fixture f({.concurrency = 1});
+  const LogFile file;
+  UsageLog log({.path = file.path});
+  int told = 0;
+  {
+    Caller caller(f.key, {.usage_log = &log});
+    ASSERT_FALSE(caller.enter());
+    caller.tell_now();  // it was not abandoned
+    EXPECT_TRUE(caller.take_up());
+    caller.take_prompt(5);
+    EXPECT_TRUE(caller.abandon(CallEnd::kTimeout, 504, [&] { ++told; }));
+    caller.tell_now();
+    caller.tell_now();
+    log.flush();
+    EXPECT_EQ(told, 1);
+    EXPECT_EQ(f.tenant->use().active, 1);
+    caller.take_token();
+  }
+  log.flush();
+  EXPECT_EQ(f.tenant->use().active, 0);
+  EXPECT_EQ(f.used().timeouts, 1);
+  EXPECT_EQ(f.used().requests, 1);
+  std::ifstream lines(file.path);
+  std::string line, second;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_FALSE(std::getline(lines, second));
+  EXPECT_EQ(parse_json(line, "line").as_object().at("prompt_tokens"), 5);
+}
+
 TEST(Caller, PaysForATextThatBecomesNoPrompt) {
   Fixture f({.tokens_per_minute = 100});
   {
