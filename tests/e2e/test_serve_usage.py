@@ -242,6 +242,31 @@ class Usage(support.TestCase):
         server.close()
         reader.join(timeout=60)
 
+    def test_what_is_ended_over_its_work_has_its_line_first(self):
+        """Long texts for one worker, whose time passes before it, at it and behind it."""
+        server = self.serve("--request-timeout", "0.1")
+        there, lock = {}, threading.Lock()
+
+        def ask():
+            began = time.monotonic()
+            answer = server.post("/tokenize", {"text": "ab c" * 900000}, headers=bearer())
+            # A worker that does not notice within a second is not waited for: on a machine that does something else.
+            late = time.monotonic() - began > 1
+            text = self.log.read_text()
+            with lock:
+                there[answer.headers["x-request-id"]] = late or answer.headers["x-request-id"] in text
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(there), 8)
+        time.sleep(1)  # for lines that come late
+        worked_on = {line["id"] for line in self.lines()}
+        self.assertGreater(len(worked_on), 0)
+        self.assertEqual([id for id in worked_on if not there[id]], [])
+
     def test_what_was_late_survives_a_kill(self):
         """On a disk that takes a second for each line."""
         server = self.serve_on_a_slow_disk(1, "--request-timeout", "0.3")
