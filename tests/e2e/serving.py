@@ -122,9 +122,10 @@ def opened_to_nobody(model, args, env):
     model is a temporary one. The folders of what it reads and writes there are then anybody's. A library that is loaded
     before it counts what it does, and not another program's beside it."""
     folder = tempfile.gettempdir() + "/"
-    if not str(model).startswith(folder) or "LD_PRELOAD" in (env or {}):
+    # A checkout may lie there, too: its folders stay as they are.
+    if not str(model).startswith(folder) or str(model).startswith(f"{support.ROOT}/") or "LD_PRELOAD" in (env or {}):
         return ()
-    before = support.as_nobody()
+    before, _ = support.nobody()
     for path in filter(lambda arg: before and str(arg).startswith(folder), (model, *args)):
         for parent in pathlib.Path(path).parents:
             if not str(parent).startswith(folder):

@@ -21,7 +21,7 @@ class Ranks(support.TestCase):
     def counted(self, *options, threads=2):
         """{(engine, rank): {counter: value}}, the bytes by kind, and the ranks of /v1/engine, after some answers."""
         with serving.Server(self.model, "--threads", str(threads), *options) as server:
-            if support.as_nobody():
+            if support.nobody()[0]:
                 self.assertEqual(set(support.status_of(server.pid)["Uid"].split()), {str(support.NOBODY)})
             answers = [server.post("/v1/completions", {**QUESTION, "n": 4}) for _ in range(2)]
             self.assertEqual([answer.status for answer in answers], [200, 200])
