@@ -35,9 +35,9 @@ bool same_heads(const Hparams& a, const Hparams& b) {
 
 }  // namespace
 
-void check_same_numbers(const Hparams& given, const Hparams& read, bool windows) {
-  const auto check = [](bool same, const char* what) {
-    if (!same) throw Error("[quantize] a GGUF file of this architecture cannot say {}", what);
+void check_same_numbers(const Hparams& given, const Hparams& read, bool windows, const char* file) {
+  const auto check = [&](bool same, const char* what) {
+    if (!same) throw Error("[quantize] {} of this architecture cannot say {}", file, what);
   };
   check(given.layers == read.layers && given.hidden == read.hidden && given.ffn == read.ffn &&
             given.vocab == read.vocab && given.context == read.context,

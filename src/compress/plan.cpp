@@ -63,14 +63,14 @@ std::string source_state(const ModelFiles& files) {
   return state;
 }
 
-void check_requantize(const ModelTensor& tensor, Format to, const QuantizeOptions& options) {
+void check_requantize(const ModelTensor& tensor, Format to, const QuantizeOptions& options, std::string_view name) {
   if (options.requantize || !tensor.stored || format_block(to) == 1) return;
   if (tensor.stored == to && !tensor.changed) return;
   const Format from = *tensor.stored;
   const int64_t cols = tensor.cols();
   if (cols % format_block(from) != 0 || format_row_bytes(from, cols) * 8 >= cols * 8) return;
   throw Error("[quantize] '{}' is in {} already: rounding it again to {} loses more; --requantize does it all the same",
-              tensor.name, format_name(from), format_name(to));
+              tensor.name, format_name(from), name.empty() ? format_name(to) : name);
 }
 
 void count_tensor(QuantizeSummary& summary, const ModelTensor& tensor, std::string_view format, int64_t bytes) {

@@ -36,8 +36,9 @@ std::string source_hash(const ModelFiles& files);
 // The same with the times of change: what a killed run must find again to go on.
 std::string source_state(const ModelFiles& files);
 
-// Throws Error where the matrix must not be rounded again without --requantize.
-void check_requantize(const ModelTensor& tensor, Format to, const QuantizeOptions& options);
+// Throws Error where the matrix must not be rounded again without --requantize. `name`: of the format, where it is
+// another than `to`'s.
+void check_requantize(const ModelTensor& tensor, Format to, const QuantizeOptions& options, std::string_view name = {});
 
 // Adds a tensor to its class in the summary.
 void count_tensor(QuantizeSummary& summary, const ModelTensor& tensor, std::string_view format, int64_t bytes);

@@ -1,25 +1,20 @@
 // A model as a directory of safetensors: the published names, plain or as compressed-tensors stores them.
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "base/error.h"
-#include "base/folder.h"
 #include "base/sha256.h"
 #include "compress/calibration_text.h"
+#include "compress/directory/directory_model.h"
 #include "compress/directory_format.h"
 #include "compress/fold/fold.h"
 #include "compress/plan.h"
-#include "files/manifest.h"
 #include "models/model.h"
-#include "tensor/memory.h"
-#include "weights/config.h"
 #include "weights/kv_scales.h"
 
 namespace ingot {
 namespace {
 
-namespace fs = std::filesystem;
 using Kind = DirectoryFormat::Kind;
 
 const DirectoryFormat& format_of(const std::string& name) {
@@ -29,18 +24,12 @@ const DirectoryFormat& format_of(const std::string& name) {
   throw Error("[quantize] '{}' is no format of directories; known are {} (others go into a .gguf file)", name, known);
 }
 
-bool is_float(std::string_view dtype) { return dtype == "F32" || dtype == "F16" || dtype == "BF16"; }
-
-// The name that methods know a tensor by: multimodal checkpoints hold the decoder one level deeper.
-std::string canonical_name(const std::string& name) {
-  if (name.starts_with("language_model.")) return name.substr(15);
-  if (name.starts_with("model.language_model.")) return "model." + name.substr(21);
-  return name;
+std::string format_name_upper(Format format) {
+  return format == Format::kF32 ? "F32" : format == Format::kF16 ? "F16" : format == Format::kBF16 ? "BF16" : "";
 }
 
-int layer_number(const std::string& canonical, const std::string& prefix) {
-  return canonical.starts_with(prefix) ? std::atoi(canonical.c_str() + prefix.size()) : -1;
-}
+// The one of directories that holds floats in this format.
+const DirectoryFormat& float_format(Format format) { return *find_directory_format(format_name(format)); }
 
 // Routers decide by small differences: they keep their bits.
 bool is_router(std::string_view name) {
@@ -51,23 +40,25 @@ bool is_router(std::string_view name) {
 class DirectoryPlan : public QuantizePlan {
  public:
   explicit DirectoryPlan(const QuantizeOptions& options)
-      : model_(ModelFiles::open(options.model)), format_(format_of(options.format)) {
+      : model_(DirectoryModel::open(options.model)),
+        arch_(model_.arch),
+        format_(format_of(options.format)),
+        scales_(model_.scales),
+        tensors_(model_.tensors) {
     directory = true;
-    check_source();
+    check_source(options);
     recipe_ = recipe_text(options);
-    source_ = source_hash(model_);
-    choose_scales();
-    texts_ = with_hash(calibration_hashes(model_), options.text_hash);
-    kv_ = options.kv;
-    read_tensors();
+    source_ = source_hash(model_.files);
+    texts_ = with_hash(calibration_hashes(model_.files), options.text_hash);
+    choose_kv_scales(options);
     add_kv_scales();
     if (options.fold) {
-      options.fold->apply(model_tensors_, true, "lm_head.weight");
+      options.fold->apply(tensors_, true, "lm_head.weight");
       unties_ = options.fold->unties();
     }
-    for (size_t i = 0; i < model_tensors_.size(); ++i) add(i, options);
+    for (size_t i = 0; i < tensors_.size(); ++i) add(i, options);
     place();
-    std::string what = recipe_ + source_state(model_) + config_text();
+    std::string what = recipe_ + source_state(model_.files) + config_text();
     for (const auto& [spec, scales] : kv_values_)
       what.append(reinterpret_cast<const char*>(scales.data()), scales.size() * sizeof(float));
     identity = sha256_hex(std::as_bytes(std::span(what)));
@@ -88,64 +79,31 @@ class DirectoryPlan : public QuantizePlan {
     const auto text = [&](const std::string& name, const std::string& content) {
       parts.add_file(name, std::as_bytes(std::span(content)));
     };
+    if (model_.files.is_gguf()) model_.check_numbers(plain_config(), parts.view(0, 0, files[0].bytes));
     text("config.json", config_text());
     if (!layout_.index.empty()) text("model.safetensors.index.json", layout_.index);
-    int problem = 0;
-    for (const std::string& name : names_in(model_.path, problem)) {
-      if (!is_side_file(name) || name == "config.json" || name.ends_with(".index.json")) continue;
-      text(name, read_text_file((fs::path(model_.path) / name).string()));
-    }
+    model_.each_side_file(text);
   }
 
  private:
-  void check_source() {
-    if (model_.is_gguf())
-      throw Error("[quantize] a directory is made of a Hugging Face directory, '{}' is GGUF", model_.path);
-    std::error_code error;
-    if (!fs::is_directory(model_.path, error))
-      throw Error("[quantize] '{}' is no directory with config.json", model_.path);
-    const Config config(model_);
-    arch_ = &find_architecture(config);
-    const Hparams hp = Model::read_numbers(model_);
-    if (hp.transposed_linears && format_.kind != Kind::kFloat)
-      throw Error("[quantize] '{}' keeps its matrices transposed: compressed-tensors has no layout for them", hp.arch);
-    if (const JsonObject* quantized = find_object(model_.config, "quantization_config"))
-      throw Error("[quantize] the model is compressed by '{}' already: a directory is made of the original",
-                  get_string(*quantized, "quant_method", "another tool"));
+  void check_source(const QuantizeOptions& options) {
+    if (model_.hp.transposed_linears && format_.kind != Kind::kFloat)
+      throw Error("[quantize] '{}' keeps its matrices transposed: compressed-tensors has no layout for them",
+                  model_.hp.arch);
+    // Its factors are found for norms as GGUF has them; less 1 they would be rounded once more.
+    if (options.fold && model_.norms_less_one)
+      throw Error("[quantize] {} makes a directory of '{}' from its published directory, not from a GGUF file",
+                  options.method, arch_->name);
   }
 
-  // Scales are stored as the embedding is: readers load both in one type.
-  void choose_scales() {
-    for (const SafeTensor& tensor : model_.safetensors->tensors()) {
-      if (tensor.name.find("embed") == std::string::npos && tensor.name.find("wte") == std::string::npos) continue;
-      if (tensor.dtype == "F32") scales_ = ScaleType::kF32;
-      if (tensor.dtype == "F16") scales_ = ScaleType::kF16;
-      return;
-    }
-  }
-
-  void read_tensors() {
-    const std::vector<SafeTensor>& stored = model_.safetensors->tensors();
-    for (const SafeTensor& one : stored) {
-      if (kv_ != nullptr && is_kv_scale(one.name)) continue;
-      ModelTensor tensor;
-      tensor.name = one.name;
-      tensor.canonical = canonical_name(one.name);
-      tensor.layer = layer_number(tensor.canonical, arch_->names.layers_prefix);
-      tensor.shape = one.shape.empty() ? std::vector<int64_t>{1} : one.shape;
-      tensor.stored = format_by_name(one.dtype);
-      tensor.stored_bytes = static_cast<int64_t>(one.bytes);
-      tensor.open = [&one, format = tensor.stored.value_or(Format::kF32), cols = tensor.shape.back()] {
-        RowReader reader;
-        reader.stored = one.data;
-        reader.read = [&one, format, cols](int64_t first, int64_t rows, float* out) {
-          format_decode(format, one.data + first * format_row_bytes(format, cols), out, rows * cols);
-        };
-        reader.done = [&one] { give_back_pages(one.data, static_cast<int64_t>(one.bytes)); };
-        return reader;
-      };
-      model_tensors_.push_back(std::move(tensor));
-    }
+  // A GGUF file has them as metadata; those of a directory are tensors like others. A fold changes what they were
+  // found for.
+  void choose_kv_scales(const QuantizeOptions& options) {
+    kv_ = options.kv;
+    if (kv_ != nullptr) std::erase_if(tensors_, [](const ModelTensor& tensor) { return is_kv_scale(tensor.name); });
+    if (kv_ != nullptr || options.fold || !model_.files.is_gguf()) return;
+    if (std::optional<KvScales> own = KvScales::read(model_.files))
+      kv_ = std::make_shared<const KvScales>(*std::move(own));
   }
 
   // k_scale and v_scale of each layer with a cache, [kv heads, 1, 1], as compressed-tensors stores those of heads.
@@ -154,9 +112,9 @@ class DirectoryPlan : public QuantizePlan {
       const KvScales::Layer& layer = kv_->layers[i];
       if (layer.k.empty()) continue;
       const std::string module = fmt::format("{}{}.self_attn", arch_->names.layers_prefix, i);
-      const auto known = std::ranges::find_if(
-          model_tensors_, [&](const ModelTensor& t) { return t.canonical.starts_with(module + "."); });
-      if (known == model_tensors_.end())
+      const auto known =
+          std::ranges::find_if(tensors_, [&](const ModelTensor& t) { return t.canonical.starts_with(module + "."); });
+      if (known == tensors_.end())
         throw Error(
             "[kv] '{}' names its attention otherwise than 'self_attn': its directories have no place for scales",
             arch_->name);
@@ -169,12 +127,23 @@ class DirectoryPlan : public QuantizePlan {
     }
   }
 
+  // A matrix that rows are multiplied with; or the experts of a GGUF file, which become one each.
+  bool is_linear(const ModelTensor& tensor) const {
+    return (tensor.shape.size() == 2 || is_stack(tensor)) && tensor.name.ends_with(".weight");
+  }
+  bool is_stack(const ModelTensor& tensor) const { return model_.kept && tensor.shape.size() > 2; }
+
+  bool means(const std::string& pattern, const ModelTensor& tensor) const {
+    return name_matches(tensor.name, pattern) || name_matches(tensor.canonical, pattern) ||
+           (model_.files.is_gguf() && name_matches(gguf_from_canonical(tensor.canonical, arch_->names), pattern));
+  }
+
   // The format of a tensor: what --tensor says, or the plan's for linears in layers; nothing: as it is stored.
-  std::optional<DirectoryFormat> chosen(const ModelTensor& tensor, const QuantizeOptions& options) {
-    const bool linear = tensor.shape.size() == 2 && tensor.name.ends_with(".weight") && tensor.shape[0] > 1;
-    if (!tensor.stored || format_block(*tensor.stored) != 1 || !is_float(format_name_upper(*tensor.stored))) return {};
+  std::optional<DirectoryFormat> chosen(const ModelTensor& tensor, const QuantizeOptions& options) const {
+    const bool linear = is_linear(tensor) && tensor.rows() > 1;
+    if (!model_.kept && (!tensor.stored || format_name_upper(*tensor.stored).empty())) return {};
     for (const auto& [pattern, name] : options.tensors) {
-      if (!name_matches(tensor.name, pattern) && !name_matches(tensor.canonical, pattern)) continue;
+      if (!means(pattern, tensor)) continue;
       const DirectoryFormat& format = format_of(name);
       if (format.kind != Kind::kFloat && format.kind != format_.kind)
         throw Error("[quantize] a directory has one kind of compression: '{}' does not go with '{}'", name,
@@ -191,57 +160,64 @@ class DirectoryPlan : public QuantizePlan {
     return format_;
   }
 
-  static std::string format_name_upper(Format format) {
-    return format == Format::kF32 ? "F32" : format == Format::kF16 ? "F16" : format == Format::kBF16 ? "BF16" : "";
+  // As format_for_rows() has it, counted. A scale for each 8 bits is a rounding as int8's.
+  std::optional<DirectoryFormat> fitted(const ModelTensor& tensor, const DirectoryFormat& format,
+                                        const QuantizeOptions& options) {
+    const std::optional<DirectoryFormat> fitting = format_for_rows(format, tensor.cols());
+    if (!fitting) {
+      ++unfit_;
+    } else {
+      shrunk_ += fitting->group != format.group;
+      const Format to = format_block(format.format) == 1 ? Format::kINT8 : format.format;
+      check_requantize(tensor, to, options, format.name);
+    }
+    return fitting;
   }
 
   void add(size_t i, const QuantizeOptions& options) {
-    const ModelTensor& tensor = model_tensors_[i];
+    const ModelTensor& tensor = tensors_[i];
     std::optional<DirectoryFormat> format = chosen(tensor, options);
-    const bool linear = tensor.shape.size() == 2 && tensor.name.ends_with(".weight");
-    const std::string module = linear ? tensor.name.substr(0, tensor.name.size() - 7) : tensor.name;
-    if (format && format->kind != Kind::kFloat) {
-      const std::optional<DirectoryFormat> fitting = format_for_rows(*format, tensor.cols());
-      if (!fitting) {
-        ++unfit_;
-      } else if (fitting->group != format->group) {
-        ++shrunk_;
-      }
-      format = fitting;
-    }
+    if (format && format->kind != Kind::kFloat) format = fitted(tensor, *format, options);
+    if (!format && model_.kept) format = float_format(*model_.kept);
+    const bool stack = is_stack(tensor);
     WorkTensor work;
     work.source = &tensor;
     first_spec_.push_back(specs_.size());
-    if (!format || (format->kind == Kind::kFloat && *tensor.stored == format->format)) {
-      work.copied = !tensor.changed;
-      work.format = tensor.stored.value_or(Format::kF32);
-      specs_.push_back(kept_spec(tensor));
-      if (linear && tensor.layer >= 0) ignored_.push_back(module);
-    } else if (format->kind == Kind::kFloat) {
-      work.format = format->format;
-      specs_.push_back(kept_spec(tensor));
-      specs_.back().dtype = format_name_upper(format->format);
-      if (linear && tensor.layer >= 0) ignored_.push_back(module);
+    work.format = format ? format->format : tensor.stored.value_or(Format::kF32);
+    if (!format || format->kind == Kind::kFloat) {
+      work.copied = !tensor.changed && !model_.kept && (!format || *tensor.stored == format->format);
+      if (!stack) specs_.push_back(kept_spec(tensor, format));
     } else {
-      work.format = format->format;
-      for (SafeTensorSpec& spec : stored_parts(*format, module, tensor.rows(), tensor.cols(), scales_)) {
-        if (spec.dtype == "I64")
-          shapes_.emplace_back(specs_.size(), std::vector<int64_t>{tensor.rows(), tensor.cols()});
-        specs_.push_back(std::move(spec));
-      }
-      groups_[*format].push_back(module);
       work.slab_multiple = slab_multiple(*format);
       if (format->group != INT4::kGroup) work.group = format->group;
+    }
+    if (format && (stack || format->kind != Kind::kFloat)) {
+      for (int64_t e = 0; e < (stack ? tensor.shape[0] : 1); ++e) add_parts(tensor, *format, e);
       formats_[i] = *format;
     }
+    if ((!format || format->kind == Kind::kFloat) && is_linear(tensor) && tensor.layer >= 0)
+      ignored_.push_back(tensor.name.substr(0, tensor.name.size() - 7));
     tensors.push_back(std::move(work));
   }
 
-  // Of a tensor that keeps its type.
-  SafeTensorSpec kept_spec(const ModelTensor& tensor) const {
-    if (const SafeTensor* stored = model_.safetensors->find(tensor.name))
-      return {stored->name, stored->dtype, stored->shape};
-    return {tensor.name, format_name_upper(*tensor.stored), tensor.shape};
+  // The tensors that stand for a matrix, or for that of an expert.
+  void add_parts(const ModelTensor& tensor, const DirectoryFormat& format, int64_t expert) {
+    const std::string module = expert_name(tensor.name.substr(0, tensor.name.size() - 7), expert);
+    for (SafeTensorSpec& spec : stored_parts(format, module, tensor.expert_rows(), tensor.cols(), scales_)) {
+      if (spec.dtype == "I64")
+        shapes_.emplace_back(specs_.size(), std::vector<int64_t>{tensor.expert_rows(), tensor.cols()});
+      specs_.push_back(std::move(spec));
+    }
+    if (format.kind != Kind::kFloat) groups_[format].push_back(module);
+  }
+
+  // Of a tensor that keeps its type, or becomes another float.
+  SafeTensorSpec kept_spec(const ModelTensor& tensor, const std::optional<DirectoryFormat>& format) const {
+    SafeTensorSpec spec{tensor.name, format_name_upper(tensor.stored.value_or(Format::kF32)), tensor.shape};
+    const SafeTensor* stored = model_.kept ? nullptr : model_.files.safetensors->find(tensor.name);
+    if (stored != nullptr) spec = {stored->name, stored->dtype, stored->shape};
+    if (format) spec.dtype = format_name_upper(format->format);
+    return spec;
   }
 
   void place() {
@@ -258,9 +234,11 @@ class DirectoryPlan : public QuantizePlan {
       }
       const auto format = formats_.find(i);
       if (format != formats_.end()) {
-        work.make = [format = format->second, scales = scales_, ranges = work.ranges](
+        const auto each = work.ranges.size() / static_cast<size_t>(work.source->rows() / work.source->expert_rows());
+        work.make = [format = format->second, scales = scales_, ranges = work.ranges, each](
                         const TensorJob& job, std::span<float> values, const Rounder& rounder, const PartFiles& parts) {
-          store_slab(format, job, values, rounder, scales, ranges, parts);
+          const PartRange* first = ranges.data() + static_cast<size_t>(std::max(job.expert, 0)) * each;
+          store_slab(format, job, values, rounder, scales, PartItem(first, first + each), parts);
         };
       }
       const std::string name = format != formats_.end() ? group_name(format->second)
@@ -277,6 +255,7 @@ class DirectoryPlan : public QuantizePlan {
 
   void finish_notes() {
     summary.fallbacks = shrunk_ + unfit_;
+    summary.notes = model_.notes;
     if (shrunk_ > 0)
       summary.notes.push_back(fmt::format(
           "{} matrices have rows that are no whole groups of {}: their groups are smaller", shrunk_, format_.group));
@@ -285,7 +264,7 @@ class DirectoryPlan : public QuantizePlan {
           fmt::format("{} matrices have rows that are no multiple of 32: they stay as they are", unfit_));
   }
 
-  std::string config_text() const {
+  JsonObject plain_config() const {
     JsonObject config = model_.config;
     if (format_.kind == Kind::kFloat) {
       const char* dtype = format_.format == Format::kBF16  ? "bfloat16"
@@ -296,6 +275,11 @@ class DirectoryPlan : public QuantizePlan {
       }
     }
     if (unties_) config["tie_word_embeddings"] = false;
+    return config;
+  }
+
+  std::string config_text() const {
+    JsonObject config = plain_config();
     if (!groups_.empty() || kv_ != nullptr) config["quantization_config"] = quantization_config();
     JsonObject own{{"recipe", recipe_}, {"source_sha256", source_}};
     if (!texts_.empty()) own["text_sha256"] = texts_;
@@ -340,12 +324,12 @@ class DirectoryPlan : public QuantizePlan {
     }
   };
 
-  const ModelFiles model_;
+  DirectoryModel model_;
+  const Architecture* arch_;
   const DirectoryFormat& format_;
-  const Architecture* arch_ = nullptr;
+  const ScaleType scales_;
+  std::vector<ModelTensor>& tensors_;
   std::string recipe_, source_;
-  ScaleType scales_ = ScaleType::kBF16;
-  std::vector<ModelTensor> model_tensors_;
   std::vector<SafeTensorSpec> specs_;
   std::vector<size_t> first_spec_;                               // of each tensor
   std::map<size_t, DirectoryFormat> formats_;                    // of those that become several tensors

@@ -15,6 +15,7 @@
 #include "files/gguf/gguf_writer.h"
 #include "models/model.h"
 #include "weights/config.h"
+#include "weights/kv_scales.h"
 
 namespace ingot {
 namespace {
@@ -234,8 +235,41 @@ TEST_F(Quantize, RefusesInOneLine) {
   options.out = path("again.gguf");
   options.format = "q5_0";
   EXPECT_NE(error_of(options).find("--requantize"), std::string::npos);
+  for (const auto& [out, format] : {std::pair{"again", "int4"}, {"again", "int8"}, {"again", "fp8"}}) {
+    options.out = path(out);
+    options.format = format;
+    EXPECT_NE(error_of(options).find(std::string(" to ") + format + " loses more; --requantize"), std::string::npos);
+  }
   options.requantize = true;
   EXPECT_EQ(error_of(options), "");
+}
+
+// Another architecture, or vocabulary, than directories are made of.
+TEST_F(Quantize, RefusesDirectoriesOfOtherGguf) {
+  const auto refusal = [&](const std::string& key, const std::string& value) {
+    const Gguf published = Gguf::open(stories() + "/stories260K.gguf");
+    GgufWriter writer;
+    for (const GgufEntry& entry : published.metadata()) {
+      if (entry.key != key) writer.set(entry.key, entry.value);
+    }
+    if (!value.empty()) writer.set(key, value);
+    for (const GgufTensor& tensor : published.tensors())
+      writer.add_tensor(tensor.name, tensor.dims, tensor.type, std::span(tensor.data, tensor.bytes));
+    writer.write(path("other.gguf"));
+    QuantizeOptions options;
+    options.model = path("other.gguf");
+    options.out = path("d");
+    options.format = "bf16";
+    const std::string error = error_of(options);
+    EXPECT_FALSE(fs::exists(path("d.part")));
+    return error;
+  };
+  EXPECT_NE(refusal("general.architecture", "mamba").find("no directory is made of a GGUF file of 'mamba'"),
+            std::string::npos);
+  EXPECT_NE(refusal("tokenizer.ggml.model", "").find("has no vocabulary"), std::string::npos);
+  EXPECT_NE(refusal("tokenizer.ggml.model", "bert").find("'bert', which is no BPE"), std::string::npos);
+  EXPECT_EQ(refusal("general.name", "other"), "");
+  EXPECT_NE(refusal("general.name", "other").find("exists"), std::string::npos);
 }
 
 TEST_F(Quantize, NamesTheValueThatIsNotFinite) {
@@ -283,6 +317,46 @@ TEST_F(Quantize, CopiesWhatIsInNvfp4) {
   ASSERT_EQ(got.type, *gguf_type(Format::kNVFP4));
   EXPECT_TRUE(std::ranges::equal(std::span(got.data, got.bytes), codes));
   EXPECT_EQ(made.find_tensor("blk.1.attn_k.weight")->type, kGgufQ8_0);
+}
+
+// Every way to a directory from a GGUF file is that from the directory which the file holds.
+TEST_F(Quantize, DirectoriesOfGguf) {
+  const std::string file = stories() + "/stories260K.gguf";
+  make(file, "plain", "f32");
+  for (const char* format : {"bf16", "int4_g32", "int4_asym_g32", "int8", "fp8", "fp8_block"}) {
+    make(file, std::string(format) + "_gguf", format, 2);
+    make(path("plain"), std::string(format) + "_directory", format);
+    const SafeTensors got = SafeTensors::open(path(format) + "_gguf");
+    const SafeTensors want = SafeTensors::open(path(format) + "_directory");
+    ASSERT_EQ(got.tensors().size(), want.tensors().size()) << format;
+    for (const SafeTensor& tensor : want.tensors()) {
+      const SafeTensor* mine = got.find(tensor.name);
+      ASSERT_NE(mine, nullptr) << tensor.name;
+      EXPECT_EQ(mine->dtype, tensor.dtype) << format << " " << tensor.name;
+      ASSERT_EQ(mine->bytes, tensor.bytes) << format << " " << tensor.name;
+      EXPECT_EQ(std::memcmp(mine->data, tensor.data, tensor.bytes), 0) << format << " " << tensor.name;
+    }
+  }
+  // Its scales of a cache, and names of either kind.
+  QuantizeOptions options;
+  options.model = file;
+  options.out = path("kv.gguf");
+  options.format = "f32";
+  auto scales = std::make_shared<KvScales>();
+  for (int i = 0; i < 5; ++i) scales->layers.push_back({.k = std::vector<float>(4, 0.5f), .v = {0.25f, 1, 2, 4}});
+  options.kv = scales;
+  quantize(options, *nearest_rounder());
+  options.kv = nullptr;
+  options.model = options.out;
+  options.out = path("kv");
+  options.format = "int8";
+  options.tensors = {{"blk.1.attn_v.weight", "bf16"}, {"*layers.2.self_attn.v_proj*", "f32"}};
+  quantize(options, *nearest_rounder());
+  const ModelFiles made = ModelFiles::open(path("kv"));
+  EXPECT_EQ(KvScales::read(made)->layers.at(3).v, scales->layers[3].v);
+  EXPECT_EQ(made.safetensors->find("model.layers.0.self_attn.v_proj.weight")->dtype, "I8");
+  EXPECT_EQ(made.safetensors->find("model.layers.1.self_attn.v_proj.weight")->dtype, "BF16");
+  EXPECT_EQ(made.safetensors->find("model.layers.2.self_attn.v_proj.weight")->dtype, "F32");
 }
 
 TEST_F(Quantize, TensorsByPattern) {
