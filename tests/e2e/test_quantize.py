@@ -112,6 +112,26 @@ class QuantizeTest(support.TestCase):
         self.assertEqual(support.run("template", out, stdin=messages).stdout,
                          support.run("template", model, stdin=messages).stdout)
 
+    def test_a_directory_of_a_gguf_file(self):
+        """There and back: the same text, prompts and predictions."""
+        model = models.make_tiny(self.folder / "tiny")
+        file, out = self.folder / "tiny.gguf", self.folder / "out"
+        self.quantize(model, file, "--format", "f32")
+        self.quantize(file, out, "--format", "f32")
+        self.assertEqual(sorted(entry.name for entry in out.iterdir()),
+                         ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                          "tokenizer_config.json"])
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in ("Hello, world 123", "  déjà vu\n\n", "<|im_end|>"))
+        want = support.run("tokenize", file, "--special", "--parse-special", stdin=lines)
+        self.assertEqual(want.returncode, 0, want.stderr)
+        self.assertEqual(support.run("tokenize", out, "--special", "--parse-special", stdin=lines).stdout, want.stdout)
+        messages = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": True})
+        self.assertEqual(support.run("template", out, stdin=messages).stdout,
+                         support.run("template", model, stdin=messages).stdout)
+        stories = self.folder / "stories"
+        self.quantize(self.stories / "stories260K.gguf", stories, "--format", "f32")
+        self.assertEqual(self.perplexity(stories), self.perplexity(self.stories / "stories260K.gguf"))
+
     def test_bad_input(self):
         out = self.folder / "a.gguf"
 
@@ -129,7 +149,7 @@ class QuantizeTest(support.TestCase):
         fails(1, ["the model itself"], self.stories, self.stories, "--format", "bf16")
         gguf = self.stories / "stories260K.gguf"
         fails(1, ["the model itself"], gguf, gguf, "--format", "q8_0")
-        fails(1, ["is GGUF"], gguf, self.folder / "d", "--format", "int8")
+        fails(1, ["no format of directories", "q8_0"], gguf, self.folder / "d", "--format", "q8_0")
         self.assertEqual(sorted(self.folder.iterdir()), [])
         out.write_text("here")
         fails(1, ["exists"], self.stories, out, "--format", "q8_0")
