@@ -67,10 +67,10 @@ class Lines {
   std::string line_;
 };
 
-using Answer = std::function<void(const JsonObject&, std::string&)>;
+using LineAnswer = std::function<void(const JsonObject&, std::string&)>;
 
 // Replaces `out`.
-void answer_line(const Lines::Line& line, const Answer& answer, std::string& out) {
+void answer_line(const Lines::Line& line, const LineAnswer& answer, std::string& out) {
   out.clear();
   try {
     if (line.too_long) throw Error("[json] the line has over {} MiB", kMaxLineBytes >> 20);
@@ -83,7 +83,7 @@ void answer_line(const Lines::Line& line, const Answer& answer, std::string& out
 
 }  // namespace
 
-void answer_lines(const Answer& answer) {
+void answer_lines(const LineAnswer& answer) {
   Lines lines;
   std::string out;
   while (const std::optional<Lines::Line> line = lines.next()) {

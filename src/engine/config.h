@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "graph/device_options.h"
@@ -11,6 +12,8 @@
 #include "ops/batch.h"
 
 namespace ingot {
+
+class Comm;
 
 // As EngineConfig::kv_bytes: whatever a GPU has free.
 inline constexpr int64_t kAllFreeBytes = std::numeric_limits<int64_t>::max();
@@ -46,6 +49,8 @@ struct EngineConfig {
   // Weights of up to so many columns stay in float on the CPU. Tests of small models set 0: the kernels of long rows.
   int64_t short_cols = kShortCols;
   EngineDevice device = {};
+  // Figures on paper: stands for the ranks beside the one that it is of, which leads. Of the CPU.
+  std::shared_ptr<Comm> on_paper = {};
 
   // Of a model with so many positions for a seq whose head takes so many logit rows at once.
   StepLimits limits(int context, int logits) const {

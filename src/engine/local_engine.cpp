@@ -63,7 +63,8 @@ RunOptions run_options(const Model& model, const EngineConfig& config) {
           .threads = config.threads,
           .kernels = config.kernels,
           .short_cols = config.short_cols,
-          .kv = config.kv};
+          .kv = config.kv,
+          .comm = config.on_paper.get()};
 }
 
 std::vector<int> pages_of_groups(const Model& model, const EngineConfig& config) {

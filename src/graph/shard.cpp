@@ -96,7 +96,7 @@ void Sharder::gather(int32_t value) {
     op.counts.push_back(own.count());
   }
   const auto logits = whole_.outputs.find("logits");
-  op.first_only = logits != whole_.outputs.end() && logits->second.value == value;
+  op.first_only = !how_.all_lead && logits != whole_.outputs.end() && logits->second.value == value;
   emit(std::move(op));
   state.full = true;
 }

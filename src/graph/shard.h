@@ -45,6 +45,7 @@ struct Sharding {
   ShardForm form = ShardForm::kGather;
   // Expert parallel: of each layer with experts, in order. Empty: each expert is cut.
   std::vector<ExpertShares> experts = {};
+  bool all_lead = false;  // every rank gets the logits, as rank 0 does
 };
 
 // The part of rank `rank` of a graph as a model wrote it, before fuse(). Weights of the part lie in those of `graph`,

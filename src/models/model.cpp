@@ -21,7 +21,7 @@ INGOT_MODELS(X)
 
 // How ranks share the graph.
 static Sharding sharding_of(const Model& model, const ModelOptions& options) {
-  Sharding how{.ranks = options.ranks(), .form = options.tp_form};
+  Sharding how{.ranks = options.ranks(), .form = options.tp_form, .experts = {}, .all_lead = options.on_paper};
   if (options.ep == 1) return how;
   if (options.tp != 1 && options.tp != options.ep)
     throw Error("[ep] --ep {} beside --tp {}: ranks that have whole experts share all else", options.ep, options.tp);
@@ -95,6 +95,18 @@ Model build(const Architecture& arch, Hparams hp, std::unique_ptr<WeightSource> 
   return model;
 }
 
+// The weights of this rank get their values.
+void fill_own(Model& model, const ModelOptions& options) {
+  struct Fill : TensorVisitor {
+    RandomSource& source;
+    explicit Fill(RandomSource& s) : source(s) {}
+    void weight(Weight& w) {
+      if (w) source.fill_rows(w.data, w.bytes());
+    }
+  } fill(dynamic_cast<RandomSource&>(model.weights->source()));
+  for (Node& node : model.ranks[static_cast<size_t>(options.own_rank)].nodes) each_tensor(node.op, fill);
+}
+
 Hparams numbers_of(const Architecture& arch, const Config& config) {
   Hparams hp = read_hparams(config);
   hp.arch = arch.name;
@@ -143,9 +155,13 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
 
 Model Model::random(const Hparams& hp, FormatChoice format, const ModelOptions& options) {
   for (const Architecture* arch : architectures()) {
-    if (hp.arch == arch->name)
-      return build(*arch, hp, std::make_unique<RandomSource>(std::move(format), options.random_on_device), nullptr,
-                   options);
+    if (hp.arch != arch->name) continue;
+    const RandomFill when = options.on_paper           ? RandomFill::kAsked
+                            : options.random_on_device ? RandomFill::kDevice
+                                                       : RandomFill::kAtOnce;
+    Model model = build(*arch, hp, std::make_unique<RandomSource>(std::move(format), when), nullptr, options);
+    if (options.on_paper) fill_own(model, options);
+    return model;
   }
   throw Error("[model] architecture '{}' is not supported", hp.arch);
 }

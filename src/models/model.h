@@ -46,6 +46,8 @@ struct ModelOptions {
   int ep = 1;                           // the same, each with whole experts; tp is 1 or as many
   ShardForm tp_form = ShardForm::kGather;
   int own_rank = -1;  // ranks of all stages are processes, and this is this one's; -1: they are threads of this one
+  // Figures on paper: own_rank alone exists, and leads. Of random matrices its own rows have values, others none.
+  bool on_paper = false;
   // For ep: how often each expert of each layer was chosen; the busiest are repeated. Empty: nothing is known.
   std::vector<std::vector<int64_t>> expert_uses = {};
   int pp = 1;                     // stages, each with some of the layers

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/checked_size.h"
@@ -140,39 +141,61 @@ const StoredWeight* RandomSource::find(const std::string& name, const std::vecto
   weight->shape = wanted;
   // Variance 1 / cols keeps the activations of a deep model near 1; uniform over ±a has variance a² / 3.
   const float range = vector ? 0.1f : std::sqrt(3.0f / static_cast<float>(cols));
-  weight->random = {.key = std::hash<std::string>{}(name) << 20, .range = range};
+  const RandomValues random{.key = std::hash<std::string>{}(name) << 20, .range = range};
   memory_.emplace_back(rows * format_row_bytes(weight->format, cols));
   weight->data = memory_.back().data();
-  const bool left =
-      deferred_ && !vector && !router && (weight->format == Format::kBF16 || weight->format == Format::kF32);
-  if (!left) fill(*weight, rows, cols);
+  const bool matrix = !vector && !router;
+  if (matrix && when_ == RandomFill::kDevice && (weight->format == Format::kBF16 || weight->format == Format::kF32)) {
+    weight->random = random;
+  } else if (matrix && when_ == RandomFill::kAsked) {
+    unfilled_.push_back({weight.get(), random, memory_.back().data(), memory_.back().bytes()});
+  } else {
+    fill(*weight, random, memory_.back().data(), 0, rows);
+  }
   made_.push_back(std::move(weight));
   return made_.back().get();
 }
 
-void RandomSource::fill(StoredWeight& weight, int64_t rows, int64_t cols) {
-  const RandomValues random = std::exchange(weight.random, {});
+void RandomSource::fill_rows(const std::byte* data, int64_t bytes) {
+  for (const Unfilled& one : unfilled_) {
+    if (data < one.data || data >= one.data + one.bytes) continue;
+    const int64_t row_bytes = format_row_bytes(one.weight->format, one.weight->shape.back());
+    const int64_t first = (data - one.data) / row_bytes;
+    return fill(*one.weight, one.random, one.data, first, first + bytes / row_bytes);
+  }
+}
+
+// Rows first … end - 1, the same values whatever is filled beside them.
+void RandomSource::fill(const StoredWeight& weight, const RandomValues& random, std::byte* out, int64_t first,
+                        int64_t end) const {
   const float middle = weight.shape.size() < 2 ? 1.0f : 0.0f;  // norms are around 1
+  const int64_t cols = weight.shape.empty() ? 1 : weight.shape.back();
   const int64_t row_bytes = format_row_bytes(weight.format, cols);
-  std::byte* out = memory_.back().data();
   std::vector<float> row(static_cast<size_t>(cols));
   const bool router = is_router(weight.name), encoded = format_block(weight.format) > 1;
   // Experts are stacked, and differ: those of encoded formats by the order in which the rows come again.
-  const int64_t of_expert = weight.shape.size() == 3 ? weight.shape[1] : rows;
-  for (int64_t r = 0; r < rows; ++r) {
+  const int64_t of_expert = weight.shape.size() == 3 ? weight.shape[1] : std::numeric_limits<int64_t>::max();
+  // The row whose values row r has; r itself where it has its own.
+  const auto first_of = [&](int64_t r) {
     const int64_t e = r / of_expert, i = r % of_expert;
-    const int64_t order =
-        e == 0 ? 0 : static_cast<int64_t>(random_bits(static_cast<uint64_t>(e)) % uint64_t{kRandomRows});
-    if (!router && (encoded ? r : i) >= kRandomRows) {
-      const int64_t same = encoded ? i % kRandomRows ^ order : r - i + i % kRandomRows;
-      std::memcpy(out + r * row_bytes, out + same * row_bytes, static_cast<size_t>(row_bytes));
+    if (router || (encoded ? r : i) < kRandomRows) return r;
+    if (!encoded) return r - i + i % kRandomRows;
+    const auto order = e == 0 ? 0 : random_bits(static_cast<uint64_t>(e)) % uint64_t{kRandomRows};
+    return i % kRandomRows ^ static_cast<int64_t>(order);
+  };
+  for (int64_t r = first; r < end; ++r) {
+    const int64_t same = first_of(r);
+    const int64_t made = same >= first ? same : r - kRandomRows;  // filled before, where it has the values
+    if (made < r && made >= first && (made == same || first_of(made) == same)) {
+      std::memcpy(out + r * row_bytes, out + made * row_bytes, static_cast<size_t>(row_bytes));
       continue;
     }
     uint64_t key = random.key;
     if (router) key = expert_key(key, r / kRandomRows);  // no two experts have the same logit
-    if (!encoded) key = expert_key(key, e);
+    if (!encoded) key = expert_key(key, r / of_expert);
     for (int64_t c = 0; c < cols; ++c) {
-      row[static_cast<size_t>(c)] = middle + random_value(key, encoded ? r : i, c, cols, random.range);
+      row[static_cast<size_t>(c)] =
+          middle + random_value(key, encoded ? same : same % of_expert, c, cols, random.range);
     }
     format_encode(weight.format, row.data(), out + r * row_bytes, cols);
   }

@@ -56,12 +56,21 @@ std::unique_ptr<WeightSource> open_source(const ModelFiles& files, const ArchNam
 // The format of a weight by its canonical name, for random models.
 using FormatChoice = std::function<Format(const std::string& name)>;
 
+// When random matrices get their values.
+enum class RandomFill : uint8_t {
+  kAtOnce,
+  kDevice,  // those in BF16 and F32 on the device that computes with them
+  kAsked,   // rows by fill_rows(); what is never asked for stays zero, and takes no memory
+};
+
 // Random weights of a fixed seed, made when asked for: matrices in the chosen format (F32 where a row is no whole
-// number of blocks), vectors around 1 in F32. Keeps them for as long as it lives. `deferred`: matrices in BF16 and F32
-// are left to the device that computes with them.
+// number of blocks), vectors around 1 in F32. Keeps them for as long as it lives.
 class RandomSource : public WeightSource {
  public:
-  explicit RandomSource(FormatChoice format, bool deferred = false) : format_(std::move(format)), deferred_(deferred) {}
+  explicit RandomSource(FormatChoice format, RandomFill when = RandomFill::kAtOnce)
+      : format_(std::move(format)), when_(when) {}
+  // With kAsked: the rows in [data, data + bytes) get their values. Nothing for what it has not made.
+  void fill_rows(const std::byte* data, int64_t bytes);
   const StoredWeight* find(const std::string& name, const std::vector<int64_t>& wanted) override;
   bool has(const std::string&) const override { return false; }
   std::vector<std::string> names() const override { return {}; }
@@ -70,12 +79,19 @@ class RandomSource : public WeightSource {
   const std::vector<std::unique_ptr<StoredWeight>>& made() const { return made_; }
 
  private:
-  void fill(StoredWeight& weight, int64_t rows, int64_t cols);
+  struct Unfilled {
+    const StoredWeight* weight;
+    RandomValues random;
+    std::byte* data;
+    int64_t bytes;
+  };
+  void fill(const StoredWeight& weight, const RandomValues& random, std::byte* out, int64_t first, int64_t end) const;
 
   const FormatChoice format_;
-  const bool deferred_;
+  const RandomFill when_;
   std::vector<std::unique_ptr<StoredWeight>> made_;
   std::vector<Memory> memory_;
+  std::vector<Unfilled> unfilled_;
 };
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -227,6 +228,26 @@ TEST(Weights, RandomWeightsAreTheSameEachTime) {
   EXPECT_EQ(std::memcmp(x->data, y->data, 4 * 2 * 18), 0);
   EXPECT_EQ(a.find("odd.weight", {4, 33})->format, Format::kF32);
   EXPECT_EQ(a.find("w.weight", {4, 64}), x);
+}
+
+// A rank's rows have the values that they have beside all others.
+TEST(Weights, RandomRowsThatAreAskedForAreThoseOfTheWhole) {
+  for (const Format format : {Format::kQ4_0, Format::kBF16}) {
+    const auto choice = [&](const std::string&) { return format; };
+    RandomSource whole(choice), asked(choice, RandomFill::kAsked);
+    const int64_t bytes = format_row_bytes(format, 64);
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{300, 64}, {5, 96, 64}, {4, 200, 64}}) {
+      const std::string name = "w" + std::to_string(shape[0]) + ".weight";
+      const StoredWeight *x = whole.find(name, shape), *y = asked.find(name, shape);
+      for (const auto& [first, n] : {std::pair{70, 150}, {10, 20}, {230, 69}}) {
+        asked.fill_rows(y->data + first * bytes, n * bytes);
+        EXPECT_EQ(std::memcmp(x->data + first * bytes, y->data + first * bytes, static_cast<size_t>(n * bytes)), 0)
+            << name << " " << first;
+      }
+      EXPECT_EQ(std::count(y->data, y->data + bytes, std::byte{0}), bytes);  // nobody asked
+    }
+    EXPECT_EQ(std::memcmp(whole.find("norm.weight", {64})->data, asked.find("norm.weight", {64})->data, 256), 0);
+  }
 }
 
 // No kernel that reads another expert's weights may go unnoticed.

@@ -8,6 +8,7 @@
 
 #include "cli/bench/bench_limits.h"
 #include "cli/bench/bench_model.h"
+#include "cli/bench/bench_paper.h"
 #include "cli/bench/bench_profile.h"
 #include "cli/bench/bench_run.h"
 #include "cli/bench/old_spellings.h"
@@ -28,6 +29,7 @@ struct Options {
   std::string svg;
   std::vector<std::string> from;
   BenchModelOptions model;
+  PaperOptions paper;
 };
 
 // Prints the profiles of a batch, adds their pages and returns both as JSON.
@@ -74,6 +76,11 @@ int run(const Options& options) {
   }
   if (options.profile && !options.svg.empty()) throw CLI::ValidationError("--svg draws speeds, not a profile");
   check_bench_model(options.model);
+  if (check_paper(options.paper, options.model)) {
+    if (options.profile || !options.html.empty() || !options.svg.empty())
+      throw CLI::ValidationError("--as-rank is on paper: without --profile, --html and --svg");
+    return run_paper(options.paper, options.model, options.work, options.batch);
+  }
   BenchWork work = options.work;
   work.verbose = options.model.common.verbose;
   const int seqs = *std::ranges::max_element(options.batch);
@@ -145,6 +152,7 @@ CommandBody setup(CLI::App& app) {
       ->delimiter(',')
       ->type_name("FILES");
   add_bench_model_options(app, options->model);
+  add_paper_options(app, options->paper);
   return add_subcommands(app, kParts, [options] { return run(*options); });
 }
 

@@ -42,7 +42,9 @@ BenchLimits measure_limits(Engine& engine) {
       return;
     }
     // Where ranks share the model the runner has one rank's threads, and one rank's part of each product.
-    const auto ranks = static_cast<double>(std::max<size_t>(1, engine.model().ranks.size()));
+    // On paper there is one rank, which has them all.
+    const bool one = engine.config().on_paper != nullptr;
+    const auto ranks = static_cast<double>(one ? 1 : std::max<size_t>(1, engine.model().ranks.size()));
     std::optional<ThreadPool> of_all;
     if (ranks > 1) of_all.emplace(engine.config().threads);
     ThreadPool& pool = of_all ? *of_all : local.runner().pool();

@@ -35,6 +35,10 @@ Request request_of(int seq, int vocab, const BenchWork& work) {
 
 BenchSpeed run_once(Engine& engine, int batch, const BenchWork& work) {
   std::vector<Submission> seqs;
+  const auto tell = [&](BenchMoment moment) {
+    if (work.at) work.at(moment);
+  };
+  tell(BenchMoment::kBegin);
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   // Between two steps: so all of them begin together.
@@ -47,10 +51,12 @@ BenchSpeed run_once(Engine& engine, int batch, const BenchWork& work) {
   BenchSpeed speed{.batch = batch};
   for (const Submission& seq : seqs) seq.stream->next();
   speed.first = elapsed();
+  tell(BenchMoment::kAllFirst);
   for (const Submission& seq : seqs) {
     while (seq.stream->next()) throw_if_interrupted();
   }
   speed.whole = elapsed();
+  tell(BenchMoment::kEnd);
   if (const std::string lost = engine.lost(); !lost.empty()) throw Error("[bench] {}", lost);
   return speed;
 }

@@ -1,16 +1,23 @@
 // The work of a benchmark on a model: prompts of different tokens read together, answers of a fixed length made.
 #pragma once
 
+#include <functional>
+
 #include "cli/bench/bench_profile.h"
 #include "engine/engine.h"
 
 namespace ingot {
+
+// Of one run.
+enum class BenchMoment : uint8_t { kBegin, kAllFirst, kEnd };
 
 struct BenchWork {
   int prompt = 512;  // tokens of each prompt
   int gen = 128;     // tokens to make for each
   int repeat = 5;    // runs; the median counts
   bool verbose = false;
+  // Called in each run, the first of which touches memory and does not count; null: nobody asks.
+  std::function<void(BenchMoment)> at = {};
 };
 
 struct BenchSpeed {

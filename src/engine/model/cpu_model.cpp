@@ -42,7 +42,7 @@ void CpuModel::start(const Model& model) {
     options = ranks_->first_options();
   }
   steps_.resize(static_cast<size_t>(model.stages));
-  const Graph& own = ranks_ ? model.ranks[0] : model.graph;
+  const Graph& own = ranks_ ? model.ranks[static_cast<size_t>(ranks_->rank())] : model.graph;
   runner_ = std::make_unique<Runner>(own, options);
   kv_ = std::make_unique<KvStore>(runner_->program(), pages_, options_.limits.page_rows);
   runner_->bind(*kv_);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "comm/comm_paper.h"
 #include "comm/read_numbers.h"
 #include "comm/world.h"
 #include "engine/model/page_groups.h"
@@ -85,13 +86,20 @@ Ranks::Ranks(const Model& model, const RunOptions& options, const std::vector<in
       pages_(pages),
       pp_(model.stages),
       tp_(static_cast<int>(model.ranks.size()) / pp_),
-      processes_(World::joined() != nullptr) {
+      paper_(dynamic_cast<PaperComm*>(options.comm)),
+      processes_(paper_ == nullptr && World::joined() != nullptr) {
   const int n = tp_ * pp_;
   CHECK(n > 1 && n == static_cast<int>(model.ranks.size()), "{} ranks in {} stages", model.ranks.size(), pp_);
   const int64_t bytes = StepMessage::most_bytes(options_.limits, static_cast<int>(pages_.size()));
   order_.reserve(bytes);
   message_.reserve(bytes);
   logit_rows_.reserve(static_cast<size_t>(options_.limits.logits));
+  if (paper_ != nullptr) {
+    CHECK(paper_->rank() < tp_, "rank {} is of a stage before the last", paper_->rank());
+    const std::shared_ptr<Comm> stage(options.comm, [](Comm*) {});  // the caller's own
+    links_.push_back({.rank = paper_->rank(), .tp = tp_, .pp = pp_, .stage = stage, .rows = {}, .orders = {}});
+    return;
+  }
   if (processes_) {
     links_.push_back(world_links(*World::joined(), tp_, pp_));
     told_.resize(model.ranks.size());
@@ -146,7 +154,7 @@ RunOptions Ranks::options_of(int rank) const {
   RunOptions options = options_;
   options.own_thread = true;
   options.comm = links_[static_cast<size_t>(rank)].stage.get();
-  if (processes_) return options;
+  if (paper_ != nullptr || processes_) return options;
   const auto own = ThreadPool::share(options_.threads, rank, tp_ * pp_);
   options.threads = std::max(1, static_cast<int>(own.end - own.begin));
   return options;
@@ -172,6 +180,7 @@ void Ranks::run_rank(const Model& model, size_t rank) {
 }
 
 void Ranks::await_ready() {
+  if (paper_ != nullptr) return;
   for (int r = 1; r < tp_ * pp_; ++r) {
     try {
       std::array<std::byte, sizeof(int64_t)> ready{};
@@ -203,6 +212,7 @@ void Ranks::launch(const StepWork& work) {
   ask_for_counts(launched_);
   if (pp_ == 1) return;
   order_.write_step(work, options_.limits, launched_, {}, counted_step_.load() == launched_);
+  if (paper_ != nullptr) return paper_->launched(std::ssize(order_.bytes()));
   own().orders->step = launched_;
   for (int r = tp_ * pp_ - 1; r >= tp_; --r) own().orders->send(order_.bytes(), r);
 }
@@ -225,6 +235,7 @@ void Ranks::begin(const StepWork& work, size_t logits) {
 }
 
 void Ranks::end() {
+  if (paper_ != nullptr && pp_ > 1) paper_->end_step();
   if (counted_step_.load() != step_) return;
   for (int r = 1; r < tp_ * pp_; ++r) {
     std::array<std::byte, sizeof(RankCounts)> message{};
@@ -238,7 +249,9 @@ void Ranks::end() {
 }
 
 void Ranks::receive(const Runner& runner, const Batch& batch) {
-  if (pp_ > 1) receive_rows(own(), runner, batch);
+  if (pp_ == 1) return;
+  if (paper_ != nullptr) return paper_->await_rows(rows_of(runner, kStageIn, batch));
+  receive_rows(own(), runner, batch);
 }
 
 void Ranks::run_head(const StepWork& work, size_t first, size_t count) {

@@ -25,6 +25,8 @@
 
 namespace ingot {
 
+class PaperComm;
+
 // A rank other than 0: packs its part of the model and runs the steps that rank 0 sends, until that ends. Calls
 // on_ready once it is packed, before rank 0 hears of it, and on_step before each step. Throws CommError once a rank was
 // lost, and what packing and on_ready throw.
@@ -34,12 +36,16 @@ void follow(const Graph& part, const RunOptions& options, const std::vector<int>
 class Ranks {
  public:
   // Starts the threads; options.threads are all ranks' together. In a process with others (World::joined()) those
-  // follow(), and the threads are this one's own. REQUIRES: model.ranks has several.
+  // follow(), and the threads are this one's own. With options.comm the others are on paper (comm/comm_paper.h): there
+  // are none, and what is rank 0's here is the comm's rank's. REQUIRES: model.ranks has several; on paper that rank is
+  // of the last stage.
   Ranks(const Model& model, const RunOptions& options, const std::vector<int>& pages);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
+  // Which of model.ranks this is: 0, but on paper.
+  int rank() const { return own().rank; }
   // Rank 0's own, for its runner.
   RunOptions first_options() const { return options_of(0); }
   // Until all others are ready. Throws what one of them threw.
@@ -80,6 +86,7 @@ class Ranks {
   const RunOptions options_;
   const std::vector<int> pages_;
   const int pp_, tp_;
+  PaperComm* const paper_;        // null: the others exist
   const bool processes_;          // the others are
   std::vector<RankLinks> links_;  // of all ranks; rank 0's alone where the others are processes
   // Of the engine's thread.
