@@ -14,7 +14,7 @@ void EngineCore::collect(Flight& flight) {
     const double row = meter_.last().seconds / std::max(1, plan.rows);
     row_seconds_ = row_seconds_ > 0 ? 0.9 * row_seconds_ + 0.1 * row : row;
   }
-  scheduler_.ran(plan.rows, meter_.last().seconds);
+  scheduler_.ran(plan.rows, meter_.last().seconds, flight.idled);
   charge_those_that_left();
   if (damaged && damaged()) {
     for (const Plan::Item& item : plan.items) {

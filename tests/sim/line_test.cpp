@@ -272,5 +272,28 @@ TEST(Line, WhatCameBackIsNotSafeForAsLongAsItsMasksTake) {
   EXPECT_LE(waited, 1.2 * 3 * by_itself + reads);
 }
 
+// But it gets its page where steps take long, as those of many seqs on a GPU do.
+TEST(Line, WhatCameBackGetsItsPageInLongSteps) {
+  FairLoad load(kScarceConfig, kScarcePages, 1);
+  load.model.step_seconds = 0.05;
+  warm_up(load);
+  const FairTenant giant = one_size("giant", 14'000, 1'900);
+  FairTenant half = one_size("first", 3'000, 5);
+  load.tenants = {one_size("steady", 20, 300), one_size("other", 20, 310)};
+  const SeqId id = load.submit(giant);
+  while (!load.first.contains(id)) load.step();
+  load.run(2.5);
+  first_token(load, half);
+  ASSERT_EQ(load.core->stats().taken, 1);
+  const int64_t set_back = load.tokens["giant"];
+  while (load.tokens["giant"] == set_back) load.step();
+  const int64_t came_back = load.tokens["giant"];
+  half.name = "second";
+  load.submit(half);
+  while (load.core->stats().taken == 1) load.step();
+  std::printf("%ld tokens before it gives way again\n", static_cast<long>(load.tokens["giant"] - came_back));
+  EXPECT_GE(load.tokens["giant"] - came_back, 30);  // of a page of 32
+}
+
 }  // namespace
 }  // namespace ingot::sim

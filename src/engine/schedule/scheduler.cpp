@@ -93,9 +93,11 @@ void Scheduler::launched(const Plan& plan) {
   tenants_.launched(plan.rows);
 }
 
-void Scheduler::ran(int rows, double seconds) {
+void Scheduler::ran(int rows, double seconds, bool idled) {
   const double row = pace_.row_seconds();
-  tenants_.ran(row > 0 ? std::max<double>(rows, seconds / row) : rows);
+  const double took = row > 0 ? std::max<double>(rows, seconds / row) : rows;
+  tenants_.ran(took);
+  if (!idled) step_rows_ += (took - step_rows_) / 16;
 }
 
 void Scheduler::unplan(const Plan& plan) {

@@ -97,8 +97,8 @@ class Scheduler {
   void preempt(Sequence& seq, Plan& plan);
   // The step of this plan is in flight.
   void launched(const Plan& plan);
-  // A step of so many rows has ended, which `pace` was told before.
-  void ran(int rows, double seconds);
+  // A step of so many rows has ended, which `pace` was told before. `idled`: it waited for masks.
+  void ran(int rows, double seconds, bool idled);
   // The plan will not run: those in it that are planned are not.
   void unplan(const Plan& plan);
   // A step failed and nobody knows what is in memory: all running seqs are computed again, and those of the step run
@@ -212,6 +212,7 @@ class Scheduler {
   std::vector<Given> aside_;        // who would give, while it is found out whether they are enough
   std::vector<int> kept_;           // of each group, pages that are kept from others while rows are planned
   Tenants tenants_;
+  double step_rows_ = 0;  // what the last steps took, in rows of prompts
   int n_suspects_ = 0;
   int64_t n_preempted_ = 0;
   int64_t n_taken_ = 0;

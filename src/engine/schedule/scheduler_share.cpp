@@ -99,6 +99,7 @@ void Scheduler::lengthen(Sequence& seq, Plan& plan) {
   const bool grown = pages_.grow(seq.pages, seq.kv_len, seq.kv_len + fit, plan.copies);
   CHECK(grown, "{} rows fit and have no pages", fit);
   charge(seq, seq.kv_len + it->rows, seq.kv_len + fit);
+  get_on(seq, fit);
   n_read_ += fit - it->rows;
   plan.rows += fit - it->rows;
   plan.prompt_rows += fit - it->rows;

@@ -13,9 +13,9 @@ constexpr double kBehindRows = 64;
 // What is read again gives way to so many that have nothing running. Fewer keep a newcomer waiting for its reading,
 // more have one prompt read so many times.
 constexpr int kInterruptions = 4;
-// Whoever is safe gets a page further in so many times what that takes one that answers, whose row takes as long as so
-// many of a prompt; else it is safe no more. What is read takes less than half of it even where 16 rows of prompts join
-// a step and 16 tenants share them.
+// Whoever is safe gets a page further in so many times what that takes one that answers, in steps like the last ones or
+// as long as so many rows of a prompt (575 on an H200 with 256 seqs); else it is safe no more. What is read takes less
+// than half of it even where 16 rows of prompts join a step and 16 tenants share them.
 constexpr double kPatience = 4;
 constexpr double kRowsOfAStep = 100;
 
@@ -61,7 +61,8 @@ bool Scheduler::beyond_share(const Sequence& seq) const {
 // Nobody else's share sets it back: it has not got as far as it is to get, and gets on. Its own masks or whatever else
 // makes its tokens slow keep its pages from others for no longer.
 bool Scheduler::is_safe(const Sequence& seq) const {
-  const double patience = kPatience * kRowsOfAStep * pages_.page_rows();
+  const double step = std::max(kRowsOfAStep, step_rows_) * limits_.stages;  // of stages one in so many is its own
+  const double patience = kPatience * step * pages_.page_rows();
   return seq.kv_len < seq.safe_rows && tenants_.elapsed() - seq.far_at <= patience;
 }
 
