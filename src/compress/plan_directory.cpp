@@ -195,9 +195,15 @@ class DirectoryPlan : public QuantizePlan {
       for (int64_t e = 0; e < (stack ? tensor.shape[0] : 1); ++e) add_parts(tensor, *format, e);
       formats_[i] = *format;
     }
-    if ((!format || format->kind == Kind::kFloat) && is_linear(tensor) && tensor.layer >= 0)
-      ignored_.push_back(tensor.name.substr(0, tensor.name.size() - 7));
+    if ((!format || format->kind == Kind::kFloat) && is_linear(tensor) && tensor.layer >= 0) ignore(tensor);
     tensors.push_back(std::move(work));
+  }
+
+  // Its modules keep their type: readers know them by their whole names, each expert's apart.
+  void ignore(const ModelTensor& tensor) {
+    const std::string module = tensor.name.substr(0, tensor.name.size() - 7);
+    const int64_t experts = is_stack(tensor) ? tensor.shape[0] : 1;
+    for (int64_t e = 0; e < experts; ++e) ignored_.push_back(expert_name(module, e));
   }
 
   // The tensors that stand for a matrix, or for that of an expert.

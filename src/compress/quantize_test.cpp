@@ -319,6 +319,29 @@ TEST_F(Quantize, CopiesWhatIsInNvfp4) {
   EXPECT_EQ(made.find_tensor("blk.1.attn_k.weight")->type, kGgufQ8_0);
 }
 
+// What the engine refuses becomes no directory: config.json could not say a bias that nobody reads.
+TEST_F(Quantize, NoDirectoryOfTensorsThatAreNotTheModels) {
+  const Gguf published = Gguf::open(stories() + "/stories260K.gguf");
+  const std::vector<float> bias(64);
+  for (const bool missing : {true, false}) {
+    GgufWriter writer;
+    for (const GgufEntry& entry : published.metadata()) writer.set(entry.key, entry.value);
+    for (const GgufTensor& tensor : published.tensors()) {
+      if (!missing || tensor.name != "blk.1.ffn_down.weight")
+        writer.add_tensor(tensor.name, tensor.dims, tensor.type, std::span(tensor.data, tensor.bytes));
+    }
+    if (!missing) writer.add_tensor("blk.1.ffn_norm.bias", {64}, kGgufF32, std::as_bytes(std::span(bias)));
+    writer.write(path("changed.gguf"));
+    QuantizeOptions options;
+    options.model = path("changed.gguf");
+    options.out = path("made");
+    options.format = "f32";
+    const std::string error = error_of(options), name = missing ? "mlp.down_proj" : "layernorm.bias";
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+    EXPECT_FALSE(fs::exists(path("made")));
+  }
+}
+
 // Every way to a directory from a GGUF file is that from the directory which the file holds.
 TEST_F(Quantize, DirectoriesOfGguf) {
   const std::string file = stories() + "/stories260K.gguf";

@@ -16,7 +16,8 @@
 namespace ingot {
 namespace {
 
-constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
+constexpr int32_t kUndefined = 0, kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
+constexpr size_t kMaxPiece = 4096;               // bytes: each cut of a piece is looked up
 constexpr std::string_view kUnderline = "\xE2\x96\x81";  // ▁
 
 struct Entries {
@@ -28,6 +29,7 @@ Entries read_entries(const Gguf& gguf) {
   Entries entries{.texts = gguf.get_string_array("tokenizer.ggml.tokens"), .types = {}};
   if (gguf.has("tokenizer.ggml.token_type")) entries.types = gguf.get_i32_array("tokenizer.ggml.token_type");
   entries.types.resize(entries.texts.size(), kNormal);
+  std::ranges::replace(entries.types, kUndefined, kNormal);  // as llama.cpp and our reader take it
   // Converters fill the embedding's rows up with these.
   size_t n = entries.texts.size();
   while (n > 0 && entries.types[n - 1] == kUnused && entries.texts[n - 1].starts_with("[PAD")) --n;
@@ -152,6 +154,8 @@ JsonArray merges_by_score(const Gguf& gguf, const Entries& entries) {
   for (size_t i = 0; i < entries.texts.size(); ++i) {
     const std::string_view text = entries.texts[i];
     if (entries.types[i] != kNormal) continue;
+    if (text.size() > kMaxPiece)
+      throw Error("[quantize] the piece {} of the vocabulary has {} bytes, at most {} are read", i, text.size(), kMaxPiece);
     const size_t begin = merges.size();
     for (size_t at = 1; at < text.size(); ++at) {
       if ((text[at] & 0xC0) == 0x80) continue;

@@ -119,7 +119,8 @@ void read_gguf_as_directory(DirectoryModel& model) {
   const DirectoryTarget& target = directory_target(config.type(), experts);
   const Architecture& named = architecture_named(target.arch);
   model.arch = &find_architecture(config);
-  model.hp = Model::read_numbers(model.files);
+  // A file that the engine refuses becomes no directory: one that lacks a tensor, or has one that nobody reads.
+  model.hp = Model::load(model.files.path, {}).hp;
   model.norms_less_one = target.gguf == "gemma2" || target.gguf == "gemma3";
   choose_kept(model);
   const char* dtype = model.kept == Format::kF32 ? "float32" : model.kept == Format::kF16 ? "float16" : "bfloat16";
