@@ -50,9 +50,14 @@ TEST_F(ServerWaiting, WhatWaitsForItsGrammarHoldsRoomToo) {
   }
   const std::string ask = fmt::format(R"({{"prompt":"{}","max_tokens":1,"echo":true,"guided_choice":[{}]}})",
                                       std::string(200, 'x'), choices);
-  std::promise<void> gate;
+  std::promise<void> gate, stands;
   const JobCost large{.payer = "b", .bytes = Workers::kLargeBytes + 1};
-  ASSERT_TRUE(server->context().workers.post([open = gate.get_future().share()] { open.wait(); }, large));
+  const auto stand = [&stands, open = gate.get_future().share()] {
+    stands.set_value();
+    open.wait();
+  };
+  ASSERT_TRUE(server->context().workers.post(stand, large));
+  stands.get_future().wait();  // payers take turns: who comes while it only waits may go first
   std::vector<std::shared_ptr<TestResponder>> all;
   for (int i = 0; i < 3; ++i) all.push_back(begin("a-key-001", "/v1/completions", ask));
   EXPECT_TRUE(eventually([&] { return server->context().requests.held() > 3 * 2500; }));
