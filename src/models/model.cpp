@@ -21,7 +21,10 @@ INGOT_MODELS(X)
 
 // How ranks share the graph.
 static Sharding sharding_of(const Model& model, const ModelOptions& options) {
-  Sharding how{.ranks = options.ranks(), .form = options.tp_form, .experts = {}, .all_lead = options.on_paper && options.own_rank > 0};
+  Sharding how{.ranks = options.ranks(),
+               .form = options.tp_form,
+               .experts = {},
+               .all_lead = options.on_paper && options.own_rank > 0};
   if (options.ep == 1) return how;
   if (options.tp != 1 && options.tp != options.ep)
     throw Error("[ep] --ep {} beside --tp {}: ranks that have whole experts share all else", options.ep, options.tp);

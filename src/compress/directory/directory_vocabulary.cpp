@@ -17,7 +17,7 @@ namespace ingot {
 namespace {
 
 constexpr int32_t kUndefined = 0, kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
-constexpr size_t kMaxPiece = 4096;               // bytes: each cut of a piece is looked up
+constexpr size_t kMaxPiece = 4096;                       // bytes: each cut of a piece is looked up
 constexpr std::string_view kUnderline = "\xE2\x96\x81";  // ▁
 
 struct Entries {
@@ -155,7 +155,8 @@ JsonArray merges_by_score(const Gguf& gguf, const Entries& entries) {
     const std::string_view text = entries.texts[i];
     if (entries.types[i] != kNormal) continue;
     if (text.size() > kMaxPiece)
-      throw Error("[quantize] the piece {} of the vocabulary has {} bytes, at most {} are read", i, text.size(), kMaxPiece);
+      throw Error("[quantize] the piece {} of the vocabulary has {} bytes, at most {} are read", i, text.size(),
+                  kMaxPiece);
     const size_t begin = merges.size();
     for (size_t at = 1; at < text.size(); ++at) {
       if ((text[at] & 0xC0) == 0x80) continue;
