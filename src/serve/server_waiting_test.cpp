@@ -42,12 +42,8 @@ TEST_F(ServerWaiting, WhatWaitsHoldsNoMoreThanItsShareOfARoom) {
 // Also while it waits for the compiler of its grammar, before the engine has it.
 TEST_F(ServerWaiting, WhatWaitsForItsGrammarHoldsRoomToo) {
   serve("a a-key-001\nb b-key-001\n");
-  std::string choices;
-  for (int i = 0; i < 400; ++i) {
-    choices += i > 0 ? ",\"" : "\"";
-    for (int k = 0; k < 60; ++k) choices += static_cast<char>('0' + (i * 7919 + k * k * 31 + i * k) % 10);
-    choices += '"';
-  }
+  std::string choices;  // more than CompileWork::kShortSteps
+  for (int i = 0; i < 3000; ++i) choices += fmt::format("{}\"{:024}\"", i > 0 ? "," : "", i * 7919);
   const std::string ask = fmt::format(R"({{"prompt":"{}","max_tokens":1,"echo":true,"guided_choice":[{}]}})",
                                       std::string(200, 'x'), choices);
   std::promise<void> gate, stands;
